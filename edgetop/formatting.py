@@ -112,7 +112,7 @@ def duration(ns: float) -> str:
 
 
 def stopwatch(ns: float) -> str:
-    """How long something lasts, in whole seconds.
+    """Format a duration in whole seconds.
 
     >>> stopwatch(27e9), stopwatch(207e9), stopwatch(3_725e9)
     ('0:27', '3:27', '1:02:05')
@@ -214,7 +214,7 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """In percent, with a question mark behind what is not settled, in whose place there is room otherwise.
+    """Format a share in percent; a question mark, or a space in its place, shows whether it is settled.
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')
@@ -223,7 +223,7 @@ def share_text(share: float, *, settled: bool) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Of a share, in percent.
+    """Format the interval of a share in percent.
 
     >>> interval_text((0.011, 0.3049)), interval_text(None)
     ('1.1-30.5', '-')
@@ -272,7 +272,7 @@ _IN_ASCII = str.maketrans({"°": "", "µ": "u", "±": "+-", "…": "..."})
 
 
 def plain_ascii(text: str) -> str:
-    """For a terminal that has nothing else.
+    """Replace what a terminal with plain ASCII cannot show.
 
     >>> plain_ascii("85 °C ± 2, naïve")
     '85 C +- 2, na?ve'
@@ -281,7 +281,7 @@ def plain_ascii(text: str) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """As much of a clean text as a terminal shows in so many cells; what is left out shows as ">".
+    """Cut a clean text to so many cells; ">" marks the cut.
 
     >>> cut("throttled", 20), cut("throttled", 5), cut("中文模型", 6)
     ('throttled', 'thro>', '中文>')

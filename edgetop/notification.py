@@ -18,7 +18,7 @@ _BELL_ALONE = ("dumb", "linux", "vt", "screen", "cons", "ansi", "unknown")  # be
 
 
 def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
-    r"""What to write to the terminal that `environment` describes.
+    r"""Return what to write to the terminal that `environment` describes.
 
     >>> notification("edgetop", "hot; 82 C\x1b[2J", {"TERM": "xterm"})
     '\x07\x1b]9;edgetop: hot, 82 C\\x1b[2J\x1b\\\x1b]777;notify;edgetop;hot, 82 C\\x1b[2J\x1b\\'
@@ -36,6 +36,6 @@ def notification(title: str, text: str, environment: Mapping[str, str]) -> str:
 
 
 def _harmless(text: str) -> str:
-    """One line without a semicolon, which parts the fields of OSC 777."""
+    """Return one line without semicolons, which separate the fields of OSC 777."""
     shown = clean(text).replace(";", ",")
     return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 3]}..."

@@ -1,4 +1,4 @@
-"""Where edgetop keeps things (XDG Base Directory Specification)."""
+"""The folders of edgetop (XDG Base Directory Specification)."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ def config_home() -> Path:
 
 
 def cache_home() -> Path:
-    """What can be made again: `$XDG_CACHE_HOME/edgetop`."""
+    """Return the folder of what can be made again: `$XDG_CACHE_HOME/edgetop`."""
     return _base("XDG_CACHE_HOME", ".cache") / "edgetop"
 
 

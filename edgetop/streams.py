@@ -51,7 +51,7 @@ def talk(fd: int, like: io.TextIOWrapper | Any = None) -> io.TextIOWrapper:
 
 
 def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
-    """What the encoding lacks is shown as `?`."""
+    """Open a text stream in which characters that the encoding lacks become `?`."""
     encoding = like.encoding if like is not None else "utf-8"
     through = like is not None and like.write_through
     return io.TextIOWrapper(

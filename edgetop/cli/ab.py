@@ -125,7 +125,7 @@ PARAMS = (
 
 
 class Command(click.Command):
-    """One that keeps what was written: the sessions of a soak are given it."""
+    """A command that stores its arguments, which the sessions of a soak are given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Click's hook."""

@@ -22,7 +22,7 @@ SHOWN = ("same_top", "snr_db", "max_abs")
 
 
 def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
-    """What `--labels` and `--metric` ask for; `folder`: where the module lies, or here. Raises InputError."""
+    """Return the judge for `--labels` and `--metric`, whose module lies in `folder` or here. Raises InputError."""
     labels = metric = None
     if path:
         try:
@@ -80,7 +80,7 @@ def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Of a combination's outputs: the lowest agreement with the first combination's, and what they were judged by."""
+    """Return the lowest agreement of a combination's outputs with the first one's, and the measure it was judged by."""
     if comparison is None or name not in comparison.names:
         return {}
     place = comparison.names.index(name)

@@ -49,13 +49,13 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 
 def own_command() -> list[str]:
-    """How this process was started, with the interpreter's whole path."""
+    """Return the command line of this process, with the interpreter's whole path."""
     return [sys.executable or str(Path(sys.orig_argv[0])), *sys.orig_argv[1:]]
 
 
 @dataclass(frozen=True, slots=True)
 class LogoutEffect:
-    """What a logout would do to the run."""
+    """The effect that a logout would have on the run."""
 
     command: tuple[str, ...] = ()  # the prefix to start it again with; (): as it is
     message: str = ""  # for the user; "": all is well

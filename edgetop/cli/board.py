@@ -43,16 +43,16 @@ def board_root(sysroot: Path | None) -> Root:
 class BoardInUse(Protocol):
     @property
     def root(self) -> Root:
-        """Its files."""
+        """The root of its files."""
 
     @property
     def page_path(self) -> str | None:
-        """What the engine must obey to be on this board; None: it is on it anyway."""
+        """The shared page of a virtual board, which the engine must map; None: a real board."""
 
     def identity(self) -> Board: ...
 
     def discover(self) -> Found:
-        """Its sensors."""
+        """Discover its sensors."""
 
     def engine_started(self, pid: int) -> None: ...
 
@@ -62,7 +62,7 @@ class BoardInUse(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileBoard:
-    """What its files say is all there is to it."""
+    """A board that consists of files alone."""
 
     root: Root
     page_path: None = None
@@ -74,10 +74,10 @@ class FileBoard:
         return discover_board(self.root)
 
     def engine_started(self, pid: int) -> None:
-        """It knows by itself."""
+        """Do nothing: the files do not depend on the engine."""
 
     def start(self, report: Callable[[str], None]) -> None:
-        """It does by itself."""
+        """Do nothing: the files need no start."""
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ LITERT_ONLY = ("GPU", "NPU")  # its accelerators: ONNX Runtime has no provider o
 
 
 def measure_ceilings(options: Mapping[str, Any], board: Board) -> list[Measured]:
-    """Of the engine that was asked for, or of one for each format. Raises InputError where there is none."""
+    """Measure the ceilings of the chosen engine, or of one for each format. Raises InputError where there is none."""
     python = request.engine_python(options)
     tried = [_measured(spec, python, board) for spec in _specs(options)]
     found = [each for each in tried if isinstance(each, Measured)]

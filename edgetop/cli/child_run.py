@@ -1,4 +1,4 @@
-"""One session of `edgetop run` in a process of its own, for the commands that make many of them."""
+"""A session of `edgetop run` in its own process, for the commands that run many sessions."""
 
 import contextlib
 import copy
@@ -55,7 +55,7 @@ def handed_on(options: Sequence[text.Decorator], without: Collection[str]) -> tu
 
 
 def as_words(options: Sequence[click.Option], ctx: click.Context, given: Collection[str]) -> list[str]:
-    """Those of them that were given, for the command line of a run."""
+    """Return the options that were given, as words of a run's command line."""
     words: list[str] = []
     for param in options:
         if param.name in given:
@@ -82,7 +82,7 @@ class Outcome:
 
     @property
     def is_complete(self) -> bool:
-        """It measured for as long as was asked for. (A gate may have failed.)"""
+        """Whether it measured for as long as was asked for; a gate may have failed."""
         return self.code in (0, EXIT_GATE_FAILED) and self.end_reason in ("duration", "runs")
 
 
@@ -116,7 +116,7 @@ class ChildRun:
 
     @property
     def last_line(self) -> str:
-        """Of what it said so far."""
+        """Return the last line of its output so far."""
         lines = [line for line in self._text().splitlines() if line.strip()]
         return lines[-1] if lines else ""
 
@@ -127,7 +127,7 @@ class ChildRun:
         return ""
 
     def outcome(self) -> Outcome:
-        """Of a process that is over."""
+        """Wait for the end of the process and return its outcome."""
         code = self._process.wait()
         report = None
         with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Which session a command means that is given none: the newest, or the one that is chosen of those that run."""
+"""The session that a command without an argument uses: the newest one, or a choice from the running ones."""
 
 import sys
 from pathlib import Path

@@ -16,7 +16,7 @@ from edgetop.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was written on the command line: one option, and all by name."""
+    """An option on the command line, with all other options by name."""
 
     option: str
     """As users know it: `--live`."""
@@ -24,7 +24,7 @@ class Asked:
     context: click.Context
 
     def written(self, name: str) -> str:
-        """As users know another: `--csv`, of `csv_file`."""
+        """Return another option as users write it: `--csv` for `csv_file`."""
         options = (param for param in self.context.command.params if isinstance(param, click.Option))
         return next((max(option.opts, key=len) for option in options if option.name == name), name)
 
@@ -61,7 +61,7 @@ class Companion(click.Option):
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """One of these beside it, with a value for which that holds.
+    """Return the rule that one of these options must stand beside it, with a value for which `holds` is true.
 
     `message`: what is wrong, with {} for the option; "": made from the names.
     """

@@ -68,7 +68,7 @@ def exit_code(results: Sequence[RelativeResult]) -> int:
 
 
 def _outputs_checked(options: Mapping[str, Any]) -> NamedOutput | StreamOutput | None:
-    """Where the CSV goes, before anything is read. Raises InputError and OutputError."""
+    """Check where the CSV will be written, before anything is read. Raises InputError and OutputError."""
     if options["junit"]:
         refuse_unwritable(options["junit"])
     if options["csv_file"] == "-":
@@ -91,7 +91,7 @@ def _compared(samples: Sequence[Sample], options: Mapping[str, Any]) -> Comparis
 
 
 def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
-    """What a comparison takes of each recording, and what of them could not be read. Raises InputError.
+    """Return the samples of each recording, and the problems in reading them. Raises InputError.
 
     Of an A/B session each variant.
     """

@@ -79,7 +79,7 @@ def _histograms(comparison: Comparison) -> Iterator[Any]:
 
 
 def edges_between(low: float, high: float, bins: int) -> Floats:
-    """Of bins; even on a logarithmic axis where a tail is long, so that its body is more than one bar."""
+    """Return the edges of bins; on a logarithmic axis where a tail is long, so that its body has several bars."""
     low = max(low, 1.0)
     spaced: Floats = (np.geomspace if high > WIDE * low else np.linspace)(low, max(high, low + 1), bins + 1)
     return spaced
@@ -115,7 +115,7 @@ class Ratio(NamedTuple):
 
 
 def _ratios(comparison: Comparison) -> Iterator[Any]:
-    """Of each group to the baseline."""
+    """Yield the ratios of each group to the baseline."""
     for place, name in list(enumerate(comparison.names))[1:MOST_SERIES]:
         found = [
             (row.label, Ratio(one.value, one.ci95, one.verdict, one.words))

@@ -43,7 +43,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """As many sessions side by side as the terminal has room for, each beside the baseline's figures."""
+    """Print the baseline with as many sessions beside it as the terminal has room for."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
@@ -89,7 +89,7 @@ def _lines(
 
 
 def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
-    """With its unit, where the values do not have it."""
+    """Return the label of a row, with its unit where the values lack it."""
     unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
     label, room = clean(row.label), cells - len(unit) - 2
     if len(label) > room:  # names of operators differ at their beginning or at their end
@@ -98,7 +98,7 @@ def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
 
 
 def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
-    """In the unit of its row."""
+    """Format a value in the unit of its row."""
     if value is None or isinstance(value, str):
         return UNKNOWN if value is None else shortened(value, cells)
     if unit in ("ms", "us"):

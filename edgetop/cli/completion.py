@@ -34,13 +34,13 @@ def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def session_lists(context: click.Context, param: click.Parameter, incomplete: str) -> Proposals:
-    """Of several with commas between them, the last."""
+    """Complete the last of several sessions with commas between them."""
     before, comma, last = incomplete.rpartition(",")
     return [CompletionItem(f"{before}{comma}{one.value}", type=one.type) for one in sessions(context, param, last)]
 
 
 def running_sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    """Of those that are over the journal has become tables."""
+    """Complete running sessions: those whose journal has not become tables yet."""
     return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)
 
 

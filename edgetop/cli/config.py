@@ -40,7 +40,7 @@ class Config:
 
 
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
-    """What the file in `folder` says, if there is one, and `also` says over it.
+    """Load the file in `folder`, if there is one, and `also`, which takes precedence.
 
     `for_screen`: False: themes and keys are not checked, which would load Textual.
     Raises InputError for a file that is not in order; it says where.
@@ -57,7 +57,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
-    """What a file of settings says. A pipe would be waited for, and a device read for ever: neither is one.
+    """Read a TOML file. Pipes and devices are refused: they would be read for ever.
 
     Raises SettingError.
     """

@@ -76,12 +76,12 @@ def command(**options: Any) -> int:
 
 
 def _defaults() -> dict[str, Any]:
-    """Of every option that `run` has."""
+    """Return the default of every option of `run`."""
     return run.command.make_context("run", []).params
 
 
 def _settings_of(chosen: Scenario) -> dict[str, Any]:
-    """What a scenario sets where the user does not."""
+    """Return a scenario's settings, which the user's options override."""
     # A process that competes for one of many CPUs would compete with nobody.
     cpus = {"engine_cpus": (max(os.sched_getaffinity(0)),)} if chosen.competes else {}
     return {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}

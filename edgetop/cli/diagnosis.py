@@ -67,7 +67,7 @@ def _read(root: Root, survey: Survey) -> dict[str, float] | None:
 
 
 def document(diagnosis: Diagnosis) -> dict[str, Any]:
-    """What `doctor --json` prints (edgetop help doctor)."""
+    """Return the document that `doctor --json` prints (edgetop help doctor)."""
     return {
         "board": asdict(diagnosis.board),
         "checks": [asdict(check) for check in diagnosis.checks],

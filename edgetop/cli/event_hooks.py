@@ -48,7 +48,7 @@ class EventHooks:
             print_text(f"edgetop: {message}", err=True)
 
     def _report(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
-        """As an event of the session; once that is over, only what failed, when the screen is closed."""
+        """Report as an event of the session; once it is over, print only failures, after the screen has closed."""
         if not self._session_state.has_ended:
             self._session_state.add_event(kind, severity, source, message, **data)
         elif severity != "info":

@@ -151,7 +151,7 @@ def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
 
 
 def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
-    """One run. Raises InputError where it fails for something else than memory."""
+    """Run once. Raises InputError where the run fails for another reason than memory."""
     limit = [] if limit_bytes is None else [f"--limit=memory={limit_bytes}"]
     with tempfile.TemporaryDirectory(prefix="edgetop-fit-") as name:
         session = Path(name) / "trial.edgetop"

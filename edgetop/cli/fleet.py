@@ -47,7 +47,7 @@ NOT_THERE = (
 
 
 class FleetCommand(click.Command):
-    """Its last words may be an order: `stop`, or `run` with what that command takes."""
+    """A command whose last words may be an order: `stop`, or `run` with the arguments of that command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         valued = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag

@@ -1,4 +1,4 @@
-"""Which boards: named on the command line, or in a file of boards (TOML)."""
+"""The boards of a fleet: named on the command line, or in a file of boards (TOML)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _NAME = re.compile(r"[\w.@+-]{1,40}")
 
 
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
-    """Those of the command line, called as their host, and those of the file. `command`: how edgetop is called there.
+    """Return the boards of the command line, named by their hosts, and of the file. `command`: edgetop's name there.
 
     Raises InputError.
     """
@@ -68,7 +68,7 @@ def _board(name: str, table: Any, command: str) -> Address:
 
 
 def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tuple[str, str]]) -> list[Address]:
-    """Of one of these groups, with all of these labels. Raises InputError where none is."""
+    """Return the boards in one of these groups with all of these labels. Raises InputError where there is none."""
     known = {board.group for board in boards if board.group}
     for group in groups:
         if group not in known:

@@ -84,12 +84,12 @@ def _why(address: Address, code: int, lines: Sequence[str], timeout_s: float) ->
 
 
 def _shell(script: str) -> str:
-    """For the user's own shell over there, whichever that is."""
+    """Quote a script for the user's shell on the board, whichever that is."""
     return f"sh -c {shlex.quote(script)}"
 
 
 def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
-    """As they come to an end."""
+    """Do this on all boards at once, and yield each result when it is ready."""
 
     def done(address: Address) -> Done:
         try:

@@ -1,4 +1,4 @@
-"""What became of many boards, for scripts and as text: `edgetop fleet --json`, `--headless`, and the gates over all."""
+"""The results of many boards, for scripts and as text: `edgetop fleet --json`, `--headless`, and the gates."""
 
 import re
 import time
@@ -63,7 +63,7 @@ def tell_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
 
 
 def document(fleet: Fleet, gates: Sequence[FleetGate]) -> dict[str, Any]:
-    """What `--json` prints; its keys are a contract (edgetop help fleet)."""
+    """Return the document that `--json` prints; its keys are a contract (edgetop help fleet)."""
     views, now, now_ns = fleet.views("name"), fleet.clock.utc(), fleet.clock.monotonic_ns()
     events = [
         {
@@ -97,13 +97,13 @@ def _board(view: BoardView) -> dict[str, Any]:
 
 
 def table(views: Sequence[BoardView]) -> list[str]:
-    """In ASCII."""
+    """Return the table of boards in ASCII."""
     lines = board_lines(views, Area(TABLE_CELLS, len(views) + 1, CharacterSet(ascii_only=True)))
     return ["".join(span.text for span in of).rstrip() for of in lines]
 
 
 def follow(fleet: Fleet, is_enough: Callable[[], bool], *, says: bool) -> None:
-    """Until it is enough; with a line on stderr whenever a board's word changes, where `says`."""
+    """Wait until it is enough. `says`: print a line on stderr whenever a board's verdict changes."""
     said: dict[str, str] = {}
     while True:
         is_last = is_enough()

@@ -63,7 +63,7 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
 
 
 def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
-    """With the throughput that was measured before it throttled, if it did. Raises InputError."""
+    """Return the forecast, and the throughput before throttling if it throttled. Raises InputError."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
     from edgetop.recording.rows import WHOLE  # noqa: PLC0415

@@ -91,7 +91,7 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
 
 
 def arrivals_of(session: str, model: str) -> tuple[int, ...]:
-    """When the inferences of a recorded session began, of its stream that runs `model`: ns from 0, and last its length.
+    """Return when the inferences of a session's stream with this model began, in ns from 0, and last its length.
 
     The first 100,000 of them. Raises InputError where there are too few.
     """

@@ -1,4 +1,4 @@
-"""What ends a session early: a gate that has failed for sure (`--fail-fast`), or an A/B difference that is resolved.
+"""Reasons to end a session early: a gate that has surely failed (`--fail-fast`), or a resolved A/B difference.
 
 Some values only grow, and a limit that they exceed stays exceeded. Others come back: they must have
 enough inferences behind them, and stay over their limit for a while.

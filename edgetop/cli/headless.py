@@ -92,7 +92,7 @@ def _notify(news: AlertNews, view: MonitorView) -> None:
 
 
 class Bar:
-    """One line that is drawn over itself."""
+    """A progress line that is drawn over itself."""
 
     every_s = 1.0
 
@@ -216,7 +216,7 @@ def percentile_words(statistics: Statistics, quantile: float) -> str:
 
 
 def progress_bar(view: MonitorView) -> str:
-    """How much of the measured phase is done, or nothing where it has no end."""
+    """Return the done share of the measured phase, or "" where it has no end."""
     progress, session = view.progress, view.latency.session
     shares = []
     if progress.duration_ns:

@@ -79,7 +79,7 @@ def _case(suite: str, case: Case) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As an attribute. Controls are shown as escapes: most of them must not stand in XML at all."""
+    """Quote an XML attribute. Control characters are escaped: most of them are not allowed in XML at all."""
     from xml.sax.saxutils import quoteattr  # noqa: PLC0415  brings an HTTP client along
 
     return quoteattr(clean(text).encode("utf-8", "backslashreplace").decode())

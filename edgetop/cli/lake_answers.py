@@ -92,7 +92,7 @@ def _sql(question: str, statement: str | None, options: Mapping[str, Any], chose
 
 
 def cell(name: str, value: Any) -> str:
-    """In the unit that the column's name says; shares in percent."""
+    """Format a value in the unit that the column's name gives; shares are in percent."""
     if value is None or value == "":
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -78,7 +78,7 @@ class LiveSession:
             self._thread.join()
 
     def _observe(self) -> None:
-        """On a thread of its own: a screen may be slow, stand still or be closed, and the conductor must not wait."""
+        """Show the session on a thread: a screen may be slow or closed, and the conductor must not wait."""
         is_last = False
         while not is_last:
             is_last = self._stopped.wait(OBSERVE_EVERY_S)

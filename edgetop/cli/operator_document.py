@@ -1,4 +1,4 @@
-"""What `edgetop ops` prints as JSON, CSV and as a trace for Perfetto. The keys are a contract (`edgetop help ops`)."""
+"""The output of `edgetop ops` as JSON, CSV and Perfetto trace. The keys are a contract (`edgetop help ops`)."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -46,7 +46,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
 
 
 def operator_fields(row: Row) -> dict[str, Any]:
-    """One operator, as in `operators` and in a line of `--csv`."""
+    """Return one operator, as in `operators` and in a line of `--csv`."""
     view, share = row.view, to_json(share_figures(row.view))
     return {
         "position": view.position,

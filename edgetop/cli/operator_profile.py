@@ -144,7 +144,7 @@ def put_together(
 
 
 def _tallies(profiled: Profiled) -> tuple[Tally, ThreadTally]:
-    """Of the bursts that count."""
+    """Sum up the bursts that count."""
     tally, threads = Tally(), ThreadTally()
     for number, burst in enumerate(profiled.bursts):
         tally.add(burst_of(0, number, burst.operators), _info(burst))

@@ -52,7 +52,7 @@ def _head(model: str, found: OperatorProfile) -> Iterator[str]:
 
 
 def _doubts(found: OperatorProfile) -> Iterator[str]:
-    """What was left out, and why shares are not settled."""
+    """Yield what was left out, and why shares are not settled."""
     if found.is_disturbed:
         yield "  disturbed  others took CPU time from every instrumented inference: no share is settled"
     elif found.left_out_runs:

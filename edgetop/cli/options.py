@@ -1,4 +1,4 @@
-"""How values are written on the command line: durations, shapes, names with a value.
+"""Parsers of option values: durations, shapes, names with a value.
 
 Each function takes the text of one option and gives its value, or raises BadParameter,
 whose message says how to write it.
@@ -60,7 +60,7 @@ def add_options(options: Sequence[Decorator]) -> Decorator:
 
 
 class FiniteRange(click.FloatRange):
-    """Without what compares as false with every limit: "nan" is a float."""
+    """A range that refuses "nan", a float that every comparison with a limit fails."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         converted = super().convert(value, param, ctx)
@@ -99,7 +99,7 @@ def duty_cycle(text: str) -> tuple[int, int]:
 
 
 def _checked(parse: Callable[[str], T], text: str, topic: str = "") -> T:
-    """What `parse` makes of it; its ValueError says how to write it."""
+    """Parse a text; a ValueError says how to write it."""
     try:
         return parse(text)
     except ValueError as error:

@@ -69,7 +69,7 @@ def print_failures(reasons: Sequence[str]) -> bool:
 
 
 def print_json(document: Any, default: Callable[[Any], Any] | None = None) -> None:
-    """One document on stdout. `default`: what a value becomes that JSON does not have."""
+    """Print one JSON document on stdout. `default`: converts values that JSON does not have."""
     click.echo(json.dumps(document, indent=1, default=default))
 
 

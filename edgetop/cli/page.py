@@ -1,4 +1,4 @@
-"""One self-contained HTML page: text as tables, and charts by Bokeh with its script inside. No network, no other file.
+"""Self-contained HTML pages: text as tables, and charts by Bokeh with its script inside. No network, no other file.
 
 Bokeh is the extra `html`. It is loaded here alone, when a page is asked for.
 """
@@ -49,7 +49,7 @@ td.number {{ text-align: right; white-space: pre; }}
 
 
 def refuse_html(path: Path, *, force: bool) -> NamedOutput:
-    """Where a page is to go, before anything is read. Raises InputError where Bokeh is not there, or the file is."""
+    """Check where a page will be written, before anything is read. Raises InputError without Bokeh, or if it exists."""
     import importlib.util  # noqa: PLC0415
 
     if importlib.util.find_spec("bokeh") is None:
@@ -108,7 +108,7 @@ def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
 
 
 def plain(chart: Any) -> Any:
-    """In colours for light and dark, on the page's own ground."""
+    """Style a chart in colours for light and dark pages, without a background of its own."""
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.title.text_color = GREY
     for axis in chart.axis:

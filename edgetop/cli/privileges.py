@@ -1,4 +1,4 @@
-"""What needs root, and how a command that was started by sudo(8) gives it up."""
+"""Root privileges: what needs them, and how a command under sudo(8) gives them up."""
 
 import ctypes
 import os
@@ -18,7 +18,7 @@ def with_sudo(words: Sequence[str]) -> str:
 
 
 def invoking_user() -> pwd.struct_passwd | None:
-    """Who called sudo; None: nobody did, or root."""
+    """Return the user who called sudo; None: no sudo, or root itself."""
     number = os.environ.get("SUDO_UID", "")
     if os.geteuid() != 0 or not number.isdecimal() or int(number) == 0:
         return None
@@ -29,7 +29,7 @@ def invoking_user() -> pwd.struct_passwd | None:
 
 
 def become(user: pwd.struct_passwd) -> None:
-    """This process is that user's from here on, with the user's own folders: all that it writes belongs to the user."""
+    """Become that user for good, with the user's own folders: all that is written then belongs to the user."""
     os.initgroups(user.pw_name, user.pw_gid)
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)

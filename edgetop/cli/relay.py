@@ -101,7 +101,7 @@ def _write_past(folder: Path, sink: int) -> None:
 
 
 def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
-    """In a process of its own, whose memory is free again when it ends: it loads Arrow and the analysis."""
+    """Read the past in another process, whose memory is free when it ends: it loads Arrow and the analysis."""
     from edgetop.relay import wire  # noqa: PLC0415
 
     line = edgetop_command("relay", "--past", str(folder.name))

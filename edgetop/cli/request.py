@@ -105,12 +105,12 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
 
 
 def keeping(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
-    """With the file for the outputs that are kept; `side` of an A/B session: "A" or "B"."""
+    """Add the file for stored outputs to the engine's specification; `side` of an A/B session: "A" or "B"."""
     return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
 
 
 def limit_of(options: Options) -> Limit:
-    """What `--limit` says. Raises InputError where that contradicts itself."""
+    """Return the limits of `--limit`. Raises InputError where they contradict each other."""
     try:
         return joined(options.get("limits", ()))
     except ValueError as error:
@@ -118,7 +118,7 @@ def limit_of(options: Options) -> Limit:
 
 
 def process_engine(options: Options, spec: EngineSpec, stack: ExitStack) -> ProcessEngine:
-    """In a process of its own and, until `stack` is left, within the limits that were asked for.
+    """Return an engine in its own process, within the requested limits until `stack` is closed.
 
     Raises InputError where these cannot be had.
     """
@@ -217,7 +217,7 @@ def _once(pairs: tuple[tuple[str, Any], ...], option: str) -> dict[str, Any]:
 
 
 def _engine_cpus(options: Options) -> tuple[int, ...]:
-    """Where the engine may run. It must not inherit a pinning that is meant for the monitor."""
+    """Return the engine's CPUs. It must not inherit a pinning that is meant for the monitor."""
     here = os.sched_getaffinity(0)
     for option in ("engine_cpus", "monitor_cpus"):
         if not set(options[option] or ()) <= here:
@@ -234,7 +234,7 @@ def _engine_cpus(options: Options) -> tuple[int, ...]:
 
 
 def recording_folder(options: Options, model: ModelFile) -> Path | None:
-    """Where to record; None: not at all."""
+    """Return the folder to record in; None: no recording."""
     if options["no_record"]:
         return None
     if options["output"]:
@@ -247,7 +247,7 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
 
 
 def session_stem(options: Options, model: ModelFile) -> str:
-    """What the session is called where the user gives no name."""
+    """Return the name of a session for which the user gave none."""
     others = [path.stem for path in (variant["model"] for variant in options.get("variants", ())[1:])]
     return "-or-".join([model.path.stem, *others])
 
@@ -268,7 +268,7 @@ def first_manifest(
     clock: Clock,
     cooldown: Cooldown | None = None,
 ) -> Manifest:
-    """What is known before anything runs."""
+    """Return the manifest as far as it is complete before anything runs."""
     origin, limit = clock.monotonic_ns(), limit_of(options)
     return Manifest(
         format_version=FORMAT_VERSION,
@@ -295,7 +295,7 @@ def first_manifest(
 
 
 def _methodology(options: Options, cooldown: Cooldown | None) -> Methodology:
-    """What was asked for of how it is measured, and what the cool-down came to."""
+    """Return the requested methodology, with the result of the cool-down."""
     return Methodology(
         cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
         cooldown_to_c=cooldown.target_c if cooldown else None,
@@ -348,7 +348,7 @@ def program_file(program: WatchedProgram | WatchedProcess) -> ModelFile:
 
 
 def program_spec(options: Any, model: ModelFile) -> EngineSpec:
-    """What of an engine's limits holds for a program."""
+    """Return the limits of an engine that also hold for a watched program."""
     return EngineSpec(str(model.path), "", runs=options["runs"], duration_ns=options["duration"], warmup_runs=0)
 
 

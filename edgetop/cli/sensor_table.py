@@ -24,7 +24,7 @@ HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
 def document(survey: Survey) -> dict[str, Any]:
-    """What `sensors --json` prints (edgetop help sensors)."""
+    """Return the document that `sensors --json` prints (edgetop help sensors)."""
     return {
         "board": asdict(survey.board),
         "sensors": [_sensor(row) for row in survey.rows],
@@ -53,7 +53,7 @@ def board_line(board: Board) -> str:
 
 
 def table(survey: Survey, columns: int | None) -> list[str]:
-    """One line a sensor, or two where that would be wider than `columns`. None: as wide as it is."""
+    """Return one line per sensor, or two where it would be wider than `columns`. None: no limit."""
     lines = [board_line(survey.board), "", *_rows(survey.rows, columns)]
     if survey.missing:
         lines += ["", "MISSING", *(line for missing in survey.missing for line in _missing(missing))]
@@ -139,7 +139,7 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
-    """Until the reader leaves: KeyboardInterrupt, or the end of a pipe. The terminal is left as it is, always."""
+    """Print until KeyboardInterrupt or the end of a pipe, and always restore the terminal."""
     draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
     begin = due = time.monotonic()
     if draws:

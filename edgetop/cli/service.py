@@ -56,7 +56,7 @@ def command(arguments: tuple[str, ...], name: str, *, install: bool, system: boo
 
 
 def _completed(arguments: tuple[str, ...]) -> list[str]:
-    """With what a service needs; its options are checked as if it were run now. Raises what the command raises."""
+    """Add what a service needs to the command; its options are checked as if it ran now, with the same errors."""
     kind, *rest = arguments
     if kind not in KEPT_GOING:
         raise InputError(f"{kind}: cannot be a service", "edgetop service run MODEL, or watch -- PROGRAM")
@@ -107,7 +107,7 @@ WantedBy={"multi-user" if is_system else "default"}.target
 
 
 def quoted(word: str, *, dollar: bool = True) -> str:
-    r"""As systemd reads it back (systemd.service(5), COMMAND LINES; systemd.syntax(7), QUOTING).
+    r"""Quote a word for systemd (systemd.service(5), COMMAND LINES; systemd.syntax(7), QUOTING).
 
     >>> quoted("model.onnx"), quoted('a "$x" 5%\n')
     ('model.onnx', '"a \\"$$x\\" 5%%\\n"')

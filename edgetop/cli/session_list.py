@@ -29,7 +29,7 @@ GAP = "  "
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One line. The names of the fields are keys of a contract (edgetop help attach)."""
+    """One line of the list. The fields' names are keys of a contract (edgetop help attach)."""
 
     name: str
     path: str
@@ -80,7 +80,7 @@ def _listed(folder: Path) -> Listed:
 
 
 def _models(manifest: Manifest) -> list[Model]:
-    """Of an A/B session both, where they differ."""
+    """Return the session's model, or both models of an A/B session where they differ."""
     both = [variant.model for variant in manifest.ab.variants] if manifest.ab else []
     return list({one.path: one for one in [*both, manifest.model]}.values())
 
@@ -109,7 +109,7 @@ def _analysed(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def outcome_of(analysis: "Analysis") -> Outcome:
-    """Of a session that is over; of one that runs, as of now."""
+    """Return the outcome of a session that is over, or the present state of one that runs."""
     verdict, statistics = analysis.verdict(), analysis.statistics()
     end_reason = analysis.manifest.end_reason if analysis.manifest else None
     if end_reason and not verdict.brief:  # the event of its end is missing

@@ -100,7 +100,7 @@ def _stop_sweep(folder: Path) -> int:
 
 
 def _await_end(folder: "FolderHandle") -> None:
-    """Of a session that is ending already. Raises InputError where that is not so."""
+    """Wait for a session that is already ending. Raises InputError where it does not end."""
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
     until_s = time.monotonic() + ENDING_PATIENCE_S

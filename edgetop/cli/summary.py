@@ -64,7 +64,7 @@ def summary_lines(report: Report) -> Iterator[str]:
 
 
 def _figures(report: Report) -> tuple[Iterable[str], ...]:
-    """Of an A/B session: how the two compare. Their latencies together would be those of nothing."""
+    """Return the latencies or, in an A/B session, the comparison: both models' latencies together mean nothing."""
     if report.ab:
         return ([""], ab_lines(report.ab))
     return steadiness_lines(report), _latency(report.latency), _tail(report.tail), _frames(report.frames)
@@ -81,7 +81,7 @@ def _brief_figures(report: Report) -> tuple[Iterable[str], ...]:
 
 
 def brief_summary(report: Report) -> str:
-    """What one wants to know when a run ends, in at most 23 lines: `edgetop report` has the rest."""
+    """Return at most 23 lines for the end of a run; `edgetop report` prints the rest."""
     failed = [gate for gate in report.gates or () if not gate.ok]
     passed = len(report.gates or ()) - len(failed)
     gates = [f"gate       FAILED  {clean(gate.reason)}" for gate in failed]
@@ -158,7 +158,7 @@ def _watched(session: Manifest) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
-    """How it ended or what holds now, and under it what must be known before any table is read."""
+    """Yield how the session ended, or its state, and below it the warnings that matter before any table."""
     mark = "SIMULATED  " if session.board.simulated else ""
     live = "LIVE, " if session.end_reason is None else ""
     yield f"{mark}{live}{clean(verdict.first)}"
@@ -342,7 +342,7 @@ def _memory(memory: Memory) -> Iterator[str]:
 
 
 def _usage(usage: Usage) -> Iterator[str]:
-    """What the measured phase took of the board; the kernel counts no network bytes of a process."""
+    """Yield the CPU and traffic of the measured phase; the kernel does not count network bytes of a process."""
     mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
     if mean is not None:
         most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
@@ -390,13 +390,13 @@ def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
 
 
 def _energy_of(report: Report) -> Iterator[str]:
-    """Nothing of an A/B session: an inference of two models together costs nothing that means anything."""
+    """Yield the energy, but not of an A/B session: one value for two models means nothing."""
     if report.ab is None:
         yield from _energy(report.energy, report.power, report.session.methodology.battery)
 
 
 def _energy(energy: EnergyFigures, power: PowerFigures, battery: Battery | None) -> Iterator[str]:
-    """Of the total, or why there is none; without a total, of each part as a part."""
+    """Yield the energy of the total, or why there is none; without a total, of each part."""
     if not power.total_sensor and not power.rails:
         return
     if energy.gross_mj is not None:
@@ -432,7 +432,7 @@ def _lasts(energy: EnergyFigures) -> str:
 
 
 def _method(session: Manifest) -> Iterator[str]:
-    """What it was measured under: always four lines, so that what is not known is seen to be missing."""
+    """Yield the conditions of the measurement: always four lines, so that an unknown one is seen."""
     yield ""
     yield f"method     {_runs(session)}"
     yield f"           {_place(session.methodology)}"
@@ -455,7 +455,7 @@ def _runs(session: Manifest) -> str:
 
 
 def _place(method: Methodology) -> str:
-    """How warm it was when measuring began, and what the user says of the room and the case."""
+    """Return the temperatures at which measuring began, and the user's notes on the room and the case."""
     began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in _hottest_first(method.start_temperatures)]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
     warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
@@ -468,7 +468,7 @@ def _hottest_first(temperatures: Mapping[str, float]) -> list[tuple[str, float]]
 
 
 def _neighbours(session: Manifest) -> str:
-    """Where the engine could run and with what priority, and who ran beside it."""
+    """Return the engine's CPUs and priority, and the processes beside it."""
     method, cpus = session.methodology, session.constraints.cpus
     on = UNKNOWN if cpus is None else f"{cpus:g}"
     of = f" of {session.board.cores}" if session.board.cores else ""
@@ -499,7 +499,7 @@ def _operators(report: Report) -> Iterator[str]:
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """As wide as the screen: a column that says nothing is left out, and long names are shortened."""
+    """Yield a table as wide as the screen: empty columns are left out and long names are shortened."""
     columns = {
         "us": [UNKNOWN if one.mean_us is None else f"{one.mean_us:.1f}" for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],
@@ -523,7 +523,7 @@ def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
 
 
 def _largest_operator(report: Report) -> Iterator[str]:
-    """Only a settled one: below that its place may be another's."""
+    """Yield the largest operator if it is settled; otherwise another one may be larger."""
     largest = max(report.operators or (), key=lambda one: one.share, default=None)
     if largest and largest.settled:
         name = clean(largest.origin or largest.name)

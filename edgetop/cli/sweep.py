@@ -132,7 +132,7 @@ command.params += _HANDED_ON
 
 
 def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
-    """What each run is given on its command line."""
+    """Return the options of each run as words of its command line."""
     words = as_words(_HANDED_ON, ctx, given)
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DEFAULT_DURATION}")

@@ -1,4 +1,4 @@
-"""What came of a sweep: its table, the comparison of its combinations, and which of them to take."""
+"""The result of a sweep: its table, the comparison of its combinations, and the recommended one."""
 
 import json
 import shlex
@@ -36,7 +36,7 @@ _RANKED_BY = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz", "
 def print_result(
     folder: Path, plan: Plan, *, as_json: bool, csv_file: NamedOutput | None, page: NamedOutput | None
 ) -> int:
-    """To the standard output, and to files where these are asked for. Gives the exit code."""
+    """Print the result, and write it to files where asked. Returns the exit code."""
     groups, candidates, problems = _read(folder, plan)
     wanted = _wanted(plan)
     choice = choose(candidates, wanted)
@@ -61,7 +61,7 @@ def print_result(
 
 
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
-    """Without labels and metric where these do not fit: so a sweep of hours does not end without its table."""
+    """Compare, without labels and metric where they do not fit: a long sweep must not end without its table."""
     try:
         judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"), Path(plan.folder))
         return compare(groups, ranked_by, judge)
@@ -117,7 +117,7 @@ def _figures_of(sample: Sample) -> dict[str, float | None]:
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
-    """Those that do not differ significantly from the recommended one, and are within the limits too."""
+    """Return the combinations within the limits that do not differ significantly from the recommended one."""
     if comparison is None or choice.recommended is None or "batch" in plan.varied:
         return []
     name = choice.recommended.name
@@ -126,7 +126,7 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
 
 
 def _ratios(comparison: Comparison) -> Iterator[str]:
-    """How far each combination is from the first."""
+    """Yield how far each combination is from the first."""
     row = comparison.row(comparison.ranked_by)
     for name, one in zip(comparison.names, row.ratios if row else (), strict=False):
         if one is None:

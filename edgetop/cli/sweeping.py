@@ -87,7 +87,7 @@ def resume_sweep(options: dict[str, Any], terminal: Terminal) -> int:
 
 
 def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What the plan keeps of these options. Raises InputError where labels or a metric cannot be used."""
+    """Return the options that the plan stores. Raises InputError where labels or a metric cannot be used."""
     wanted = {name: options[name] for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))
     if wanted.get("classes"):
@@ -96,7 +96,7 @@ def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def _parsed(run_options: list[str], arguments: list[str]) -> Mapping[str, Any]:
-    """What a run makes of its command line: so is refused now what every run would refuse. Raises click's errors."""
+    """Parse a run's command line, so that errors show before the first run. Raises click's errors."""
     command = demo.command if any(word.startswith("--scenario") for word in run_options) else run.command
     return command.make_context(command.name, [*arguments, *run_options]).params
 
@@ -129,7 +129,7 @@ def _new_folder(output: Path | None) -> Path:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """One process at a time runs a sweep; the lock goes with it, however it ends."""
+    """Allow one process at a time to run a sweep; the lock ends with the process."""
     fd = hold(folder)
     if fd is None:
         raise InputError(f"{folder}: this sweep runs", f"edgetop stop {folder} ends it")
@@ -140,7 +140,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: bool = False) -> str:
-    """What is to run, how long it takes, and where. `folder` None: of a dry run, which knows nothing of the board."""
+    """Describe the runs, their duration and their place. `folder` None: a dry run, which does not read the board."""
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
     times = "once" if repetitions == 1 else f"{repetitions} times"
@@ -178,7 +178,7 @@ class Sweep:
         self._took_s: list[float] = []  # of the runs that this process has made
 
     def run(self, options: Mapping[str, Any]) -> int:
-        """To the end, or until it is stopped. Gives the exit code."""
+        """Run to the end, or until it is stopped. Returns the exit code."""
         force = options["force"]
         csv_file = NamedOutput(options["csv_file"], force=force, elsewhere=ELSEWHERE) if options["csv_file"] else None
         page = refuse_html(options["html"], force=force) if options["html"] else None
@@ -219,7 +219,7 @@ class Sweep:
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
     def _run_one(self, one: Run) -> dict[str, Any] | None:
-        """What became of it; None: it was stopped, and is to be done again."""
+        """Return the report of one run; None: it was stopped and must be repeated."""
         folder = self._folder / one.session
         _clear(folder)
         is_virtual = any(word.startswith("--scenario") for word in self._plan.options)
@@ -240,7 +240,7 @@ class Sweep:
         return {"state": "failed", "reason": outcome.reason or f"it ended: {outcome.end_reason}"}
 
     def _follow(self, one: Run) -> None:
-        """One line that is drawn over itself, where there is a terminal."""
+        """Show the run's progress on one line, where there is a terminal."""
         if self._hung_up or self._terminal.has_lost_launcher:
             self._hung_up = False
             self._leave(is_asked=False)
@@ -302,7 +302,7 @@ def _number(value: float | None) -> str:
 
 
 def _clear(folder: Path) -> None:
-    """Of a run that was lost: its session is ended and removed."""
+    """End and remove the session of a run that was lost."""
     until_s = time.monotonic() + ENDING_S
     while folder.exists() and is_live(folder):
         if time.monotonic() > until_s:

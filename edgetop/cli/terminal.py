@@ -132,7 +132,7 @@ def split() -> Terminal:
 
 
 def _become_launcher(child: int, dismissed: int) -> NoReturn:
-    """By executing the launcher, which holds 6 MiB less; in this process where that fails."""
+    """Replace this process by the launcher, which needs 6 MiB less; where that fails, act as the launcher here."""
     program = Path(launcher.__file__)
     if sys.executable and program.is_file():
         os.set_inheritable(dismissed, True)

@@ -1,4 +1,4 @@
-"""What a run needs that nobody watches: rotation, a quota on the disk, the service manager's watchdog.
+"""Support of unattended runs: rotation, a disk quota, the service manager's watchdog.
 
 Loaded before the engine starts: what needs the analysis imports it late.
 """
@@ -47,7 +47,7 @@ class RotatedRecordings:
         return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), partial(self._on_begin, recorder))
 
     def _folder(self) -> Path:
-        """With `-o PATH`: PATH-2, PATH-3 ..."""
+        """Return the next folder; with `-o PATH`: PATH-2, PATH-3 ..."""
         given = self._options["output"]
         if given is None:
             unnamed = request.recording_folder(self._options, self._model)
@@ -65,7 +65,7 @@ class RotatedRecordings:
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
-    """Until `stack` is left, a thread removes sessions beside this one that take more than the quota."""
+    """Remove old sessions beside this one when they exceed the quota, on a thread, until `stack` is closed."""
     assert session.folder
     first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
 
@@ -115,7 +115,7 @@ class ServiceManager:
             self._notify(*news)
 
     def _notify(self, *news: str) -> None:
-        """That nobody listens is no failure."""
+        """Send a message; a missing listener is no error."""
         try:
             self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
         except OSError:
@@ -127,7 +127,7 @@ class ServiceManager:
 
 
 def service_managers(stack: ExitStack) -> list[Observer]:
-    """Of the one that started this process, if one did, until `stack` is left. Children must not notify it."""
+    """Notify the service manager that started this process, if any, until `stack` is closed. Children must not."""
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return []

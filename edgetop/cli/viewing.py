@@ -1,4 +1,4 @@
-"""What the commands that show a session have in common."""
+"""Shared parts of the commands that show a session."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def screen_settings(
     notify: bool = False,
     config_file: Path | None = None,
 ) -> "ScreenSettings":
-    """What the user chose, here or in a file of settings: None of an option that was not given.
+    """Return the screen's settings from the options and the settings files; None: the option was not given.
 
     Raises InputError for a theme, or a file, that is not in order.
     """

@@ -77,7 +77,7 @@ class End:
     folder: Path | None = None  # of the recording; None: there is none
 
     def exit_code(self) -> int:
-        """Of the command. Raises the error that ended the session."""
+        """Return the exit code of the command. Raises the error that ended the session."""
         if self.error:
             raise self.error
         if self.interrupted:
@@ -172,7 +172,7 @@ def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Setup:
-    """What the session is about, before anything runs."""
+    """The setup of the session, before anything runs."""
 
     model: ModelFile
     board: BoardInUse
@@ -244,7 +244,7 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
 
 
 def _handle_signals(rotated: unattended.RotatedRecordings, signals: contextlib.ExitStack) -> list[int]:
-    """Until `signals` is left, pass signals to the session of `rotated`. Returns those that come too early."""
+    """Until `signals` is closed, pass signals to the session of `rotated`. Returns those that come too early."""
     early: list[int] = []
 
     def on_signal(number: int) -> None:
@@ -284,7 +284,7 @@ def _observers(options: Options, session: LiveSession, stack: contextlib.ExitSta
 
 
 def _about(session: LiveSession) -> dict[str, Any]:
-    """What event hooks are given about the session."""
+    """Return what event hooks receive about the session."""
     manifest, path = session.state.manifest, str(session.name) if session.folder else None
     return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
 

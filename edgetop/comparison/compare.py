@@ -111,7 +111,7 @@ def _not_compared(name: str, why: str) -> Notice:
 
 
 def _facts(groups: Sequence[Group], read: Callable[[Any], Value]) -> tuple[Value, ...]:
-    """What the sessions of a group have in common, or all that they have."""
+    """Return the value that the sessions of each group share, or all their values."""
     found = []
     for group in groups:
         each = list(dict.fromkeys(read(sample) for sample in group.samples))
@@ -148,7 +148,7 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 
 
 def _by_turns(whole: Ratio, known: TurnsRatio | None, before: float) -> Ratio:
-    """Of the variants of an A/B session; None: the turns do not tell it."""
+    """Replace a ratio by that of an A/B session's turns. `known` None: the turns do not give it."""
     if known is None:
         return whole
     value, low, high = (round(end, 6) for end in (known.value, *known.ci95))
@@ -160,7 +160,7 @@ def _by_turns(whole: Ratio, known: TurnsRatio | None, before: float) -> Ratio:
 def judged(
     found: Contrast | None, before: float, after: float, figure: Figure, level: float = LEVEL, *, is_lone: bool = False
 ) -> Ratio:
-    """In words, whether a difference is real. `before` and `after`: means on the figure's scale."""
+    """Judge whether a difference is real. `before` and `after`: means on the figure's scale."""
     if figure.is_difference:
         whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
     else:
@@ -216,7 +216,7 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 
 
 def discovered(rows: list[Row]) -> list[Row]:
-    """Of the rows that nobody decides by in advance, those count as different that pass the false discovery rate."""
+    """Of the rows that are not lead figures, call only those different that pass the false discovery rate."""
     leads = {figure.key for figure in FIGURES if figure.is_lead}
     places = [
         (i, k) for i, row in enumerate(rows) for k, one in enumerate(row.ratios) if one and one.chance is not None
@@ -238,7 +238,7 @@ def _chance(rows: Sequence[Row], place: tuple[int, int]) -> float:
 
 
 def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
-    """From the best on; groups between which no line can be drawn, with all before it told from all behind, share one.
+    """Rank from the best on; groups that no significant difference separates share a rank.
 
     All pairs are compared, with intervals that hold together.
     """
@@ -257,7 +257,7 @@ def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
 
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the document that `--json` prints."""
     return {
         "sessions": list(comparison.names),
         "groups": [

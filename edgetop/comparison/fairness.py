@@ -40,7 +40,7 @@ def _placement(one: Sample) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is to be the same in all sessions; None of a session: not known."""
+    """A condition that must be the same in all sessions; None in a session: unknown."""
 
     code: str
     what: str
@@ -87,7 +87,7 @@ def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
 
 
 def warmth(sample: Sample, other: Sample) -> float:
-    """By how much of its own warming `sample` began warmer or colder than `other`; 0 where that is not known."""
+    """Return how much warmer or colder `sample` began than `other`, relative to its own warming; 0: unknown."""
     apart, rise = _start_apart(sample, other), _rise(sample)
     if apart is None or rise is None or abs(rise) < AMBIENT_C:
         return 0.0
@@ -101,13 +101,13 @@ def _rise(sample: Sample) -> float | None:
 
 
 def _start_apart(one: Sample, other: Sample) -> float | None:
-    """In °C, of the zone that differs most."""
+    """Return the difference of the start temperatures in °C, of the zone that differs most."""
     mine, theirs = (sample.session.methodology.start_temperatures for sample in (one, other))
     return max((mine[name] - theirs[name] for name in mine.keys() & theirs.keys()), key=abs, default=None)
 
 
 def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
-    """What is not a whole session that ran by itself."""
+    """Report samples that are not a whole session that ran by itself."""
     everyone = [(group.name, one) for group in groups for one in group.samples]
     running = [
         one.session.name for _, one in everyone if one.session.end_reason is None and one.session.state == "live"

@@ -28,7 +28,7 @@ SAME_WITHIN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a session is, in a row that is not compared."""
+    """A property of a session, in a row that is not compared."""
 
     key: str
     label: str
@@ -92,7 +92,7 @@ class Figure:
         return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
-        """Of a percentile: by its own session."""
+        """Whether a percentile is settled within its own session."""
         return (sample.report.latency.settled or {}).get(self.key.removesuffix("_ms"), True)
 
 
@@ -159,7 +159,7 @@ def hottest_end_c(sample: Sample) -> Number:
 
 
 def _headroom_c(sample: Sample) -> Number:
-    """Of the zone nearest to the trip at which it throttles, at the end."""
+    """Return the distance in °C, at the end, from the zone nearest to its trip."""
     trips = {sample.session.sensors[place].id: trip for place, trip in trips_c(sample.session).items()}
     zones = sample.report.temperature.items()
     left = [trips[name] - zone.end for name, zone in zones if zone.end is not None and name in trips]

@@ -1,4 +1,4 @@
-"""From the desk to the device: a line through what models take here and there, and what it predicts for another.
+"""The fit: a line through the latencies of models on two machines, and its predictions for other models.
 
 On logarithms, for models differ by factors and so do errors. The slope is Theil and Sen's, the median of the slopes of
 all pairs (Sen 1968, Journal of the American Statistical Association 63), which one odd model does not turn; the
@@ -24,7 +24,7 @@ SCATTER = 0.0142  # as the log: two runs of one thing differ by 1 % each, howeve
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What models have in common that lie on one line."""
+    """The properties that models on one line share."""
 
     from_runtime: str
     on_runtime: str
@@ -68,7 +68,7 @@ class Line:
         return min(known), max(known)
 
     def interval(self, from_ms: float, level: float = LEVEL) -> tuple[float, float]:
-        """In which a model of this kind that takes so long here is there, in all but a share of `level`."""
+        """Return the interval that contains, with probability 1 - `level`, the latency there of such a model."""
         x = np.log([pair.from_ms for pair in self.pairs])
         off = float((math.log(from_ms) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
         half = quantile(level, len(x) - 2) * self.scatter * math.sqrt(1 + 1 / len(x) + off)
@@ -77,7 +77,7 @@ class Line:
 
 
 def why_no_line(pairs: Sequence[Pair]) -> str:
-    """Nothing: there is one."""
+    """Return why there is no line; "": there is one."""
     if len(pairs) < LEAST_MODELS:
         are = "model is" if len(pairs) == 1 else "models are"
         return f"{len(pairs)} {are} on both sides, and a line needs {LEAST_MODELS}"

@@ -36,7 +36,7 @@ SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # of the upper to the lower quarter of pauses,
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What of a session tells why it is as slow as it is."""
+    """The data of a session that explains its latency."""
 
     manifest: Manifest
     inferences: Inferences  # those that did not fail, in the order of their begins
@@ -56,7 +56,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """Of the time in which its threads could run: they waited for a CPU."""
+        """Return the share of the runnable time in which its threads waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -64,7 +64,7 @@ class Evidence:
 
     @property
     def wanted_pct(self) -> float:
-        """Of a core, by all of its threads: what they used, and what they waited for."""
+        """Return what its threads used and waited for, in percent of a core."""
         used = self.mean("load/application") or self.mean("load/engine") or 0.0
         waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
         return used + sum(waited) / 10
@@ -104,7 +104,7 @@ class Gap:
         }  # fmt: skip
 
     def share(self, ms: float) -> float | None:
-        """Of the gap; None: there is none."""
+        """Return these ms as a share of the gap; None: there is no gap."""
         return ms / self.ms if self.ms > 0 else None
 
 
@@ -149,7 +149,7 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """How long the calling thread was on no CPU in a call, and in which part of that it waited for one.
+        """Return how long the calling thread was off the CPU in a call, and how much of it it waited for one.
 
         None: not known. The CPU time of calls is much the same in all of them, so that the rest is of all calls.
         """
@@ -160,7 +160,7 @@ class _Search:
         return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
-        """What of it counts: no more than is left."""
+        """Note a cause with these ms, limited to what is left, and return what was counted."""
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
             return 0.0
@@ -218,7 +218,7 @@ class _Search:
         return waited_ms
 
     def _overlap_ms(self) -> float:
-        """How much slower calls are than those of the same stream that run alone; 0: none does."""
+        """Return how much slower calls are than those of the stream that run alone, in ms; 0: none runs alone."""
         everything = self.app.inferences
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
@@ -229,7 +229,7 @@ class _Search:
 
     @property
     def _major_faults(self) -> float:
-        """In a call."""
+        """Return the major page faults per call."""
         return (self.app.mean("rate/major-faults") or 0.0) / self.per_s
 
     def _memory(self, waited_ms: float) -> float:
@@ -279,7 +279,7 @@ class _Search:
         self.note("pacing and idle clocks", idle_ms, text)
 
     def _after_pauses_ms(self) -> float:
-        """How much slower calls are than those that follow another one at once; 0: pauses do not differ, or matter."""
+        """Return how much slower calls are than those that directly follow another, in ms; 0: no difference."""
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
         pause_ms = np.append(0.0, np.maximum(0, everything["t_ns"][1:] - ended_ns[:-1]) / 1e6)
@@ -311,7 +311,7 @@ def _mean_ms(of: Evidence) -> float:
 
 
 def _elements(inputs: str) -> int:
-    """Of inputs as the hook words them: "image 1x3x224x224, mask 1x1"; 0: not known."""
+    """Count the elements of inputs in the hook's format, "image 1x3x224x224, mask 1x1"; 0: unknown."""
     shapes = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)
     return sum(math.prod(map(int, shape.split("x"))) for shape in shapes)
 
@@ -339,7 +339,7 @@ def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
 
 
 def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) -> Iterator[str]:
-    """In how the two were set up."""
+    """Yield the differences between the setups of the two."""
     ours, theirs = app.manifest, loop.manifest
     threads = stream.threads if stream else ours.engine.threads
     pairs: Mapping[str, tuple[object, object]] = {
@@ -395,7 +395,7 @@ _AROUND = {
 
 
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
-    """Of each frame, what is not the call."""
+    """Yield what a frame spends outside the call."""
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms
         name, evidence = _AROUND.get(stage.name, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))

@@ -1,4 +1,4 @@
-"""Which models ran on both sides of a fit, by the hash of their files, and how long each takes on either."""
+"""Pairs the models that ran on both sides of a fit, by the hashes of their files."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,7 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
 
 
 def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
-    """By each line of its kind; where there is none, or it lies outside of what that was drawn through, why."""
+    """Predict by each line of the model's kind; where none applies, say why."""
     unknown = Prediction(new.session.name, _name(new))
     try:
         _refuse_unfit(new, "--predict")

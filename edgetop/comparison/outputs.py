@@ -31,7 +31,7 @@ AGREEMENT = {
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What the outputs are held against, beside those of the baseline."""
+    """The references for outputs, besides those of the baseline."""
 
     labels: Array | None = None  # of classes, one for each row of classes, in the order of the inferences
     metric: Metric | None = None  # the user's own
@@ -40,7 +40,7 @@ class Judge:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """One output of a model against the baseline's."""
+    """The agreement of one output of a model with the baseline's."""
 
     name: str  # the baseline's
     max_abs: float | None = None
@@ -52,7 +52,7 @@ class Agreement:
 
 
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
-    """Of each output of the baseline. Raises ValueError, which says why the two cannot be compared."""
+    """Compare each output of the baseline. Raises ValueError, which says why the two cannot be compared."""
     count = min(len(base.inputs), len(other.inputs))
     if base.inputs[:count] != other.inputs[:count]:
         raise ValueError(f"fed with other inputs: {other.fed}, and not {base.fed}")
@@ -88,7 +88,7 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 
 
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """In the layout of the other: channels last or first, or without axes of one. None: it has another shape."""
+    """Convert to the other's layout: channels last or first, or without axes of size one. None: another shape."""
     if array.shape == shape:
         return array
     if array.ndim == len(CHANNELS_LAST) == len(shape):
@@ -107,7 +107,7 @@ def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 class _Sums:
-    """Of an output and another, over inferences."""
+    """Running sums over the inferences of one output and its counterpart."""
 
     def __init__(self) -> None:
         self._count = self._one_only = self._rows = self._same = 0
@@ -150,7 +150,7 @@ def _has_classes(array: Array) -> bool:
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Of the first output with classes: its name, and the share of rows in which the label is among the highest.
+    """Return the first output with classes, and the share of rows in which the label is among the highest.
 
     By "top-1" and, where there are more classes than five, "top-5". None: no output has classes. Raises InputError
     where the labels do not fit.
@@ -174,7 +174,7 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
 
 
 def measured(kept: KeptOutputs, judge: Judge) -> float | None:
-    """By the user's own metric, which is given the outputs by name, of each a list over the inferences, and the labels.
+    """Return the value of the user's own metric, which receives the outputs by name and the labels.
 
     Raises InputError with what it raised, or where it gives no number.
     """
@@ -233,7 +233,7 @@ def _words(kept: KeptOutputs) -> str:
 
 
 def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
-    """How often each is right, and the user's own metric. Raises InputError where they cannot be used."""
+    """Return the rows of accuracy and of the user's metric. Raises InputError where they cannot be used."""
     rows = []
     if judge.labels is not None:
         each = [None if one is None else right(one, judge.labels) for one in kept]

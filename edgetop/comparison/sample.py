@@ -1,4 +1,4 @@
-"""What a comparison takes of a session: its report, and how far its own parts differ."""
+"""The sample that a comparison takes of a session: its report, and how far its own parts differ."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ QUARTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One session."""
+    """One session of a comparison."""
 
     report: Report
     quarters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of some figures, in ms, in their order
@@ -72,7 +72,7 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def neighbours(analysis: Analysis) -> tuple[float | None, float | None]:
-    """What other processes took of a core, and a hypervisor of all, in percent, on average."""
+    """Return the mean CPU use of other processes, in percent of a core, and the mean steal time, in percent."""
     others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
     return others.mean if others else None, steal.mean if steal else None
 
@@ -100,7 +100,7 @@ KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
 
 
 def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
-    """In the order in which they first come; without a key each session stands alone.
+    """Group samples in the order in which groups first appear; without a key each session stands alone.
 
     Raises InputError where a session has no such label.
     """

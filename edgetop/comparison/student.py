@@ -21,7 +21,7 @@ LONE_FREEDOM = 6  # of two sessions' quarters
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One figure of the sessions of one side, on the scale on which it is compared."""
+    """One figure of one side's sessions, on the scale on which it is compared."""
 
     values: Sequence[float]
     lone: float | None = None  # of one session: the standard deviation of such runs; None: not known
@@ -36,13 +36,13 @@ class Contrast:
     freedom: float
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Which holds the true difference in all but a share of `level`."""
+        """Return the interval that contains the true difference with probability 1 - `level`."""
         half = self.error * quantile(level, self.freedom)
         return self.difference - half, self.difference + half
 
     @property
     def chance(self) -> float:
-        """Of a difference at least so large where there is none (the two-sided p-value)."""
+        """Return the two-sided p-value."""
         if not self.error:
             return float(not self.difference)
         return tails(abs(self.difference) / self.error, self.freedom)

@@ -82,10 +82,10 @@ def _sample(analysis: Analysis, view: AbView, side: int) -> Sample:
 
 
 def in_turns(base: Sample, other: Sample) -> AbView | None:
-    """Where they are the variants of one session."""
+    """Return the A/B view where the two are the variants of one session."""
     return base.in_turns if base.in_turns is other.in_turns else None
 
 
 def turns_ratio(view: AbView, key: str) -> Ratio | None:
-    """Of a figure of B to A; None: the turns do not tell it."""
+    """Return a figure's ratio of B to A; None: the turns do not give it."""
     return view.ratios.get(METRICS.get(key, ""))

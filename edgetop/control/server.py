@@ -68,7 +68,7 @@ class ControlServer:
         self._selector.close()
 
     def _time_left_s(self) -> float | None:
-        """Until the next client is late; None: there is nobody to wait for."""
+        """Return the time until the next client times out; None: no client is waited for."""
         until = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
         return None if until is None else max(0.0, until - time.monotonic())
 

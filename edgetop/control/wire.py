@@ -1,4 +1,4 @@
-"""What goes over the socket, and how it is reached.
+"""The protocol of the control socket, and how the socket is reached.
 
 An order is `{"edgetop": 1, "do": "stop" | "mark" | "pause" | "resume" | "profile", "note": TEXT}` and
 a line's end; the answer is `{"edgetop": 1, "ok": true}` or has `"ok": false` with an `"error"` in words.
@@ -103,7 +103,7 @@ def address(folder: Path) -> Iterator[str]:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Who is at the other end: SO_PEERCRED (unix(7)), as the kernel knows it."""
+    """Return the user at the other end, as the kernel knows it: SO_PEERCRED (unix(7))."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     return int(uid)

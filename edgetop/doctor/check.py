@@ -1,4 +1,4 @@
-"""What the checks are given, and what one finds: a claim, how bad it is, and the command that would change it."""
+"""Checks: what they receive, and their result with its level, advice and the command that would fix it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ def problem(name: str, found: str, advice: str | None = None, fix: str | None = 
 
 
 def unknown(name: str, why: str, advice: str | None = None, fix: str | None = None) -> Check:
-    """What cannot be told is a warning that says so, never ok."""
+    """Return the result of a check that could not be made: a warning, never ok."""
     return Check(name, "warning", f"unknown: {why}", advice, fix)
 
 

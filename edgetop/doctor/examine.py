@@ -27,7 +27,7 @@ OF_THIS_MACHINE: dict[str, Examine] = {
 
 
 def examine(facts: Facts) -> list[Check]:
-    """What every check finds. Nothing is changed."""
+    """Run all checks. Nothing is changed."""
     checks = [*OF_THE_BOARD, *(OF_THIS_MACHINE.values() if facts.root.is_host else ())]
     return [found for check in checks for found in check(facts)]
 

@@ -47,7 +47,7 @@ def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
 
 
 def ask(root: Root) -> bool | None:
-    """By logind itself, else by its files; None where neither tells."""
+    """Ask logind itself, else read its files; None where neither answers."""
     try:
         answer = run_command(root, *ASK)
         if answer.exit_status == 0 and answer.first_line in ("yes", "no"):

@@ -58,7 +58,7 @@ def check_uprobes(_: Facts) -> list[Check]:
 
 
 def judge_permissions(closed: Sequence[Closed]) -> list[Check]:
-    """One check_permissions for all: a warning, since a measurement is possible without them."""
+    """Return one check for all closed devices: a warning, since measuring works without them."""
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
     finding = "; ".join(f"{clean(device.path)} ({device.purpose})" for device in closed)

@@ -28,7 +28,7 @@ def check(facts: Facts) -> list[Check]:
 
 
 def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """What `child/__main__.py --inventory` prints there. Raises OSError or ValueError."""
+    """Return the output of `child/__main__.py --inventory` in that Python. Raises OSError or ValueError."""
     try:
         done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
             [python, str(CHILD), "--inventory"],

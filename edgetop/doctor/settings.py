@@ -1,4 +1,4 @@
-"""What the board is, and the settings that decide its speed: governor, power mode, clocks."""
+"""Checks of the board and of the settings that decide its speed: governor, power mode, clocks."""
 
 import re
 
@@ -44,7 +44,7 @@ def _emulator(root: Root) -> str | None:
 
 
 def _machine(root: Root) -> str | None:
-    """By the CPU's hypervisor bit (x86), DMI, Xen's own folder, or QEMU's device tree (ARM)."""
+    """Detect a virtual machine by the CPU's hypervisor bit (x86), DMI, Xen's folder, or QEMU's device tree (ARM)."""
     flags = next((text for text in root.text("proc/cpuinfo").splitlines() if text.startswith("flags")), "")
     names = " ".join(root.line(f"sys/class/dmi/id/{name}") or "" for name in ("sys_vendor", "product_name"))
     compatible = root.line("proc/device-tree/compatible") or ""
@@ -56,7 +56,7 @@ def _machine(root: Root) -> str | None:
 
 
 def _container(root: Root) -> str | None:
-    """By the marks that Docker, Podman and systemd-nspawn leave, or the cgroup of the first process."""
+    """Detect a container by the marks of Docker, Podman and systemd-nspawn, or the cgroup of the first process."""
     for mark, name in ((".dockerenv", "Docker"), ("run/.containerenv", "Podman")):
         if root.exists(mark):
             return f"a container ({name})"
@@ -140,7 +140,7 @@ PROFILE = "sys/firmware/acpi/platform_profile"
 
 
 def check_power_mode(facts: Facts) -> list[Check]:
-    """Nothing where the board has no such modes and none was declared."""
+    """Check the power mode; no result where the board has no modes and none was declared."""
     profile = facts.root.line(PROFILE)
     mode = facts.board.power_mode or profile
     if mode is not None:

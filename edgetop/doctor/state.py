@@ -22,7 +22,7 @@ def check_heat(facts: Facts) -> list[Check]:
 
 
 def _headroom(facts: Facts) -> Check:
-    """To the nearest trip that throttles; where no zone has one, to that at which the kernel shuts the board down.
+    """Check the headroom to the nearest trip that throttles or, where there is none, to the kernel's shutdown.
 
     What is critical to other chips does not count: a drive's limit slows the drive, and inputs of a mainboard's
     monitor that are wired to nothing read 127 °C for ever.
@@ -136,7 +136,7 @@ def check_background(facts: Facts) -> list[Check]:
 
 
 def _steal(facts: Facts) -> Iterator[Check]:
-    """Only where a hypervisor takes something."""
+    """Warn where a hypervisor takes CPU time."""
     stolen = facts.values("load/steal").get("load/steal", 0.0)
     if stolen >= STEAL_PCT:
         yield warning("steal", f"a hypervisor took {stolen:.1f} % of a core", "the host is shared: tails are not yours")

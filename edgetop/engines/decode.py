@@ -35,7 +35,7 @@ from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences
 
 
 def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
-    """One update from (kind, payload) pairs. Kinds this version does not know are passed over.
+    """Decode (kind, payload) pairs into one update. Kinds that this version does not know are ignored.
 
     Where the pairs stop making sense, `Failed` is the last message, and what came before counts.
     """

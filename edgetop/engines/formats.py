@@ -1,4 +1,4 @@
-"""What kind of model a file is, by its content and not only by its suffix.
+"""The format of a model file, by its content and not only by its suffix.
 
 TFLite: a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs);
 ONNX Runtime's own format: "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). ONNX: a

@@ -92,7 +92,7 @@ class RecordsLost:
 
 @dataclass(frozen=True, slots=True)
 class ProfilerChosen:
-    """How operators are timed, or why they are not (any more)."""
+    """The way in which operators are timed, or the reason why they are not."""
 
     way: str  # in words; "": they are not
     reason: str  # why not at all, or why not in a better way

@@ -1,4 +1,4 @@
-"""What an engine is to run: all that it needs, as plain JSON values."""
+"""The specification of an engine: all that it needs, as plain JSON values."""
 
 import json
 from collections.abc import Mapping

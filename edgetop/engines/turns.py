@@ -127,7 +127,7 @@ class TurnsEngine:
         return []
 
     def _in_order(self, records: Inferences, messages: tuple[Message, ...]) -> EngineUpdate:
-        """Before the turns, one follows the other by itself."""
+        """Merge the records of both engines; before the turns one engine simply follows the other."""
         if not self._measuring:
             return EngineUpdate(records, messages)
         reached = [2**62 if over else ns for over, ns in zip(self._ended, self._reached_ns, strict=True)]

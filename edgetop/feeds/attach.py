@@ -48,7 +48,7 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """Where the session is now; another may follow it."""
+        """Return the present path of the session, which another one may follow."""
         return self.folder.name
 
     @property

@@ -1,4 +1,4 @@
-"""One link to a relay, from its hello to its end: bytes in, checked batches out.
+"""One link to a relay, from its hello to its end: it turns bytes into checked batches.
 
 What comes is a stranger's data. A stream that is not sound is a broken link, and no more than that.
 """
@@ -41,16 +41,16 @@ class MisfitError(InputError):
 
 class Link(Protocol):
     def read(self, timeout_s: float) -> bytes:
-        """What has come. Raises LinkEndedError, and TimeoutError where nothing does for so long."""
+        """Return the bytes that arrived. Raises LinkEndedError, or TimeoutError where nothing arrives in time."""
 
     def write(self, data: bytes) -> None:
-        """Without waiting. Raises LinkEndedError."""
+        """Write without waiting. Raises LinkEndedError."""
 
     def answered(self) -> None:
         """A relay is at the other end."""
 
     def hang_up(self) -> None:
-        """From another thread than the one that reads, which then finds the link ended."""
+        """End the link from another thread; the reading thread then sees its end."""
 
     def close(self) -> str:
         """Why it ended, in words, where it did so by itself."""
@@ -62,7 +62,7 @@ Connect = Callable[[str | None, bool], Link]
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What became of an order."""
+    """The result of an order."""
 
     number: int
     answer: Answer
@@ -75,7 +75,7 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Summarised:
-    """What is new of the session's summary, and what happened there."""
+    """The changes of the session's summary, and its new events."""
 
     changed: dict[str, Any]  # not checked yet
     events: tuple[Happened, ...]
@@ -126,7 +126,7 @@ class Conversation:
         self.session = begin.text("session")  # what to ask for to come back to it
 
     def _quoted(self) -> str:
-        """What came before any answer, for a sentence to go on."""
+        """Return the text that came before any answer, as the start of a sentence."""
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
         return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
@@ -147,7 +147,7 @@ class Conversation:
         return self._pending.pop(0)
 
     def listen(self, timeout_s: float) -> Iterator[Received]:
-        """What the board says next. Raises LinkEndedError, TimeoutError and ValueError, all the end of this link.
+        """Yield what the board sends. Raises LinkEndedError, TimeoutError and ValueError, each the end of this link.
 
         Raises InputError where the board says that it cannot go on.
         """

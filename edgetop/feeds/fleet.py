@@ -89,7 +89,7 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """Nothing comes, and there is no reason to expect that it will soon."""
+        """Whether no data comes and none is expected soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property
@@ -128,7 +128,7 @@ class Logged:
 
 
 class Board:
-    """One board, on a thread of its own."""
+    """One board, which is followed on its own thread."""
 
     def __init__(
         self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],
@@ -311,7 +311,7 @@ class Fleet:
                 board.start()
 
     def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
-        """Those with all these words, in this order."""
+        """Return the views of boards that match all words, in this order."""
         wanted = words.lower().split()
         views = (board.view for board in self.boards)
         return sorted((v for v in views if all(word in v.searched() for word in wanted)), key=ORDERS[order])

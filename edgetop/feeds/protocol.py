@@ -1,4 +1,4 @@
-"""What every feed is: batches to read, and the few things it may be able to do."""
+"""The interface of feeds: batches to read, and optional abilities."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ REFUSAL_VISIBLE_NS = 10 * NS
 
 
 class Can(Flag):
-    """What a feed is able to do. Keys for the rest are absent."""
+    """The abilities of a feed. Keys for missing abilities are hidden."""
 
     NOTHING = 0
     STOP = auto()  # end the session
@@ -42,7 +42,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """Where playback stands, and in what."""
+    """The position of a playback."""
 
     t_ns: int
     end_ns: int
@@ -58,7 +58,7 @@ class Player(Protocol):
     def transport(self) -> Transport: ...
 
     def play(self, playing: bool) -> None:
-        """At the end, playing begins anew."""
+        """Play or pause; at the end, start from the beginning."""
 
     def set_speed(self, speed: float) -> None: ...
 
@@ -125,7 +125,7 @@ class Feed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will come, and everything that came has been read."""
+        """Whether everything was read and nothing more will come."""
 
     @property
     def player(self) -> Player | None:

@@ -18,7 +18,7 @@ STOPS_AT_ONCE = 2  # when looking ahead: a tenth of a second
 
 
 class ReplayFeed:
-    """Its own player: it plays from the start until it is told otherwise."""
+    """A feed that is its own player: it plays from the start."""
 
     trouble = ""
 
@@ -106,7 +106,7 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """In stops."""
+        """Return the distance between checkpoints, as a number of stops."""
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
@@ -115,7 +115,7 @@ class ReplayFeed:
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Of what was recorded. Slowdowns and alerts are found by analysis."""
+    """Return marks of the recorded events. Analysis derives slowdowns and alerts."""
     events = (event for some in recording.events.between(START, recording.events.end) for event in some)
     marks = [
         Mark(min(max(event.t_ns, 0), recording.end_ns), event.kind, event.severity)

@@ -33,7 +33,7 @@ _PGRP = 2  # of what stands behind the name in /proc/PID/stat (proc_pid_stat(5))
 
 class LentTerminal:
     def __init__(self, leader: int) -> None:
-        """To the group that this child leads. Where this process has no terminal, or not now, nothing is lent."""
+        """Lend the terminal to the child's process group; without a terminal in the foreground, do nothing."""
         self._leader = leader
         self._tty = -1
         with contextlib.suppress(OSError):
@@ -58,14 +58,14 @@ class LentTerminal:
         self._tty = -1
 
     def _give_to(self, group: int) -> None:
-        """Without being stopped for it (SIGTTOU) as a process in the background."""
+        """Give the terminal to a group, without being stopped as a background process (SIGTTOU)."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         with contextlib.suppress(OSError):  # it hung up
             os.tcsetpgrp(self._tty, group)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def follow_stop(self) -> None:
-        """Where the user has stopped the group, stop too, and go on together."""
+        """Stop when the user has stopped the child's group, and continue it afterwards."""
         if self._tty < 0:
             return
         with contextlib.suppress(ChildProcessError):
@@ -136,7 +136,7 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Of ssh, with a command for the shell over there. `attended`: it may ask for a password, on the terminal.
+    """Return ssh's command line. `attended`: ssh may ask for a password on the terminal.
 
     -T: no terminal, which would mangle bytes; what the user's configuration forwards is not wanted here.
     """
@@ -145,7 +145,7 @@ def command_line(target: Target, over_there: str, *, attended: bool) -> list[str
 
 
 def not_found(command: str, target: Target) -> str:
-    """What to do where that command is not there."""
+    """Return the advice where that command is not on the board."""
     return (
         f"no {command} on {target}: ssh {target} pipx install edgetop (or say where it is, ssh has not the PATH of a "
         "login: --remote-command '~/.local/bin/edgetop')"
@@ -156,7 +156,7 @@ OnLine = Callable[[str], None]  # is given what ssh prints
 
 
 class SshLink:
-    """One ssh process, and the three pipes to it."""
+    """One ssh process with its three pipes."""
 
     def __init__(
         self, target: Target, session: str | None, remote_command: str, *, attended: bool, on_line: OnLine
@@ -195,7 +195,7 @@ class SshLink:
                     self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
-        """What has come; raises LinkEndedError at its end, and TimeoutError where nothing comes for so long.
+        """Return the bytes that arrived. Raises LinkEndedError at the end, TimeoutError where nothing arrives in time.
 
         The time in which ssh asks its user something does not count.
         """
@@ -232,13 +232,13 @@ class SshLink:
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """To it and what it has begun: a proxy, a jump host's ssh."""
+        """Signal ssh and its children: a proxy, a jump host's ssh."""
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
 
     def _ends_within(self, seconds: float) -> bool:
-        """It is not reaped then: as long as it is not, its group's number is nobody else's."""
+        """Whether it ends in that time. It is not reaped, so that its group's number is not used again."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             try:

@@ -1,4 +1,4 @@
-"""What TFLite's and LiteRT's `benchmark_model` prints: figures of all its inferences, and of no single one.
+"""The output of TFLite's and LiteRT's `benchmark_model`: figures of all inferences together, of no single one.
 
 Source: tensorflow/lite/tools/benchmark/benchmark_model.cc, OnBenchmarkEnd, and tsl/util/stats_calculator.h,
 Stat::OutputToStream. On Linux each line has `INFO: ` before it, on Android what logcat puts there.
@@ -78,7 +78,7 @@ def read_text(text: str) -> Summary:
 def _figures(
     stats: Sequence[tuple[str, str]], mean_us: str
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
-    """Of the measured inferences, and how many the warm-up had; by the mean, which the last line repeats."""
+    """Return the figures of the measured inferences, which the last line's mean identifies, and of the warm-up."""
     figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
     place = next((i for i, (_, text) in enumerate(stats) if i and _mean_of(text) == number(mean_us)), None)
     if place is None and stats and _mean_of(stats[0][1]) == number(mean_us):

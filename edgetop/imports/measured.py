@@ -1,4 +1,4 @@
-"""What a file of another tool holds, whichever tool that is. What it does not tell is not here."""
+"""The contents of another tool's files in a common form. Unknown values are absent."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ _COPIES = {TO_DEVICE: "inputs to the device", TO_HOST: "outputs to the host"}
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a tool prints of all its inferences together. What it does not print is not here."""
+    """Figures of all inferences together. Figures that the tool does not print are absent."""
 
     figures: Mapping[str, JsonValue]  # by the keys of the report's `latency`: count, mean_ms, p50_ms, throughput_hz ...
     more: Mapping[str, JsonValue] = field(default_factory=dict)  # what has no key there, with the unit in the name
@@ -88,7 +88,7 @@ class Layers:
         return sum(operator.total_ns for operator in self.operators)
 
     def with_copies(self, times: Times, provider: str) -> "Layers":
-        """With what else is in a latency, so that shares are of all of it."""
+        """Add the copies to and from the device, so that shares are of the whole latency."""
         copies = {
             part: Operator(name, "Transfer", provider, self.runs, round(times.parts_ms[part] * 1e6) * self.runs)
             for part, name in _COPIES.items()
@@ -113,7 +113,7 @@ Found = Times | Layers | Summary | SensorLog
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was read, of one run or of two of the same model."""
+    """The data of one run, or of two runs of the same model."""
 
     origin: Origin
     files: tuple[str, ...]  # their names
@@ -124,7 +124,7 @@ class Measured:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Those that ran something, the CPU last: what else there is was preferred."""
+        """Return the providers that ran something, the CPU last: the others were preferred."""
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
         told = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
         return told or ((self.origin.provider,) if self.origin.provider else ())

@@ -1,4 +1,4 @@
-"""What ONNX Runtime writes of a session with `enable_profiling`: a Chrome trace of every kernel of every run.
+"""ONNX Runtime's profile with `enable_profiling`: a Chrome trace of every kernel of every run.
 
 It is read as edgetop's own bursts are. It has no inference that was not instrumented, and so no latency.
 """
@@ -65,7 +65,7 @@ def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _operator(key: tuple[Any, ...], of: Sequence[tuple[int, int]], runs: int) -> Operator:
-    """Its median, as often as there are runs: what else the board did in one of them is not told."""
+    """Return an operator with its median time, once per run: a disturbance of one run leaves no mark."""
     name, op_type, provider = key
     calls = sum(calls for calls, _ in of)
     total_ns = int(median([ns for _, ns in of] + [0] * (runs - len(of)))) * runs

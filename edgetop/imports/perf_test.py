@@ -1,4 +1,4 @@
-"""What `onnxruntime_perf_test` prints, and the result file that it writes.
+"""The output of `onnxruntime_perf_test`, and the result file that it writes.
 
 Source: onnxruntime/test/perftest/performance_runner.cc, PerformanceRunner::Run and PerformanceResult::DumpToFile.
 

@@ -1,4 +1,4 @@
-"""Which tool wrote a file, told by what is in it and never by its name."""
+"""Detects the tool that wrote a file, by the content and never by the name."""
 
 import json
 import re
@@ -23,7 +23,7 @@ _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
 
 def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> Measured:
-    """What the files of one tool tell of one run, each kind once. Raises InputError."""
+    """Read the files of one run of one tool, each kind once. Raises InputError."""
     held: dict[type[Found], tuple[Path, Found]] = {}
     origins: dict[Origin, Path] = {}
     for path in paths:

@@ -1,4 +1,4 @@
-"""What another tool measured, recorded as a session that is over. What the tool did not tell is not known in it.
+"""Records another tool's measurement as a finished session. What the tool did not report stays unknown.
 
 It goes through the recorder, as a live session does, so that whatever reads recordings reads it.
 """
@@ -45,7 +45,7 @@ RUNS = "runs"  # why it ended, as far as anybody can say: all inferences of the 
 
 
 class Imported:
-    """One session of what was read from another tool's files."""
+    """One session made from another tool's files."""
 
     def __init__(self, name: str, model: str | None, measured: Measured) -> None:
         self._name = name

@@ -26,7 +26,7 @@ def is_text(text: str) -> bool:
 
 
 class _Columns:
-    """What lines say, by sensor: places of lines and values side by side, since a day has two million."""
+    """The values of all lines, by sensor, in columns: a day has two million."""
 
     def __init__(self) -> None:
         self.times: list[datetime | None] = []

@@ -1,4 +1,4 @@
-"""What `trtexec --exportTimes` and `--exportProfile` write.
+"""The files of `trtexec --exportTimes` and `--exportProfile`.
 
 Source: TensorRT's samples/common/sampleReporting.cpp, exportJSONTrace and Profiler::exportJSONProfile, from
 7.0 to 11.0. Both are a list with an object a line:
@@ -251,7 +251,7 @@ def _key(name: str, percent: str | None) -> str:
 
 
 def _model(text: str) -> str | None:
-    """Of the command line, which it prints first, or of the options as it took them."""
+    """Return the model from the command line that trtexec prints first, or from its list of options."""
     running = _RUNNING.search(text)
     named = found(_MODEL, running[2]) if running and running[2] else None
     return named or found(_MODEL_OPTION, text)

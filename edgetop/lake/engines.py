@@ -1,4 +1,4 @@
-"""What answers: DuckDB in this process, or Daft here or on a Ray cluster. Both read the same files and the same SQL.
+"""The query engines: DuckDB in this process, or Daft here or on a Ray cluster. Both run the same SQL on the same files.
 
 What the user asks in SQL is asked of the tables of the lake alone: it can open no other file.
 """

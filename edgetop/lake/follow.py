@@ -35,7 +35,7 @@ _PIECE = re.compile(r".*/[^/.]+\.(\d+)-(\d+)\.parquet")
 def follow(
     folder: Path, place: Place, board: str, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep
 ) -> Pushed:
-    """Until the session is over. Raises InputError and OutputError."""
+    """Push a running session until it is over. Raises InputError and OutputError."""
     while is_live(folder):
         if words := push_pieces(folder, place, board):
             tell(words)
@@ -47,7 +47,7 @@ def follow(
 
 
 def push_pieces(folder: Path, place: Place, board: str) -> str:
-    """What is complete of a session that runs, and not there yet; what was done, in words."""
+    """Push the complete pieces of a running session that are not in the lake yet; return what was done, in words."""
     recording = Recording(folder)
     there = _pieces(place, recording, board)
     begin_s = max((int(match[2]) for path in there if (match := _is_complete(path))), default=0)

@@ -1,4 +1,4 @@
-"""Where a lake lies: a folder, or a bucket by `pyarrow.fs` or fsspec. Files appear under their names when whole.
+"""Access to a lake: a folder, or a bucket by `pyarrow.fs` or fsspec. Files appear under their names when whole.
 
 Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. What a
 bad link breaks is tried again, with pauses that double.
@@ -50,12 +50,12 @@ class Place:
         self._pause = pause
 
     def size(self, path: str) -> int | None:
-        """Of a file; None: there is none. Raises OutputError."""
+        """Return the size of a file; None: it does not exist. Raises OutputError."""
         info = self.again(lambda: self.fs.get_file_info(self.at(path)))
         return int(info.size) if info.type == fs.FileType.File else None
 
     def names(self, path: str) -> list[str]:
-        """What lies directly in a folder, sorted; nothing where there is none."""
+        """Return the sorted names in a folder; empty where there is no folder."""
         selector = fs.FileSelector(self.at(path), allow_not_found=True)
         return sorted(info.base_name for info in self.again(lambda: self.fs.get_file_info(selector)))
 
@@ -73,7 +73,7 @@ class Place:
         return sorted(found)
 
     def below(self, path: str) -> list[str]:
-        """All tables in a folder and its folders."""
+        """Return all tables below a folder."""
         selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
         infos = self.again(lambda: self.fs.get_file_info(selector))
         start = len(self.root) + 1
@@ -116,7 +116,7 @@ class Place:
         self.again(lambda: self.fs.delete_file(self.at(path)))
 
     def again(self, step: Callable[[], T], tries: int = 0) -> T:
-        """Its result, at the last of so many tries. Raises OutputError."""
+        """Run `step`, up to so many times, and return its result. Raises OutputError."""
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):
             try:
@@ -176,7 +176,7 @@ def _resolved(target: str) -> tuple[Any, str]:
 
 
 def uri_of(target: str) -> str:
-    """As Arrow reads it. Google's library would try for a quarter of an hour by itself.
+    """Return the URI for Arrow. Google's library would retry for a quarter of an hour by itself.
 
     >>> uri_of("az://c@a.example/x"), uri_of("gs://bucket/x")
     ('abfs://c@a.example/x', 'gs://bucket/x?retry_limit_seconds=5')

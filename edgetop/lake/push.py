@@ -69,7 +69,7 @@ def remove(folder: Path) -> None:
 
 
 def partition(place: Place, session: str, date: str, board: str) -> str:
-    """Where a session belongs. Raises InputError where it is in the lake already, as another board's."""
+    """Return the partition of a session. Raises InputError where the lake has it as another board's."""
     for path in place.below(f"{TABLE}/date={date}"):
         name = path.split("/")[-2].removeprefix("board=")
         if name != board and path.endswith(f"/{session}.parquet"):
@@ -78,7 +78,7 @@ def partition(place: Place, session: str, date: str, board: str) -> str:
 
 
 def write_marker(folder: Path, place: Place, board: str, sha256: str) -> None:
-    """What tells a quota that this copy may go. A folder that cannot be written has none."""
+    """Write the marker that lets a quota delete this copy; a read-only folder gets none."""
     marker = {"target": place.target, "board": board, "sha256": sha256, "time": format_utc(SystemClock().utc())}
     temporary = folder / f"{MARKER}.tmp"
     try:

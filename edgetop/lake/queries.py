@@ -48,7 +48,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which sessions: what is empty chooses all."""
+    """The filter of sessions; an empty field matches all."""
 
     since: str = ""  # a day
     model: str = ""
@@ -78,7 +78,7 @@ class Question:
 
 
 def _share(of: str, whole: str) -> str:
-    """Of sessions that know both. With 1e0 it is a double everywhere; with 1.0 a decimal in some engines."""
+    """Return SQL for a share over sessions that know both. 1e0 is a double in every engine, 1.0 a decimal in some."""
     known = f"sum(CASE WHEN {of} IS NULL THEN NULL ELSE {whole} END)"
     return f"sum({of} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
 
@@ -206,7 +206,7 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 
 
 def _middle_ms(bucket: str) -> str:
-    """Of a bucket of edgetop.session.histogram; 2^e as exp(e ln 2), which every engine has."""
+    """Return SQL for the middle of a bucket of edgetop.session.histogram; 2^e as exp(e ln 2) works in every engine."""
     sub, unit = 1 << SUB_BUCKET_BITS, UNIT_NS / 1e6
     exponent = f"(floor({bucket} / {sub}e0) - 1)"
     wide = f"({bucket} - {exponent} * {sub} + 5e-1) * exp({exponent} * 6.931471805599453e-1)"
@@ -214,6 +214,6 @@ def _middle_ms(bucket: str) -> str:
 
 
 def _columns_of(question: Question) -> set[str]:
-    """Of `sessions`, that a question reads."""
+    """Return the columns of `sessions` that a question reads."""
     words = set(re.findall(r"\w+", " ".join(question.columns.values())))
     return {name for name in (*COLUMNS, "board") if name in words}

@@ -43,7 +43,7 @@ class Regression:
 
 
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
-    """Of rows of the question `regressions`, by model, board and `key`. Versions are in the order they first ran in."""
+    """Find regressions by model, board and `key`; versions are in the order in which they first ran."""
     return tuple(
         found
         for model in dict.fromkeys(one["model"] for one in records)

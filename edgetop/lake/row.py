@@ -21,7 +21,7 @@ TABLE = "sessions"
 
 
 def _version(session: Manifest) -> str | None:
-    """Of the model: what the label says, else the first digits of its hash."""
+    """Return the model's version: its label, or else the first digits of its hash."""
     return session.labels.get(VERSION_LABEL) or (session.model.sha256 or "")[:VERSION_DIGITS] or None
 
 
@@ -31,7 +31,7 @@ def _software(session: Manifest) -> str:
 
 
 def label_text(key: str, value: str) -> str:
-    """As `labels` has it: unambiguous, so that a search for it finds that label alone."""
+    """Encode a label as in the column `labels`: unambiguous, so that a search matches that label alone."""
     return json.dumps(f"{key}={value}")
 
 

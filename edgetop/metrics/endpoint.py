@@ -27,7 +27,7 @@ PATIENCE_S = 5.0  # with a client that says nothing, or does not read
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may read, and over what."""
+    """The access to the endpoint."""
 
     token: str | None = None  # that a client must send as a bearer; None: none
     certificate: Path | None = None  # PEM; None: no TLS
@@ -83,7 +83,7 @@ class _Server(http.server.ThreadingHTTPServer):
             self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def server_bind(self) -> None:
-        """As the library's without asking a name server who this is."""
+        """Bind as the library does, but without a name server's lookup of this host."""
         http.server.socketserver.TCPServer.server_bind(self)  # type: ignore[attr-defined]
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
@@ -139,4 +139,4 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return HTTPStatus.OK, kind, rendered(found, openmetrics=wants_openmetrics)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: standard error is the screen's."""
+        """Print nothing: standard error belongs to the screen."""

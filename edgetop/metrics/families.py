@@ -46,7 +46,7 @@ class Distribution:
     max_s: float
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """For each bound in s, how many are at or below it, exactly.
+        """Return for each bound in s the exact number of latencies at or below it.
 
         Latencies are whole ns, and a bucket has those below its end: a bound is the last ns before it.
         """
@@ -102,7 +102,7 @@ _OF_SENSORS = {
 
 
 def families(analysis: Analysis) -> list[Family]:
-    """All there is to tell now, or nothing before the session has begun. The caller holds the analysis' lock."""
+    """Return all metrics, or none before the session has begun. The caller holds the analysis' lock."""
     if analysis.manifest is None:
         return []
     found = [replace(family, samples=_distinct(family)) for family in _families(analysis, analysis.manifest)]
@@ -182,7 +182,7 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 
 
 def _of_throttling(analysis: Analysis) -> Iterator[Family]:
-    """Nothing where the board cannot tell: that it does not say so is no proof."""
+    """Yield throttling metrics; none where the board cannot report it, since silence is no proof."""
     view = analysis.throttles_view()
     in_force = {span.cause for span in view.spans if span.end_ns is None and analysis.progress.view().phase != "over"}
     if view.has_flag or view.spans:
@@ -200,7 +200,7 @@ def _of_memory(analysis: Analysis) -> Iterator[Family]:
 
 
 def _energy(analysis: Analysis) -> Family:
-    """Of the measured phase. A battery's rail, which is negative at times, has no counter: a counter only grows."""
+    """Count the energy of the measured phase. A battery's rail can be negative, so it has no counter."""
     view = analysis.power.view(
         analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False
     )  # fmt: skip

@@ -101,7 +101,7 @@ ALERTS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """For Grafana 9 and later: import it, or provision it as a file."""
+    """Return the dashboard for Grafana 9 and later, to be imported or provisioned as a file."""
     panels: list[dict[str, Any]] = [_row("Fleet", 0), _fleet_table(1)]
     y, row = 1 + HEIGHT, ""
     for place, (of, title, unit, kind, queries) in enumerate(PANELS):

@@ -40,7 +40,7 @@ _UNITS = {
 
 
 class Collector:
-    """Where the metrics go."""
+    """The collector that receives the metrics."""
 
     def __init__(self, url: str) -> None:
         logger = logging.getLogger("opentelemetry")  # which would write onto the screen

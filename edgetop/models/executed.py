@@ -1,4 +1,4 @@
-"""Which operators of a model's file stand behind one that ran, after a runtime has merged, split and renamed them.
+"""Maps operators that ran to those of the model's file, after a runtime has merged, split and renamed them.
 
 Where the origin does not follow from documented behaviour of the runtime, it is unknown: names that merely look
 alike prove nothing.
@@ -20,7 +20,7 @@ _LONGEST_MERGER = 6  # operators that became one: convolution, normalisation, sc
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What an operator that ran was in the file: one, or several that became one, in the file's order."""
+    """The file's operator behind one that ran, or several that were fused, in the file's order."""
 
     costs: tuple[OperatorCost, ...]
     has_other_dtypes: bool = False  # it runs on others than the file says, as after quantisation within a graph
@@ -32,7 +32,7 @@ class Origin:
 
     @property
     def bytes(self) -> int | None:
-        """What the first reads and the last writes: what lies between them stays in registers."""
+        """Return what the first reads and the last writes: what lies between them stays in registers."""
         read, written = self.costs[0].read_bytes, self.costs[-1].written_bytes
         return None if read is None or written is None or self.has_other_dtypes else read + written
 
@@ -48,7 +48,7 @@ class Origin:
 
 
 def origins(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """One for each of `infos`, which are in run order; None: unknown."""
+    """Return one origin for each of `infos`, which are in run order; None: unknown."""
     if inspection.model.format == "onnx":
         return _OnnxRuntime(inspection).origins(infos)
     return _tflite(inspection, infos)
@@ -205,7 +205,7 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """What ran by itself, under any provider, has the file's type and the name of its first output.
+    """An operator that ran by itself, under any provider, has the file's type and the name of its first output.
 
     XNNPACK's operators, which have names of their own, keep the order of the file.
     """

@@ -148,7 +148,7 @@ _BRANCHES, _LOOPS = "If", "Loop"
 
 
 def data_dependent(model: Model) -> dict[str, int]:
-    """How many of each type there are, in the model and in what it may run; most first."""
+    """Count the operators whose work depends on data, by type, in the model and its inner graphs; most first."""
     found = Counter(
         operator.op_type
         for graph in (model.graph, *model.subgraphs)

@@ -1,4 +1,4 @@
-"""From a path to a model with everything that follows from its file, for inputs of given shapes.
+"""Inspection: everything that follows from a model's file, for inputs of given shapes.
 
 The file is mapped, not loaded, so that its size does not matter.
 """

@@ -1,4 +1,4 @@
-"""What a model file may cost to read: a hostile one must not hang edgetop or fill its memory."""
+"""Limits for reading a model file: a hostile one must not hang edgetop or fill its memory."""
 
 MAX_STEPS = 6_000_000  # fields, elements and offsets that are read; DenseNet-121's 1,746 operators take 98,000
 PART_STEPS = 8  # what an operator, a tensor or a use of one counts for, beside its fields

@@ -32,7 +32,7 @@ class Function:
 
     @property
     def prefix(self) -> str:
-        """What ONNX Runtime puts before the names of its nodes, before the number of the call."""
+        """Return the prefix that ONNX Runtime gives the names of its nodes, without the number of the call."""
         return f"_inlfunc_{self.name}"
 
 
@@ -44,7 +44,7 @@ class Drafts:
         self.tensors: list[Tensor] = []
 
     def place(self, name: str) -> int:
-        """Where the tensor of that name stands; a new name gets a place."""
+        """Return the position of the tensor of that name; a new name gets a new position."""
         place = self.places.get(name)
         if place is None:
             if len(self.tensors) >= MAX_TENSORS:

@@ -180,7 +180,7 @@ def read_attribute(data: memoryview, budget: Budget) -> Attribute:
 
 
 def _items(number: int, value: int | memoryview, budget: Budget) -> Sequence[Any]:
-    """What a repeated field adds; long lists are weights of old models' operators and not read."""
+    """Return the items of a repeated field; long lists, the weights of old models' operators, are not read."""
     if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES:
         return ()
     if number == 9:
@@ -195,7 +195,7 @@ _CONSTANT_KINDS: dict[str, type] = {
 
 
 def constant_of(attributes: Mapping[str, Any]) -> Constant | None:
-    """What a `Constant` node holds (onnx/docs/Operators.md); None for what it cannot hold."""
+    """Return the value of a `Constant` node (onnx/docs/Operators.md); None where it has no supported one."""
     for name, value in attributes.items():
         if name == "value" and isinstance(value, Constant):
             return value

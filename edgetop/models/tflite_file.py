@@ -38,7 +38,7 @@ def _read(kind: struct.Struct, data: memoryview, position: int) -> Any:
 
 
 class Table:
-    """One table; its fields are numbered by their ids in the schema."""
+    """One FlatBuffers table; its fields are numbered by their ids in the schema."""
 
     __slots__ = ("_budget", "_data", "_position", "_vtable", "_vtable_size")
 
@@ -250,7 +250,7 @@ class _GraphReader:
         )
 
     def _stored_bytes(self, number: int) -> int:
-        """Of a buffer: within the FlatBuffer or, in files over 2 GB, behind it by offset and size."""
+        """Return a buffer's size: within the FlatBuffer or, in files over 2 GB, behind it by offset and size."""
         if number >= len(self._buffers):
             raise MalformedError("a tensor of a buffer that is not there")
         buffer = self._buffers[number]

@@ -1,4 +1,4 @@
-"""What a program uses to report its inferences to edgetop. Nothing here imports the rest of edgetop.
+"""The probe by which a program reports its inferences to edgetop. Nothing here imports the rest of edgetop.
 
     from edgetop.probe import probe
 

@@ -117,7 +117,7 @@ class Tap:
 
 
 class _Timed:
-    """One timed inference or stage. A new one each time, so that threads and nested calls do not meet."""
+    """One timed inference or stage; each is a new object, so that threads and nested calls do not mix."""
 
     __slots__ = ("_frame", "_kind", "_name", "_start")
 

@@ -151,7 +151,7 @@ class SecondsTable:
         return int(self._ends_ns[-1]) if len(self) else 0
 
     def row(self, t_ns: int) -> int:
-        """How many seconds have ended by then."""
+        """Return how many seconds had ended by then."""
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:

@@ -44,7 +44,7 @@ def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
 
 
 def copy_outputs(folder: Path, into: Path) -> list[str]:
-    """Those that a session kept, of an A/B session of both variants. Gives what of them cannot be read.
+    """Copy the stored outputs of a session, of both variants in an A/B session. Returns what cannot be read.
 
     Raises OSError where the copy cannot be made.
     """

@@ -295,7 +295,7 @@ def _reason(error: OSError) -> str:
 
 
 class _Gap:
-    """What the disk has not accepted since its first refusal."""
+    """Counts what the disk has not accepted since its first refusal."""
 
     def __init__(self) -> None:
         self.first: OSError | None = None
@@ -321,7 +321,7 @@ class _Gap:
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 
     def shortened(self, waiting: Batch, now_ns: int) -> Batch:
-        """As much of the batch as may wait."""
+        """Shorten a waiting batch to what may wait in memory."""
         dropped = self.inferences + self.rows
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)

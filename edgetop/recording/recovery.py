@@ -46,7 +46,7 @@ Recovered = Literal["live", "recovered", "unwritable"]
 
 @dataclass(frozen=True, slots=True)
 class Closing:
-    """What has to be added behind the last row that was written."""
+    """What recovery adds behind the last row that was written."""
 
     manifest: Manifest
     until_ns: int

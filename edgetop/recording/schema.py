@@ -186,7 +186,7 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """With nulls in the columns that `as_described` left absent, and zeros where there can be no nulls."""
+    """Add the absent columns: nulls, or zeros where the schema allows no nulls."""
     columns = [table[f.name].cast(f.type) if f.name in table.column_names else _absent(f, len(table)) for f in schema]
     return pa.table(columns, schema)
 

@@ -168,7 +168,7 @@ class Snapshot:
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """To complete the batches of all segments in their order."""
+        """Return a completer for the batches of all segments, to be called in their order."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest.load, begin_ns)
@@ -276,7 +276,7 @@ def _are_valid(name: str, groups: list[RowGroup]) -> bool:
 
 
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
-    """With the positions of their sensors in another list; readings of unlisted sensors and NaN are dropped."""
+    """Renumber readings by another list of sensors; readings of unlisted sensors and NaN are dropped."""
     readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
     if own_ids != sensor_ids[: len(own_ids)]:
         place = {sensor_id: number for number, sensor_id in enumerate(sensor_ids)}

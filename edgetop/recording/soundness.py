@@ -1,4 +1,4 @@
-"""Which rows of a table are plausible. Sessions come from other people, and from failing cards.
+"""Checks which rows of a table are plausible: sessions come from other people and from failing cards.
 
 The rows that are left out here would make an analysis raise, run for ever or fill the memory.
 """

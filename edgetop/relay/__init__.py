@@ -1,4 +1,4 @@
-"""What a board and a laptop say to each other when a session is watched from afar.
+"""The protocol between a board and a viewer that watches its session from another machine.
 
 The board's side reads a recording and sends what a screen needs of it, as a journal's frames hold it; the laptop's
 side makes batches of that again. Bytes from either side are data of a stranger: bounded, checked, never run.

@@ -1,4 +1,4 @@
-"""What came before a viewer did, no finer than its screen can show: whole minutes are fine, older is coarse.
+"""The past of a session for a new viewer, as fine as its screen: minutes in full, older data coarse.
 
 The last eleven minutes come second by second and reading by reading, for the windows and the
 charts of ten minutes are made of them. What is older comes for the figures and the chart of the
@@ -84,7 +84,7 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 
 
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
-    """What a judgement needs of the session; in small pieces from where it may stop on."""
+    """Yield the batches that a judgement needs, in small pieces from where it may stop on."""
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
         yield replace(batch, manifest=None, restart=False)
@@ -102,7 +102,7 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Seconds]:
-    """As a whole session's timeline joins them (p50: weighted mean, p99: the highest), one histogram for many."""
+    """Join seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest)."""
     width = every_s = 1
     while COARSE_ROWS * width * NS < until_ns:
         width *= 2
@@ -173,7 +173,7 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """How many misses in a row there are at the beginning of these seconds, at their end and at most."""
+    """Return how many misses in a row are at the beginning of these seconds, at their end and at most."""
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
         return ABSENT, ABSENT, ABSENT
@@ -189,7 +189,7 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 
 
 def _stretches(pieces: Iterator[Readings], until_ns: int) -> Stretches:
-    """In the order of time. Of a sensor's mean power in them, gaps are not told."""
+    """Join readings to summaries in time order; they do not show the gaps of a sensor of mean power."""
     width_ns = NS
     while STRETCHES * width_ns < until_ns:
         width_ns *= 2
@@ -216,7 +216,7 @@ def _stretched(readings: Readings, width_ns: int) -> Stretches:
 
 
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
-    """All but the log's, of which the last lines; of either no more than a screen could show."""
+    """Select the events and the log's last lines, no more of either than a screen can show."""
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
     bursts = [event for event in events if event.kind == "profile-burst"]
@@ -241,7 +241,7 @@ def _sum(bursts: Sequence[Event], name: str) -> int:
 
 
 def _summed(bursts: Sequence[Event]) -> Iterator[Event]:
-    """How many there were, and how long nothing was measured for them."""
+    """Yield one event with the number of bursts and the time in which nothing was measured for them."""
     if bursts:
         undisturbed = [burst for burst in bursts if not burst.data.get("disturbed_runs")]
         data: dict[str, JsonValue] = {"count": len(bursts), **{name: _sum(bursts, name) for name in _SUMMED}}
@@ -251,7 +251,7 @@ def _summed(bursts: Sequence[Event]) -> Iterator[Event]:
 
 
 def _first_bursts(recording: Recording, span: Span) -> Iterator[Burst]:
-    """With which later ones are compared."""
+    """Yield the first bursts, the baseline for later ones."""
     for piece in recording.rows("operators", span):
         yield from piece[:BASELINE_BURSTS]
         return

@@ -40,12 +40,12 @@ Give = Callable[[Path, Order], Answer]  # raises EdgetopError where the order is
 
 
 class Summaries(Protocol):
-    """What is sent in place of batches to a viewer of many boards."""
+    """Makes summaries, which replace batches for a viewer of many boards."""
 
     def fold(self, batch: Batch) -> None: ...
 
     def message(self) -> Mapping[str, Any]:
-        """Of a SUMMARY: what is new since the last time."""
+        """Return the changes since the last SUMMARY."""
 
 
 Summarize = Callable[[Sequence[str]], Summaries]  # is given gates; raises ValueError where one is none
@@ -86,7 +86,7 @@ class Link:
             self._wake.send(b"x")
 
     def receive(self, until_ns: int | None) -> list[Frame]:
-        """What the viewer says until then, or until it says something. Raises LinkLostError, and ValueError."""
+        """Return the viewer's frames up to that time, or its first ones. Raises LinkLostError, and ValueError."""
         if self._unhandled:
             frames, self._unhandled = self._unhandled, []
             return frames
@@ -222,7 +222,7 @@ class _Relay:
         self._link.send(wire.pack_message(wire.END))
 
     def _send_following(self) -> JournalTail | None:
-        """All of the session in which the engine runs on; None where there is none, or it is over too."""
+        """Send the session in which the engine continues; None where there is none, or it is over too."""
         following = successor(self._folder.name)
         if following is None:
             return None
@@ -231,7 +231,7 @@ class _Relay:
         return self._send_past()
 
     def _follow(self, position: Position) -> JournalTail | None:
-        """What is written from there on; None where that cannot be found any more."""
+        """Follow the journal from that position; None where the position does not exist any more."""
         segment, offset, self._until_ns = position
         try:
             follower = follow_from(self._folder.path / JOURNAL, segment, offset)
@@ -240,7 +240,7 @@ class _Relay:
         return JournalTail(self._folder, follower, self._clock)
 
     def _send_past(self) -> JournalTail | None:
-        """All there is up to now, and what will follow; None where that is nothing more. Raises EdgetopError."""
+        """Send the past and return the journal's tail to follow; None where nothing follows. Raises EdgetopError."""
         tail, decoder = None, Decoder()
         for frame in self._past(self._folder):
             if frame.kind == wire.PLACE:
@@ -310,7 +310,7 @@ class _Orders:
         self._link.wake()
 
     def done(self) -> list[tuple[int, Answer]]:
-        """Those that came to an end since the last time."""
+        """Return the orders that were completed since the last call."""
         found = []
         while self._done:
             found.append(self._done.popleft())

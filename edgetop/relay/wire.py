@@ -47,7 +47,7 @@ _NUMBER = struct.Struct("<I")
 
 
 class WireError(ValueError):
-    """These bytes are no stream of ours, or it was damaged on its way."""
+    """Raised where bytes are not a stream of this protocol, or were damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Frame:
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """Of a frame that carries one. Raises WireError where it does not."""
+        """Return a frame's message. Raises WireError where it has none."""
         try:
             document = json.loads(self.payload)
         except (ValueError, RecursionError):
@@ -73,7 +73,7 @@ class Frame:
 
     @property
     def line(self) -> tuple[int, bytes]:
-        """Of a COMMAND or an ACK: the number and the line. Raises WireError."""
+        """Return the number and the line of a COMMAND or an ACK. Raises WireError."""
         if len(self.payload) < _NUMBER.size:
             raise WireError("a line without a number")
         return _NUMBER.unpack_from(self.payload)[0], self.payload[_NUMBER.size :]

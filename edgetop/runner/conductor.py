@@ -135,7 +135,7 @@ class Conductor:
         return self._stop_reason is not None
 
     def order(self, order: Order) -> None:
-        """What a user asks for, from the screen or through the control socket."""
+        """Execute an order of the user, from the screen or the control socket."""
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
@@ -343,7 +343,7 @@ class Conductor:
         )
 
     def _discard_recording(self) -> None:
-        """Nothing ran, so that there is nothing to record."""
+        """Delete the recording of a session in which nothing ran."""
         if self._recorder:
             self._recorder.discard()
 
@@ -362,7 +362,7 @@ class Conductor:
 
 
 def _failure_of(step: Callable[[], None]) -> EdgetopError | None:
-    """What `step` failed of; None where it did not."""
+    """Run `step` and return its error; None: it succeeded."""
     try:
         step()
     except EdgetopError as error:

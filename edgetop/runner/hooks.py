@@ -46,7 +46,7 @@ class AddEvent(Protocol):
 
 
 class _Worker:
-    """One hook, and the thread on which it runs."""
+    """One hook and the thread that runs it."""
 
     def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
         self.hook = hook
@@ -89,7 +89,7 @@ class _Worker:
             self._report(str(document["event"]), code, output, time.monotonic() - begin_s)
 
     def _run(self, given: bytes, until_s: float) -> tuple[int | None, str]:
-        """Its exit code and the end of what it printed. None: it was killed for the time that it took."""
+        """Return the exit code, or None if the time was over and the hook was killed, and the end of its output."""
         try:
             process = subprocess.Popen(  # noqa: S603  the user's own command, split by himself
                 self.hook.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -36,7 +36,7 @@ _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do ca
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What of the machine the engine gets. None: all of it."""
+    """What the engine may use of the machine. None: all of it."""
 
     cpus: int | None = None  # affinity, and threads where none are asked for
     memory_bytes: int | None = None  # no swap beyond it
@@ -55,7 +55,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """Where the engine runs."""
+    """The cgroup in which the engine runs, if any."""
 
     way: str = ""  # "systemd scope", "cgroup v2", "cgroup v1"; "": no cgroup of its own
     prefix: tuple[str, ...] = ()  # of the command that starts it
@@ -204,7 +204,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _remove_abandoned(parent: Path, root: Root) -> None:
-    """Those of an edgetop that was killed: its process is gone, and its engine ended with it."""
+    """Remove the cgroups of killed edgetop processes, whose engines ended with them."""
     for folder in parent.glob(f"{PREFIX}*-*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdecimal() and not root.exists(f"proc/{pid}"):
@@ -223,7 +223,7 @@ def _remove(folder: Path) -> None:
 
 
 def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """What several `--limit` say together. Raises ValueError where one thing is limited twice."""
+    """Combine several `--limit` options. Raises ValueError where one resource is limited twice."""
     fields: dict[str, float] = {}
     for each in limits:
         if both := each.keys() & fields.keys():

@@ -1,4 +1,4 @@
-"""What is read of the model's file while its session runs: its SHA-256, and what its operators compute and move.
+"""Reads of the model's file during its session: its SHA-256, and the work of its operators.
 
 Both on threads of low priority, and only once the model is loaded: reading the file first would warm the page cache
 and make the load look faster than a user's first one is.
@@ -33,7 +33,7 @@ def _lower_priority() -> None:
 
 
 class Fingerprint:
-    """Of one file. `take` gives it once, when it is there."""
+    """The SHA-256 of one file. `take` returns it once, when it is ready."""
 
     def __init__(self) -> None:
         self._path = ""
@@ -79,7 +79,7 @@ def _empty_digest(file_bytes: int) -> Any:
 
 
 class Work:
-    """What the operators of the running model compute and move, from its file; read while the model warms up.
+    """The FLOPs and bytes of the model's operators, computed from its file during the warm-up.
 
     It gives nothing but numbers that stand beside the measured ones: where it fails, or is not done in time, these
     are unknown.

@@ -57,7 +57,7 @@ class Profiled:
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """Those that count: the undisturbed ones, or all where there is none."""
+        """Return the bursts that count: the undisturbed ones, or all where every burst was disturbed."""
         return self.undisturbed or self.taken
 
     @property
@@ -78,7 +78,7 @@ class Profiled:
 
     @property
     def p50_ns(self) -> float | None:
-        """Of the inferences that were not instrumented and did not fail."""
+        """Return the p50 of the inferences that were not instrumented and did not fail."""
         records = np.concatenate([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
@@ -113,7 +113,7 @@ class Profiling:
         self.profiled = Profiled()
 
     def run(self, runs: int) -> Profiled:
-        """At least `runs` instrumented inferences; fewer where bursts bring too few.
+        """Run at least `runs` instrumented inferences; fewer where the bursts have too few.
 
         Raises InputError where the model cannot be run or its operators not be timed, EngineDiedError.
         """
@@ -134,7 +134,7 @@ class Profiling:
         return self.profiled
 
     def _poll(self) -> Inferences:
-        """What came of measured inferences."""
+        """Return the measured inferences since the last poll."""
         update = self._engine.poll()
         for message in update.messages:
             _take(message, self.profiled)

@@ -31,7 +31,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What ceilings hold for. Another power mode of the same board has others."""
+    """The conditions under which ceilings hold; another power mode of the same board has other ceilings."""
 
     board: str | None
     cpu: str | None
@@ -74,7 +74,7 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
 
 
 def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
-    """From the fastest burst: whatever else ran can only have made it slower."""
+    """Compute the ceilings from the fastest burst: other load can only make a burst slower."""
     fastest: dict[str, tuple[float, OperatorInfo]] = {}
     for burst in profiled.bursts:
         infos = _with_work(probe, tuple(operator.info for operator in burst.operators))
@@ -100,7 +100,7 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """What was measured last for such a run."""
+    """Return the last ceilings that were stored for such a run."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 

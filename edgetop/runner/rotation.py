@@ -1,4 +1,4 @@
-"""One session after another without a pause of the engine: `--rotate`.
+"""Rotation of sessions (`--rotate`): one session follows another without a pause of the engine.
 
 What may wait for a disk is done on threads: the next recording is made before the one until now ends, and that one
 is completed while the next goes on.
@@ -25,7 +25,7 @@ class Recorder(Protocol):
         """`finish` will be called soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """What of the session is not in the recording. Raises RecordingError where something could not be stored."""
+        """Finish the recording and return what is missing in it. Raises RecordingError where the disk failed."""
 
     def discard(self) -> None: ...
 

@@ -51,7 +51,7 @@ class SessionSensors:
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """What came since the last drain, on the session's clock."""
+        """Return the readings and events since the last drain, on the session's clock."""
         readings, events = self._sampler.drain()
         if self._shift_ns:
             readings = readings.copy()
@@ -60,7 +60,7 @@ class SessionSensors:
         return readings, events
 
     def with_samples(self, readings: Readings, samples: Sequence[Sampled]) -> Readings:
-        """What the engine measures of itself joins what sensors read, each as a sensor of its own."""
+        """Add the samples that the engine takes of itself to the readings of the sensors."""
         parts = [readings]
         for sampled in samples:
             places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
@@ -76,7 +76,7 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """What of the events is news once the engine's process is gone: not that its memory cannot be read any more."""
+        """Drop events about the sensors that end with the engine's process: once it is gone they report nothing new."""
         return tuple(
             event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine
         )

@@ -120,7 +120,7 @@ class SessionState:
         return self._clock.monotonic_ns() - self._origin_ns
 
     def time_left_s(self) -> float:
-        """Of the measurement, by its duration or at the pace of its runs so far; infinite where it has no end."""
+        """Estimate the time left from the duration, or from the pace of the runs; infinite without an end."""
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:
@@ -194,7 +194,7 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int]) -> None:
-        """Of the model's operators, whose work depends on values: reported once, where the values are made up."""
+        """Report once the operators whose work depends on values, where the input is made up."""
         made_up = {"random", "zeros"} & set(self.manifest.load.input.split(", "))
         if self._dependence_reported or not types or not made_up:
             return

@@ -40,7 +40,7 @@ class Surroundings:
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Of the session that follows this one with the same engine: its measured phase begins at once."""
+        """Return the surroundings of the next session of the same engine: its measured phase begins at once."""
         following = Surroundings()
         following.__dict__.update(self.__dict__, _temperatures={})
         following.began(0)
@@ -77,14 +77,14 @@ class Surroundings:
         return replace(before, cpus=self._cpus)
 
     def methodology(self, before: Methodology) -> Methodology:
-        """With what was measured by now; as it was, until measuring has begun."""
+        """Return the methodology with what was measured so far; unchanged before the measured phase."""
         if self._began_ns is None:
             return before
         return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,
                        background=self._background)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
-        """Who else took how much of a core on average since the phase began, the most first."""
+        """Return the other processes that used most of a core since the phase began, the busiest first."""
         if self._began_ns is None:
             return ()
         found = [pair for source in self._process_surveys for pair in source.survey()]

@@ -1,4 +1,4 @@
-"""How busy the GPU, the NPU and the memory controller are, in percent, where the board reports it.
+"""The load of the GPU, the NPU and the memory controller, in percent, where the board reports it.
 
 Found by what their files say, since every vendor has its own: Tegra's integrated GPU in
 permille, Rockchip's devfreq devices as `load@frequency`, the RKNPU driver in debugfs, amdgpu
@@ -66,7 +66,7 @@ def percent(text: str) -> float:
 
 
 def share_of_clock(activity_khz: str, clock_hz: str) -> float:
-    """Of its clock, for how much Tegra's memory controller was busy: as tegrastats has it.
+    """Return the share of its clock, in percent, during which Tegra's memory controller was busy, as tegrastats does.
 
     >>> share_of_clock("661230", "2133000000")
     31.0
@@ -158,7 +158,7 @@ def _tegra_emc(root: Root) -> Found:
 
 
 def _rockchip(root: Root) -> Found:
-    """By devfreq; where the NPU's driver has a file of its own, that one counts."""
+    """Read Rockchip's devices through devfreq; the NPU driver's own file is preferred where there is one."""
     has_debug = root.exists(RKNPU_DEBUG)
     parts = []
     for name in root.names(DEVFREQ):

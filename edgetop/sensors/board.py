@@ -1,4 +1,4 @@
-"""What board this is: model, SoC, kernel, system, CPU. Never a serial number, host or user name.
+"""The identity of the board: model, SoC, kernel, system, CPU. Never a serial number, host or user name.
 
 Device tree strings end in NUL (Documentation/devicetree/usage-model.rst); x86 names come
 from /sys/class/dmi/id. The SoC is the last entry of `compatible`: boards do not always name
@@ -37,7 +37,7 @@ _JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
 
 
 def read_board(root: Root) -> Board:
-    """What can be read; the rest is None."""
+    """Read what can be read; the other fields are None."""
     memory_kib = read_meminfo(root).get("MemTotal")
     return Board(
         model=_model(root),

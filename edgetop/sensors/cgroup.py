@@ -47,7 +47,7 @@ _OFF = Missing(
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """How a version of cgroups names its files."""
+    """The file names of one version of cgroups."""
 
     current: str
     peak: str
@@ -127,7 +127,7 @@ class Onset:
 
 
 def cpu_quota(root: Root, folder: str) -> Reader:
-    """In what share of its periods the engine had used up its quota of CPU time, and waited for the next one."""
+    """Return a sensor of the share of periods in which the engine had used up its CPU quota and waited."""
     file = root.file(f"{folder}/{CPU_STAT}")
     onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
     before: tuple[int, int] | None = None  # periods, and those of them in which it waited
@@ -156,7 +156,7 @@ def _count(file: File) -> int:
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File]]:
-    """In bytes, of each level that has one, with what it holds. A level whose limit cannot be read has none."""
+    """Return limit in bytes and usage file of each level that has a limit; one that cannot be read counts as none."""
     limits = []
     for limit, held in levels:
         value = attempt(partial(_count, limit))  # "max" is no number
@@ -237,7 +237,7 @@ def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
 
 
 def _paths(memberships: str) -> dict[str, str]:
-    """By controller; that of version 2 by the empty name. Lines are `id:controllers:path` (cgroups(7))."""
+    """Return the cgroup's path by controller, version 2 by "". Lines are `id:controllers:path` (cgroups(7))."""
     paths = {}
     for line in memberships.splitlines():
         number, _, rest = line.partition(":")

@@ -83,7 +83,7 @@ class Competitors:
             self._taken = {}
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """As of `protocol.SurveysProcesses`; processes below LEAST_PCT are left out."""
+        """Return the CPU use of other processes, as `protocol.SurveysProcesses`; those below LEAST_PCT are left out."""
         with self._lock:
             at_s = self._now()
             self._measure(at_s)

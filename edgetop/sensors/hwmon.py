@@ -35,7 +35,7 @@ _RAILS = ("ina3221", "ina3221x")
 
 
 class Input:
-    """One temperature or fan of a chip: the files `PREFIX_input`, `PREFIX_fault` ..."""
+    """One temperature or fan of a chip, read from the files `PREFIX_input`, `PREFIX_fault` ..."""
 
     def __init__(self, root: Root, prefix: str, info: SensorInfo) -> None:
         self.info = info
@@ -115,7 +115,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
-    """At which temperature the chip throttles or is shut down, where its driver says so."""
+    """Return the temperatures at which the chip throttles or shuts down, where its driver reports them."""
     celsius = attempt(partial(read_celsius, crit))
     if isinstance(celsius, Gap) or celsius <= 0:
         return {}

@@ -48,7 +48,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class I2cSpec:
-    """One chip, as the user describes it."""
+    """The user's description of one chip."""
 
     bus: int
     address: int
@@ -80,7 +80,7 @@ def parse_spec(text: str) -> I2cSpec:
 
 
 def _address(text: str, chip: str) -> int:
-    """With 0x: i2cdetect shows addresses in base 16, and 40 could be either."""
+    """Parse an address, which must begin with 0x: i2cdetect prints base 16, and 40 could be either."""
     possible = ADDRESSES[chip]
     with contextlib.suppress(ValueError):
         if text.lower().startswith("0x") and (address := int(text, 16)) in possible:
@@ -202,7 +202,7 @@ def open_monitors(
 
 
 def _roles(specs: Sequence[I2cSpec]) -> Iterator[list[str]]:
-    """As the user said; where nothing was said of any total, the first channel without a role is it."""
+    """Yield the channels' roles as the user gave them; where there is no total, the first free channel becomes it."""
     given = [[channel.role for channel in spec.channels] for spec in specs]
     open_total = not any("total" in roles for roles in given)
     for roles in given:

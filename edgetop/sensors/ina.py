@@ -30,7 +30,7 @@ OVERFLOW = Gap("the chip's arithmetic overflowed")
 
 
 class Bus(Protocol):
-    """What of smbus2.SMBus is used. Raises OSError: 121 or 6 where nothing answers, 110 where the bus is stuck."""
+    """The used part of smbus2.SMBus. Raises OSError: 121 or 6 where nothing answers, 110 where the bus is stuck."""
 
     def read_word_data(self, i2c_addr: int, register: int) -> int: ...
 
@@ -78,7 +78,7 @@ def signed(value: int, bits: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One channel, in V, A and W. Flows back out of the board are negative."""
+    """One channel's reading in V, A and W. Values are negative where power flows out of the board."""
 
     volts: float
     amperes: float | Gap
@@ -90,7 +90,7 @@ Channels = Sequence[Measured] | Gap
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One chip as it is configured, in continuous conversion of shunt and bus."""
+    """A kind of chip and its configuration: continuous conversion of shunt and bus voltage."""
 
     name: str
     identity: tuple[tuple[int, int, int], ...]  # registers that identify the chip: number, content, after this shift

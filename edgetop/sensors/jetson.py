@@ -1,4 +1,4 @@
-"""What only a Jetson reports beside its power rails: its power mode and its over-current events.
+"""The power mode and the over-current events of a Jetson.
 
 The power mode: whether its limits are in force, and whether the clocks are locked.
 `/var/lib/nvpmodel/status` says which mode was asked for last (`pmode:0002`), readable by all
@@ -40,7 +40,7 @@ _DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """What one power mode sets: a value by the name of the parameter and of its file."""
+    """The settings of one power mode, by the names of the parameter and of its file."""
 
     name: str
     settings: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Modes:
 
 
 def parse_modes(text: str) -> Modes:
-    """What can be understood; lines of another shape are passed over."""
+    """Parse the power modes; lines of an unknown shape are ignored."""
     files: dict[tuple[str, str], str] = {}
     modes: dict[int, Mode] = {}
     parameter: str | None = None
@@ -83,7 +83,7 @@ class PowerMode:
     are_clocks_locked: bool  # every minimum is its maximum, as jetson_clocks leaves them
 
     def __str__(self) -> str:
-        """As the manifest has it: sessions with different texts ran under different limits."""
+        """Return the text for the manifest: sessions with different texts ran under different limits."""
         differs = ["limits differ from it"] if self.deviations else []
         locked = ["clocks locked"] if self.are_clocks_locked else []
         return ", ".join([self.name, *differs, *locked])
@@ -112,7 +112,7 @@ def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
 
 
 def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iterator[str]:
-    """At most one sentence; none of a clock that not everybody may read."""
+    """Yield at most one sentence on a clock whose limit differs from the mode's; none where it cannot be read."""
     if match := _CPU.search(path):  # its policy is what the CPU's `cpufreq` links to
         folders = [each for each in policies(root) if match[1] in (root.line(f"{each}/related_cpus") or "").split()]
         limit, highest, per_mhz = "scaling_max_freq", "cpuinfo_max_freq", 1e3

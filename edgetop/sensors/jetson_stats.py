@@ -1,4 +1,4 @@
-"""What jetson-stats measures and sysfs does not show to an ordinary user, by a program of its own.
+"""Readings of jetson-stats that sysfs does not give an ordinary user, through a helper program.
 
 jetson-stats is optional and never imported here: it is AGPL, its import changes the start
 method of multiprocessing, `start()` can wait for ever and its data can repeat
@@ -87,7 +87,7 @@ class Helper:
         return self._process.pid if self._process else None
 
     def _start(self) -> None:
-        """In a group of its own; it ends by itself where its standard input is closed, and so with edgetop."""
+        """Start the program in its own process group; it ends when its standard input closes, and so with edgetop."""
         self._answered_at_s, self._has_answered = self._now(), False
         self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and our own file
             self._command,
@@ -131,7 +131,7 @@ class Helper:
         return Gap("jetson-stats has no news" if self._has_answered else "jetson-stats is starting")
 
     def _give_up(self, why: str) -> Gap:
-        """For now: the next attempt comes after a pause that doubles."""
+        """Stop the program and return the gap; the pause before the next attempt doubles each time."""
         self._end()
         self._why_not = f"jetson-stats: {why}"
         self._retry_at_s = self._now() + self._retry_s
@@ -179,7 +179,7 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 
 def discover_engine(pid: int, root: Root) -> Found:
-    """Where a Jetson's files do not show it. A captured board has no service to ask."""
+    """Discover jetson-stats' sensors where a Jetson's files lack them; a captured board has no such service."""
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
     python = interpreter()

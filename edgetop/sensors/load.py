@@ -18,7 +18,7 @@ from edgetop.session.manifest import SensorInfo
 
 
 def discover(root: Root) -> Found:
-    """All CPUs together, and what a hypervisor took from them."""
+    """Discover the load of all CPUs together, and the time that a hypervisor took from them."""
     if not root.exists("proc/stat"):
         return Found(missing=(Missing("system load", f"no {root.absolute('proc/stat')}"),))
     file, source = root.file("proc/stat"), root.absolute("proc/stat")
@@ -184,7 +184,7 @@ def engine_scheduling(
 
 
 def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
-    """How long each thread of a process has waited for a CPU, in ns. Raises OSError where the process has ended."""
+    """Return how long, in ns, each thread of a process waited for a CPU. Raises OSError if the process has ended."""
     waited = {}
     for tid in root.entries(f"proc/{pid}/task"):
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
@@ -205,7 +205,7 @@ def parse_schedstat(text: str) -> tuple[int, int]:
 
 
 def parse_switches(status: str) -> int:
-    """How often a CPU was taken away. Raises ValueError where the status has none."""
+    """Return how often the CPU was taken from the process. Raises ValueError where the status lacks the count."""
     if match := _SWITCHES.search(status):
         return parse_int(match[1].strip())
     raise ValueError("no count of involuntary switches in the file")

@@ -1,4 +1,4 @@
-"""What the rows of a power log mean: PPK2, Monsoon, NVIDIA's tegrastats, or a CSV with named columns.
+"""The formats of power logs: PPK2, Monsoon, NVIDIA's tegrastats, or a CSV with named columns.
 
 PPK2: nRF Connect's power profiler (pc-nrfconnect-ppk, src/actions/exportChartAction.ts):
 `Timestamp(ms),Current(uA)` and, as chosen, digital channels. It has no voltage.
@@ -38,7 +38,7 @@ class Column:
 
 
 class Layout(Protocol):
-    """How the rows of one log are read, in their order."""
+    """How one log's rows are read, in their order."""
 
     @property
     def has_head(self) -> bool:
@@ -50,7 +50,7 @@ class Layout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where in a row time and power stand."""
+    """The columns of time and power in a row."""
 
     time: Column
     power: Column | None  # None: current times voltage
@@ -93,7 +93,7 @@ def _plain(cell: str) -> str:
 
 
 def layout(log_format: str, header: str, volts: float | None, interval_s: float = INTERVAL_S) -> Layout:
-    """Of a log by its first line. `volts` stands in for voltages, `interval_s` for times that tegrastats leaves out.
+    """Choose the layout from the first line. `volts`: for logs without voltages. `interval_s`: for tegrastats' times.
 
     Raises ValueError saying what the header lacks.
     """

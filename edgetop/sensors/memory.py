@@ -60,7 +60,7 @@ def parse_kib_fields(text: str) -> dict[str, int]:
 
 
 def read_meminfo(root: Root) -> dict[str, int]:
-    """Nothing where it cannot be read."""
+    """Parse /proc/meminfo; empty where it cannot be read."""
     return parse_kib_fields(root.text(MEMINFO))
 
 
@@ -69,7 +69,7 @@ def kib_as_mib(key: str, fields: Fields) -> float | Gap:
 
 
 def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
-    """What is in use of a pool whose size and free part the file has."""
+    """Return the used part of a pool, in MiB, from its size and its free part."""
     total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
     if isinstance(total, Gap) or isinstance(free, Gap):
         return total if isinstance(total, Gap) else free
@@ -100,7 +100,7 @@ def _reader(
 
 
 def discover(root: Root) -> Found:
-    """What a new program could still have without swapping, and what of all programs is swapped out."""
+    """Discover the memory that is available without swapping, and the swapped memory of all programs."""
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     if not fields and not root.exists(MEMINFO):
         return Found(missing=(Missing("system memory", f"no {source}"),))
@@ -114,7 +114,7 @@ def discover(root: Root) -> Found:
 
 
 def discover_pools(root: Root) -> Found:
-    """What of the board's memory the GPU's driver holds, and what is taken of CMA."""
+    """Discover the memory that the GPU's driver holds, and the used part of CMA."""
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
     if "NvMapMemUsed" in fields:
@@ -160,7 +160,7 @@ def own_memory(engine_pid: int | None) -> Reader:
 
 
 def listed_children(pid: int) -> list[int]:
-    """As the kernel lists them: proc(5), /proc/PID/task/TID/children, with CONFIG_PROC_CHILDREN."""
+    """Return the child processes by /proc/PID/task/TID/children (proc(5)), which needs CONFIG_PROC_CHILDREN."""
     try:
         tasks = HOST.entries(f"proc/{pid}/task")
     except OSError:  # it ended just now
@@ -175,7 +175,7 @@ def searched_children(pid: int) -> list[int]:
 
 
 def resident_bytes(pid: int) -> int:
-    """Of a process; nothing where it ended just now."""
+    """Return the resident memory of a process; 0 if it has just ended."""
     fields = HOST.text(f"proc/{pid}/statm").split()
     return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
 
@@ -200,7 +200,7 @@ def has_clients(root: Root) -> bool:
 
 
 def client_mib(text: str, pid: int) -> float:
-    """What one process holds: nothing where it is in no line, since its first allocation makes one.
+    """Return the MiB of one process: 0 if it has no line, since its first allocation makes one.
 
     Raises ValueError where this is no table of clients, or it may be in a line that is not understood.
 

@@ -28,14 +28,14 @@ Probe = Callable[[], float | Gap]
 
 
 def discover(root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
-    """Nothing, and nothing missing, on a machine without NVIDIA's driver."""
+    """Discover NVIDIA GPUs; a machine without NVIDIA's driver has nothing found and nothing missing."""
     if not root.is_host or not root.exists(DRIVER):
         return Found()
     return discover_gpus(load)
 
 
 def discover_gpus(load: Callable[[str], Any]) -> Found:
-    """What the GPUs of this machine report; `load` imports a module by its name."""
+    """Discover what the GPUs of this machine report; `load` imports a module by its name."""
 
     def nothing(why: str, fix: str | None = None) -> Found:
         return Found(missing=(Missing("NVIDIA GPU", why, fix),))
@@ -91,7 +91,7 @@ def _reader(nvml: Any, name: str, probes: Mapping[SensorInfo, Probe]) -> Reader:
 
 
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
-    """By the energy counter where there is one: its differences miss nothing between two reads."""
+    """Measure power by the energy counter where there is one: its differences cover the time between two reads."""
     if _is_supported(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)):
         counter = EnergyCounter()
         return lambda: counter.watts(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3, time.monotonic())

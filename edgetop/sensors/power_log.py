@@ -67,7 +67,7 @@ class PowerLog:
         self._bins.forget()
 
     def read(self) -> Values:
-        """What has become past since the last read. Raises OSError, or ValueError where it is no such log."""
+        """Return the readings that are past by now. Raises OSError, or ValueError where this is not such a log."""
         now_s = self._now_ns() / NS
         bins: list[_Bin] = []
         for line in self._lines():
@@ -166,7 +166,7 @@ class _Bins:
         self._count = 0
 
     def add(self, log_s: float, watts: float, bins: list[_Bin]) -> None:
-        """What is dated before the session, or before what came, is left out."""
+        """Add a row; one from before the session, or older than the last one, is left out."""
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:
             return

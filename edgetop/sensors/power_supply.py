@@ -1,4 +1,4 @@
-"""What the battery gives, or the mains: the board's whole input power, where a gauge measures it.
+"""The power from the battery or the mains: the board's whole input, where a gauge measures it.
 
 ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). The sign of the current is the
 driver's own choice, so that `status` alone gives the direction. On mains the battery's gauge
@@ -23,7 +23,7 @@ _MAINS_NOTE = "what goes into the board and into its battery"
 
 
 class Supply:
-    """One supply's files."""
+    """The files of one power supply."""
 
     def __init__(self, root: Root, name: str) -> None:
         self.name, self.folder = name, f"{SUPPLIES}/{name}"
@@ -42,7 +42,7 @@ class Supply:
 
 
 def discover(root: Root) -> Found:
-    """Nothing, and nothing missing, on a board that no gauge feeds."""
+    """Discover power supplies with a gauge; a board without one has nothing found and nothing missing."""
     measured = [supply for name in root.names(SUPPLIES) if (supply := Supply(root, name)).is_measured]
     batteries = [supply for supply in measured if supply.kind == "Battery" and supply.is_the_boards]
     mains = tuple(_mains(root, supply) for supply in measured if supply.kind == "Mains" and "online" in supply.has)
@@ -60,7 +60,7 @@ def discover(root: Root) -> Found:
 
 
 def _battery_power(batteries: Sequence[Supply]) -> Values:
-    """Of all of the board's batteries together: they feed it in turn or at once."""
+    """Return the power of all batteries of the board together: they feed it in turn or at once."""
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]
     if "Charging" in status or not feeding:

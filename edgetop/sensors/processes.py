@@ -73,7 +73,7 @@ class Family:
         self._used_ticks = 0
 
     def stats(self) -> dict[int, Stat]:
-        """Of each process of it that lives, by number."""
+        """Return the state of each living process of the group, by process id."""
         if self._now() - self._searched_s >= SEARCH_S:
             self._searched_s = self._now()
             self._search()
@@ -97,7 +97,7 @@ class Family:
         self._members = {pid: living.get(pid, "") for pid in found}
 
     def used_ticks(self) -> int:
-        """Of the CPU, by all of them so far; those that ended count for their parents. It never falls."""
+        """Return the CPU ticks of all its processes so far; ended ones count for their parents. It never decreases."""
         used = sum(stat.cpu_ticks + stat.ended_ticks for stat in self.stats().values())
         self._used_ticks = max(self._used_ticks, used)
         return self._used_ticks
@@ -107,13 +107,13 @@ Use = Mapping[tuple[int, str], tuple[str, int]]  # by number and begin: the name
 
 
 def used_by_others(ours: set[int], root: Root = HOST) -> Use:
-    """What every process has used but these, and those that they started themselves."""
+    """Return the CPU use of every process except these and the ones that they started."""
     others = ((pid, stat) for pid, stat in everyone(root) if pid not in ours and stat.parent not in ours)
     return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
 
 
 def percent_by_name(before: Use, after: Use, span_s: float) -> dict[str, float]:
-    """Of a core, what was used between the two. Of a process that began meanwhile: all that it used."""
+    """Return the CPU use between two surveys, in percent of a core; a process that is new counts in full."""
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():
         grown = ticks - before.get(process, (name, 0))[1]

@@ -1,4 +1,4 @@
-"""What a source of readings is, and what discovery gives.
+"""The interface of sensors: sources of readings, and the results of discovery.
 
 Nearly every source is a `Reader`: sensors, and the function that reads them. A family of sensors is one file with a
 `discover` that gives its readers; `discovery.py` lists the families.
@@ -46,7 +46,7 @@ class Gap:
 
 
 def gap_of(error: OSError | ValueError) -> Gap:
-    """What a failed read becomes: the kernel's words, or those of the reader."""
+    """Turn a failed read into a gap, with the error's text as its reason."""
     return Gap((error.strerror if isinstance(error, OSError) else None) or str(error))
 
 
@@ -55,7 +55,7 @@ Values = Sequence[float | Gap]
 
 
 def attempt(read: Callable[[], T]) -> T | Gap:
-    """One value of several, whose failure is its own and not that of the others."""
+    """Read one of several values; its failure does not affect the others."""
     try:
         return read()
     except (OSError, ValueError) as error:
@@ -67,7 +67,7 @@ def attempt_all(reads: Iterable[Callable[[], T]]) -> "list[T | Gap]":
 
 
 def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
-    """Where its result will be. It runs on a thread that is never waited for: a driver may hang for ever."""
+    """Call on a thread that nobody waits for, since a driver may hang for ever; return the queue of its result."""
     result: queue.SimpleQueue[T] = queue.SimpleQueue()
     threading.Thread(target=lambda: result.put(call()), name=name, daemon=True).start()
     return result
@@ -82,7 +82,7 @@ class Backlog(Gap):
 
 @dataclass(frozen=True, slots=True)
 class SensorEvent:
-    """What a source reports that is no number; it becomes an event."""
+    """Something that a source reports besides numbers; it becomes an event."""
 
     kind: str
     message: str
@@ -91,7 +91,7 @@ class SensorEvent:
 
 
 class Source(Protocol):
-    """What is read in one go: a file, a chip or a command, with one or more sensors."""
+    """A file, chip or command that is read at once and has one or more sensors."""
 
     @property
     def name(self) -> str: ...
@@ -137,7 +137,7 @@ class EventReader(Reader):
 def file_reader(
     root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
 ) -> Reader:
-    """One sensor: a file, and what its text means. `convert` may raise ValueError."""
+    """Return a reader for one sensor: a file, and the conversion of its text, which may raise ValueError."""
     file = root.file(relative)
     return Reader((info,), lambda: [convert(file.read_text())], cadence_s)
 
@@ -233,5 +233,5 @@ def _paced(source: Source, hz: float | None) -> Source:
 
 
 def fastest(source: Source) -> float:
-    """How soon another read of it may give anything new: `fastest_s` where it has one, else its cadence."""
+    """Return the shortest time after which another read may give a new value."""
     return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

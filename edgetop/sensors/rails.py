@@ -84,7 +84,7 @@ NOT_CONNECTED = "NC"  # what NVIDIA's device trees name an unused channel
 
 @dataclass(frozen=True, slots=True)
 class Rail:
-    """One channel of a chip."""
+    """One channel of a power chip."""
 
     label: str  # its name in the device tree
     source: str

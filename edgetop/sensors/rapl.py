@@ -35,7 +35,7 @@ class _Zone:
 
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
-    """Nothing, and nothing missing, on a board without such counters."""
+    """Discover RAPL counters; a board without them has nothing found and nothing missing."""
     zones = list(_zones(root))
     refused = [zone.name for zone in zones if root.is_denied(f"{zone.folder}/energy_uj")]
     names = [zone.name for zone in zones]

@@ -1,4 +1,4 @@
-"""What only a Raspberry Pi reports: its firmware throttles, caps and measures where Linux does not see it.
+"""Readings of a Raspberry Pi's firmware, which throttles, caps and measures where Linux does not see it.
 
 Nothing here runs on another board: `compatible` must begin with `raspberrypi,`. Questions to the VideoCore firmware
 go through `vcgencmd`: each is a fork (about 10 ms on a Pi) and a turn at a mailbox that the kernel serialises and
@@ -76,7 +76,7 @@ class NotRegisteredError(NoAnswerError):
 
 
 def ask(root: Root, *question: str) -> str:
-    """What the firmware answers. Raises NoAnswerError, or another OSError where the command cannot be run."""
+    """Return the firmware's answer. Raises NoAnswerError, or another OSError where the command cannot be run."""
     try:
         output = run_command(root, COMMAND, *question, timeout_s=TIMEOUT_S)
     except FileNotFoundError:

@@ -106,14 +106,14 @@ class Root:
         return self.text(relative).split("\n", 1)[0].strip("\0 ") or None
 
     def names(self, relative: str) -> list[str]:
-        """What lies in a folder, sorted; nothing where there is no such folder."""
+        """Return the sorted names in a folder; empty where there is no such folder."""
         try:
             return sorted(self.entries(relative), key=_natural)
         except OSError:
             return []
 
     def entries(self, relative: str) -> list[str]:
-        """What lies in a folder, in no order. Raises OSError where there is no such folder."""
+        """Return the names in a folder, in no order. Raises OSError where there is no such folder."""
         return os.listdir(self.real(relative))  # noqa: PTH208  a path here is text
 
     def exists(self, relative: str) -> bool:
@@ -142,7 +142,7 @@ class Root:
         return "/" + relative
 
     def resolve(self, relative: str) -> str | None:
-        """Where a link leads, relative to the root; None where it leads nowhere inside."""
+        """Return the target of a link, relative to the root; None where it is outside or missing."""
         try:
             target = os.path.realpath(self.real(relative), strict=True)
             return str(Path(target).relative_to(self._path))
@@ -150,7 +150,7 @@ class Root:
             return None
 
     def real(self, relative: str) -> str:
-        """Where a path leads, in the real file system. Raises FileNotFoundError where that is outside of the root."""
+        """Return the path in the real file system. Raises FileNotFoundError where it would leave the root."""
         if self.is_host:
             return self._prefix + relative
         real = self._real.get(relative)
@@ -164,7 +164,7 @@ class Root:
 
 
 class File:
-    """One file of a root that is read again and again, and as cheaply as can be.
+    """One file of a root that is read many times, as cheaply as possible.
 
     On this machine its descriptor stays open: files of /proc and /sys are made anew by each read from their begin
     (Documentation/filesystems/sysfs.rst and seq_file.rst). A device or process that went away gives ENODEV or ESRCH
@@ -224,7 +224,7 @@ def _read_whole(fd: int) -> bytes:
 
 
 def _unreadable(listed: Path) -> dict[str, int]:
-    """Of each file that could not be read when the board was captured, the error."""
+    """Return the error number of each file that could not be read when the board was captured."""
     if listed.is_symlink() or not listed.is_file():  # a pipe would hold up all that follows
         return {}
     numbers = {name: number for number, name in errno.errorcode.items()}
@@ -297,7 +297,7 @@ def file_name(argv: tuple[str, ...]) -> str:
 
 
 def _run(argv: tuple[str, ...], timeout_s: float) -> Output:
-    """In a process group of its own, so that what hangs is ended with all it started."""
+    """Run a command in its own process group, so that one that hangs is killed with all its children."""
     process = subprocess.Popen(  # noqa: S603  the commands are edgetop's own, their arguments constants
         argv,
         stdin=subprocess.DEVNULL,

@@ -33,7 +33,7 @@ class Sampler:
 
     @property
     def sensors(self) -> tuple[SensorInfo, ...]:
-        """In the order of the indices in the readings."""
+        """Return the sensors in the order of their indices in the readings."""
         return tuple(info for entry in self._schedule.entries for info in entry.source.sensors)
 
     def start(self) -> None:
@@ -47,7 +47,7 @@ class Sampler:
             self._changed.notify_all()
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """What came since the last drain. Called often, it also sees to it that somebody reads."""
+        """Return what was read since the last call; it also starts another thread where all others are held up."""
         with self._changed:
             now = self._now()
             if self._idle == 0 and 0 < self._threads < MAX_THREADS and self._all_held_up(now):

@@ -1,4 +1,4 @@
-"""When each source is read next, and what its reads become: readings, gaps and events.
+"""The schedule of sensor reads, and what each read becomes: readings, gaps and events.
 
 Pure bookkeeping: the time is an argument, and it never reads anything itself, so that the
 threads of the sampler stay trivial and its rules can be tested without waiting.
@@ -60,7 +60,7 @@ class Entry:
 
 
 class Schedule:
-    """Which source is due, and what came of its last read."""
+    """Decides which source is due, and stores the results of reads."""
 
     def __init__(self, sources: Sequence[Source], start_ns: int) -> None:
         self.entries: list[Entry] = []
@@ -103,7 +103,7 @@ class Schedule:
         return entry
 
     def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
-        """What a read gave, or why it gave nothing. The source is due again afterwards."""
+        """Store the values of a read, or the reason why there are none; the source becomes due again."""
         entry.reading_since_ns = None
         entry.reads += 1
         entry.read_ns += end_ns - begin_ns

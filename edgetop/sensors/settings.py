@@ -23,7 +23,7 @@ FAST_CLOCKS = frozenset(
 
 
 def _power_mode(root: Root) -> str | None:
-    """Its name alone: that its limits differ from it is also what heat does."""
+    """Return the power mode's name alone: its limits also change by heat."""
     mode = read_power_mode(root)
     return mode.name if mode else None
 
@@ -35,7 +35,7 @@ _WATCHED: tuple[tuple[str, str, Callable[[Root], str | None]], ...] = (
 
 
 def discover(root: Root) -> Found:
-    """Nothing where the board reports none of them."""
+    """Discover the board's settings, where it has any."""
     if any(value is not None for value in (read_governor(root), _power_mode(root), root.line(CLOCK))):
         return Found((settings(root),))
     return Found()

@@ -26,7 +26,7 @@ Answer = tuple[Values | Gap, float]  # what a read gave, and the microseconds it
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sensor as it was read last."""
+    """One sensor with its last reading."""
 
     info: SensorInfo
     value: float | Gap

@@ -1,4 +1,4 @@
-"""What a line of NVIDIA's `tegrastats` says, of JetPack 4 to 7.
+"""The parser of lines of NVIDIA's `tegrastats`, of JetPack 4 to 7.
 
     RAM 1923/3964MB (lfb 2x2MB) SWAP 191/1982MB (cached 6MB) CPU [5%@1224,off] EMC_FREQ 0%@1600 GR3D_FREQ 0%@76
     APE 25 PLL@37C PMIC@50C POM_5V_IN 1750/1628                                     (JetPack 4, in one line)
@@ -36,7 +36,7 @@ _COMPUTED = frozenset({"thermal"})  # from other zones, to steer the fan
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line. `values`: by the id of a sensor, in the unit of its kind."""
+    """One parsed line. `values`: by the id of a sensor, in the unit of its kind."""
 
     time: datetime | None  # local, in whole seconds
     memory_mib: int
@@ -114,7 +114,7 @@ def _engines(text: str) -> dict[str, float]:
 
 
 def _temperatures(text: str) -> dict[str, float]:
-    """Those that are: -256 stands for what is powered off."""
+    """Return the temperatures that are read: -256 stands for a part that is powered off."""
     found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
     return {
         f"temp/{name}": celsius
@@ -124,7 +124,7 @@ def _temperatures(text: str) -> dict[str, float]:
 
 
 def _powers(text: str) -> dict[str, float]:
-    """Of now. What is neither in mW nor beside its mean is no power: `APE 150` is a clock."""
+    """Return each rail's present power. A number without mW and without a mean is no power: `APE 150` is a clock."""
     return {
         f"power/{name}": int(now) / 1000
         for name, now, unit, mean in _RAIL.findall(text)
@@ -133,12 +133,12 @@ def _powers(text: str) -> dict[str, float]:
 
 
 def plan_of_lines(rails: frozenset[str]) -> RailPlan | None:
-    """Which of them is the total, and which are parts. Thor's VIN: jetson_stats, jtop/core/power.py."""
+    """Choose the total and the parts. For Thor's VIN see jetson_stats, jtop/core/power.py."""
     return plan_of(set(rails)) or (RailPlan("VIN", ()) if "VIN" in rails else None)
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
-    """Of the total, or of the parts that together are about the module; None where the line has neither."""
+    """Return the total, or the sum of the parts that stand for the module; None where the line has neither."""
     if plan is None:
         return None
     rails = [plan.total] if plan.total is not None else list(plan.parts)
@@ -148,7 +148,7 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 
 
 class PowerRows:
-    """As a power log: the total's power, or the sum of the parts that are about the module. Its first line is a row.
+    """tegrastats as a power log: the total, or the sum of the parts of the module. Its first line is a row.
 
     Times are whole seconds from the first line on; where the lines have none, each is an interval after the one before.
     """

@@ -56,7 +56,7 @@ def throttles(cooling_type: str) -> bool:
 
 
 class CoolingDevice:
-    """One device, labelled by its number and its type: several have the same type."""
+    """A cooling device, labelled by number and type, since several have the same type."""
 
     def __init__(self, root: Root, name: str, kind: str) -> None:
         folder = f"{THERMAL}/{name}"

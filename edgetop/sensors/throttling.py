@@ -25,7 +25,7 @@ _OF_A_PC = ("Processor", "intel_powerclamp")
 
 
 class Counter:
-    """One growing number that several files hold; the first that can be read counts."""
+    """A growing number that several files hold; the first readable one counts."""
 
     def __init__(self, root: Root, files: Sequence[str]) -> None:
         self._files = [root.file(file) for file in files]
@@ -33,7 +33,7 @@ class Counter:
         self.total: int | None = None  # None: cannot be read now
 
     def advance(self) -> int | Gap:
-        """By how much it has grown since the last call."""
+        """Return the growth since the last call."""
         before, self._before, self.total = self._before, None, None
         for file in self._files:
             total = attempt(file.read_int)
@@ -48,7 +48,7 @@ class Counter:
 
 
 class Advance(NamedTuple):
-    """What has happened since the last call."""
+    """The growth of the counters since the last call."""
 
     core_events: int | Gap
     package_events: int | Gap  # where a CPU has no counter of the package, those of its cores
@@ -57,7 +57,7 @@ class Advance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThrottleCounts:
-    """All counters of a machine: of events by core and by package, and of the time in them."""
+    """All throttle counters of a machine: events by core and by package, and the time in them."""
 
     cores: Sequence[Counter]
     packages: Sequence[Counter]
@@ -82,7 +82,7 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Of what can be read; a gap where nothing can, or where one counter only begins its interval."""
+    """Return the sum of what can be read; a gap where nothing can, or where a counter begins its first interval."""
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
     return unknown[0] if unknown else sum(known) if known else OFFLINE

@@ -93,7 +93,7 @@ def _counts(fields: Sequence[str], *places: int) -> tuple[int, int]:
 
 
 def hardware_interfaces(root: Root, names: Sequence[str]) -> list[str]:
-    """Those with a device; in a container, where there is none, those that are not stacked on others."""
+    """Return the interfaces with hardware; in a container, which shows none, those that are not virtual."""
     hardware = [name for name in names if "device" in root.names(f"{NET_CLASS}/{name}")]
     return hardware or [name for name in names if not _VIRTUAL_NET.match(name)]
 
@@ -121,7 +121,7 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_disk(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """What the engine itself caused to be read from and written to disks (proc(5), /proc/PID/io)."""
+    """Return a sensor of what the engine itself read from and wrote to disks (proc(5), /proc/PID/io)."""
     file, rates = root.file(f"proc/{pid}/io"), {"read_bytes": Rate(), "write_bytes": Rate()}
 
     def read() -> Values:

@@ -1,4 +1,4 @@
-"""What a session is: frozen data, columnar batches and the clock. Imports nothing of ours.
+"""The data of a session: frozen values, columnar batches and the clock. Imports nothing else of edgetop.
 
 The words used everywhere: a *session* is one run of a model on a board, with everything
 that was observed; an *inference* is one timed call; a *reading* is one value of one

@@ -1,4 +1,4 @@
-"""What a feed hands on: everything that happened since the last batch, on one clock."""
+"""A batch: everything that a feed delivers since the last batch, on one clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Batch:
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """One batch that folds to the same as these in turn. Raises ValueError on none."""
+    """Merge batches into one that folds to the same result. Raises ValueError where there is none."""
     if not batches:
         raise ValueError("nothing to merge")
     starts = [i for i, batch in enumerate(batches) if batch.restart]

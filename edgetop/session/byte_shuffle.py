@@ -39,7 +39,7 @@ def steps(values: Ints) -> Ints:
 
 
 def pack_table(rows: npt.NDArray[np.void]) -> bytes:
-    """All fields of a structured array together: of few rows, column by column costs more than they are worth."""
+    """Pack all fields of a structured array together: for few rows this is cheaper than column by column."""
     names = rows.dtype.names or ()
     numbers = np.empty((len(names), len(rows)), np.int64)
     for place, name in enumerate(names):
@@ -80,7 +80,7 @@ class Columns:
         return np.asarray((folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64))
 
     def rest(self, size: int) -> bytes:
-        """What lies behind the columns, of which there must be so many bytes."""
+        """Return the bytes behind the columns, which must be exactly `size`."""
         data = self._data[self._offset :]
         self._offset = len(self._data)
         if len(data) != size:
@@ -91,7 +91,7 @@ class Columns:
         return np.cumsum(self.take(rows))
 
     def take_table(self, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """What `pack_table` packed; every number fits into its field, and floats are finite."""
+        """Unpack what `pack_table` packed, after checking that every number fits its field and floats are finite."""
         names = dtype.names or ()
         flat = self.take()
         if len(flat) % len(names):

@@ -1,4 +1,4 @@
-"""What a board can do at most with a runtime, as measured on it: the roofs of the roofline model.
+"""The highest FLOP/s and bytes/s that a board reached with a runtime: the roofs of the roofline model.
 
 Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
 """
@@ -27,7 +27,7 @@ class Ceilings:
 
 
 def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
-    """What `to_json` gave; None where it is anything else."""
+    """Parse what `to_json` wrote; None: it is something else."""
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None

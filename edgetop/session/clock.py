@@ -61,11 +61,11 @@ class WallTime:
         return self.origin_us + t_ns // 1000
 
     def utc(self, t_ns: int) -> str:
-        """In the manifest's format."""
+        """Return the time in the manifest's format."""
         return format_utc(self._at(t_ns))
 
     def local(self, t_ns: int) -> datetime:
-        """In the time zone of the reader."""
+        """Return the time in the time zone of the reader."""
         return self._at(t_ns).astimezone()
 
     def _at(self, t_ns: int) -> datetime:

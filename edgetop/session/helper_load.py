@@ -4,11 +4,11 @@ _spent_s = 0.0
 
 
 def add(cpu_s: float) -> None:
-    """Of a helper that has ended."""
+    """Add the CPU time of a helper process that has ended."""
     global _spent_s  # noqa: PLW0603  one process has one load
     _spent_s += cpu_s
 
 
 def spent_s() -> float:
-    """Of all helpers so far."""
+    """Return the CPU time of all helper processes that have ended."""
     return _spent_s

@@ -46,7 +46,7 @@ def count_buckets(latency_ns: npt.NDArray[np.int64]) -> Counts:
 
 
 def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]]:
-    """Only the buckets that hold something: their indices, and how many each holds."""
+    """Return the indices and the counts of the buckets that are not empty."""
     bucket = np.flatnonzero(counts)
     return bucket.astype(np.int16), counts[bucket].astype(np.int32)
 
@@ -71,7 +71,7 @@ def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, hi
 
 
 def count_above(counts: Counts, latency_ns: int | None) -> int:
-    """How many took longer, to the width of a bucket; of no limit none did."""
+    """Return how many latencies exceed the limit, with a bucket's precision; 0 where there is no limit."""
     if latency_ns is None:
         return 0
     return int(counts[bucket_of(np.array([latency_ns], np.int64))[0] :].sum())

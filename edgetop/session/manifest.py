@@ -242,7 +242,7 @@ class SensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of the two sides of an A/B session."""
+    """One variant, A or B, of an A/B session."""
 
     model: Model
     engine: EngineInfo
@@ -260,7 +260,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Ab:
-    """What an A/B session compares: two variants that run in turns."""
+    """The setup of an A/B session: two variants that run in turns."""
 
     variants: tuple[Variant, ...]  # A and B
     until: float  # half the width of the interval of p50's ratio at which the session is over, as a share

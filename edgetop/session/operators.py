@@ -1,4 +1,4 @@
-"""What a burst of instrumented inferences showed of the model's operators.
+"""Bursts: the operators' times in instrumented inferences.
 
 Instrumented inferences are none of the session's inferences: nothing here may enter its latency.
 A session of a day has thousands of bursts of the same operators, so a burst is columns, and what
@@ -29,7 +29,7 @@ CPU, XNNPACK = "CPU", "XNNPACK"
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """One operator as it ran: after fusion, with the names that the runtime gives it."""
+    """An operator as the runtime ran it: after fusion, with the runtime's names."""
 
     name: str
     op_type: str
@@ -43,7 +43,7 @@ class OperatorInfo:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What one operator took in a burst."""
+    """The time of one operator in a burst."""
 
     name: str
     op_type: str
@@ -94,7 +94,7 @@ class Burst:
 
 
 def hosts(providers: Sequence[str]) -> frozenset[str]:
-    """Who runs what those did not take who should: the CPU, and XNNPACK, whose kernels are the CPU's.
+    """Return the fallback providers, which run what the preferred ones do not take: the CPU, and XNNPACK on it.
 
     `providers`: whoever was asked for, before those that the engine has, in the order in which it prefers them.
     Nobody, where the CPU is what was asked for, or all there is.
@@ -122,7 +122,7 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 
 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-    """Where a burst was cut, as the pieces of a table may cut it, its parts are one again."""
+    """Join the parts of bursts that a piece of a table has cut."""
     whole: list[Burst] = []
     for burst in bursts:
         if whole and (whole[-1].t_ns, whole[-1].number) == (burst.t_ns, burst.number):

@@ -1,4 +1,4 @@
-"""What a run can be told to do: the same from its screen, through its control socket and from another machine."""
+"""The orders that a run accepts: the same from its screen, its control socket and another machine."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args

@@ -1,4 +1,4 @@
-"""How many inferences are in progress at once, and how long none is."""
+"""How many inferences overlap, and how long none runs."""
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """In progress, on average while any was; None: there was none."""
+        """Return the mean number of inferences in progress while any was; None: there was none."""
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 
     @property

@@ -75,18 +75,18 @@ def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
 
 
 def last_end_ns(inferences: Inferences) -> int:
-    """When the last of them ended, which of several streams need not be the last that began."""
+    """Return when the last inference ended; with several streams it need not be the one that began last."""
     return int((inferences["t_ns"] + inferences["latency_ns"]).max())
 
 
 def in_pieces(readings: Readings) -> Iterator[Readings]:
-    """All of them, a few at once."""
+    """Yield the readings in pieces of limited size."""
     for begin in range(0, len(readings), FOLDED_AT_ONCE):
         yield readings[begin : begin + FOLDED_AT_ONCE]
 
 
 def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
-    """Those of the sensors at these few places in the manifest, as a copy.
+    """Return a copy of the readings of the sensors at these few places in the manifest.
 
     A day has millions: each place is compared with a column that lies side by side, which takes a fifth of a look-up.
     """

@@ -1,4 +1,4 @@
-"""One row a second: the aggregate from which long sessions are opened, drawn and summarised.
+"""Seconds: one row of statistics for each second, from which long sessions are opened, drawn and summarised.
 
 The conductor aggregates once; the recording keeps the rows, and analysis folds the same
 rows live and from disk, so that both come to the same figures. Only inferences with `ok`
@@ -67,11 +67,11 @@ class Seconds:
 
     @property
     def runs(self) -> int:
-        """How many inferences they count, errors included."""
+        """Return the number of inferences, including those with errors."""
         return int(self.rows["count"].sum(dtype=np.int64) + self.rows["errors"].sum(dtype=np.int64))
 
     def histogram(self) -> histogram.Counts:
-        """All rows in one dense histogram."""
+        """Return the histogram of all rows, dense."""
         counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)
         return counts.astype(np.int64)
 
@@ -80,7 +80,7 @@ class Seconds:
         return self if wanted.all() else self.take(np.flatnonzero(wanted))
 
     def before(self, t_ns: int) -> int:
-        """How many rows begin before that time."""
+        """Return how many rows begin before that time."""
         return int(np.searchsorted(self.rows["t_ns"], t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
@@ -205,7 +205,7 @@ class SecondAggregator:
 
 
 class _Summary:
-    """Of one time of inferences, second after second."""
+    """Sums up one kind of time of inferences, second by second."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
         """`last_ns`: the times before the first second, the last of which counts."""
@@ -240,7 +240,7 @@ class _Summary:
 
 
 def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
-    """How many in a row at the beginning, at the end and at most are true.
+    """Return how many true values are in a row at the beginning, at the end and at most.
 
     >>> _runs(np.array([True, False, True, True, True, False, True, True]))
     (1, 2, 3)

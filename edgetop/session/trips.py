@@ -1,4 +1,4 @@
-"""From when on a board slows down: the trip of a zone, told by the kernel or known of the firmware, and lost time."""
+"""The temperature at which a zone slows the board, from the kernel or the known firmware, and lost time."""
 
 import re
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
 
 
 def trips_c(manifest: Manifest) -> dict[int, float]:
-    """Of every zone that is known to throttle: its place in the manifest, and at how many degrees."""
+    """Return the trip in °C of each zone that throttles, by the zone's place in the manifest."""
     found = (throttles_at_c(info, manifest.board.model) for info in manifest.sensors)
     return {place: celsius for place, celsius in enumerate(found) if celsius is not None}
 

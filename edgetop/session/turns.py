@@ -1,4 +1,4 @@
-"""When each of the two models of an A/B session runs.
+"""The turns of an A/B session: when each of its two models runs.
 
 A alone at first, which shows what the board can tell apart at all (A/A). Then quads of turns, ABBA or BAAB by lot: a
 drift that is even over a quad falls on both alike, and nothing that has a period can follow the order.
@@ -30,7 +30,7 @@ class Plan:
 
     @property
     def quads_ns(self) -> int:
-        """When A has been alone for long enough."""
+        """Return when the first phase, in which A runs alone, ends."""
         return self.begin_ns + ALONE * self.turn_ns
 
     @property
@@ -38,7 +38,7 @@ class Plan:
         return self.quads_ns + len(self.order) * self.turn_ns
 
     def spans(self, side: int) -> list[list[int]]:
-        """From when until when this one runs; turns that touch are one."""
+        """Return the begin and end of each time in which this side runs; adjacent turns are one."""
         spans: list[list[int]] = []
         for number, letter in enumerate("A" * ALONE + self.order):
             begin_ns = self.begin_ns + number * self.turn_ns
@@ -70,7 +70,7 @@ def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_n
 
 
 def plan_of(data: Mapping[str, object]) -> Plan | None:
-    """What `to_json` gave, of an event that anybody may have written; None: it is no plan."""
+    """Parse what `to_json` wrote in an event, which may be foreign; None: it is no plan."""
     begin_ns, turn_ns, order = (data.get(name) for name in ("begin_ns", "turn_ns", "order"))
     if not isinstance(begin_ns, int) or not isinstance(turn_ns, int) or not isinstance(order, str) or turn_ns <= 0:
         return None

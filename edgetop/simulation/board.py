@@ -107,7 +107,7 @@ class VirtualBoard:
         self._folder.remove()
 
     def identity(self) -> Board:
-        """What board this is. What computes is no simulation: CPU, memory and system are this machine's."""
+        """Return the board's identity. What computes is real: CPU, memory and system are this machine's."""
         computer = read_board(Root())
         own = read_board(self.root)
         named = replace(computer, model=own.model, soc=own.soc, power_mode=own.power_mode, governor=own.governor)

@@ -76,7 +76,7 @@ def _clock(mhz: float) -> Files:
 
 
 def _fan(machine: Machine) -> Files:
-    """Of the first chip, a pwmfan."""
+    """Return the files of the first chip's fan, a pwmfan."""
     return {
         f"{HWMON}/hwmon0/pwm1": f"{255 * machine.fan // len(FAN_TRIPS)}\n",
         f"{HWMON}/hwmon0/fan1_input": f"{machine.fan_rpm}\n",
@@ -182,7 +182,7 @@ def _pi_files(machine: Machine) -> Files:
 
 
 def _pmic(machine: Machine) -> str:
-    """As `vcgencmd pmic_read_adc` prints it: currents, then voltages."""
+    """Print as `vcgencmd pmic_read_adc` does: currents, then voltages."""
     low_v, high_v = machine.hardware.volts
     core_v = low_v if machine.is_under_voltage else high_v
     rails = {**_PMIC_RAILS, "VDD_CORE": ((1.2 + machine.cpu_w) / core_v, core_v)}

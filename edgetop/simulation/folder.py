@@ -20,7 +20,7 @@ PATIENCE_S = 2.0
 
 
 class Rival:
-    """At rest until `compete(True)`."""
+    """A competing process, at rest until `compete(True)`."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._is_busy = False
@@ -61,7 +61,7 @@ LOCK = "lock"
 
 
 def home() -> Path:
-    """Where boards are stored: rewritten five times a second, they would wear an SD card."""
+    """Return the folder for boards, in memory: five writes a second would wear an SD card."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK))
     return Path(next(usable, None) or tempfile.gettempdir())
@@ -79,7 +79,7 @@ class BoardFolder:
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Those whose content has changed."""
+        """Write the files whose content has changed."""
         for name, text in files.items():
             content = text.encode() if isinstance(text, str) else text
             if self._written.get(name) != content:

@@ -15,7 +15,7 @@ from edgetop.simulation.scenarios import Scenario
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One RC element. `rise_c`: the temperature difference over it now."""
+    """One RC element. `rise_c`: the present temperature difference over it."""
 
     capacitance_j_k: float
     rise_c: float = 0.0
@@ -53,7 +53,7 @@ class Trip:
 
 @dataclass(frozen=True, slots=True)
 class StepWise:
-    """One cooling device at one passive trip, a step a poll (drivers/thermal/gov_step_wise.c).
+    """One cooling device at one passive trip, one step per poll (drivers/thermal/gov_step_wise.c).
 
     Above the trip and rising: a step more. Below it and falling: a step less. What is above
     stays so until the temperature is below the trip by its hysteresis.
@@ -145,7 +145,7 @@ HARDWARE: Mapping[str, Hardware] = {
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When a scenario's trouble is on: calm, trouble, rest, trouble, rest and so on."""
+    """The schedule of a scenario's trouble: calm, trouble, rest, trouble, rest and so on."""
 
     scenario: Scenario
     is_troubled: bool = False
@@ -206,7 +206,7 @@ class Machine:
 
     @property
     def clock_mhz(self) -> float:
-        """What the CPU runs at."""
+        """Return the CPU's clock."""
         if self.is_under_voltage:
             return self.hardware.clocks_mhz[0]
         return self.hardware.clocks_mhz[-1 - self.cooling_state]
@@ -217,7 +217,7 @@ class Machine:
 
     @property
     def slowdown(self) -> float:
-        """By how much of itself an inference takes longer: the fastest clock by the present one, less 1."""
+        """Return by which share inferences are slower: the fastest clock over the present one, less 1."""
         return self.hardware.fastest_mhz / (self.clock_mhz * (1 - self._share_lost)) - 1
 
     @property
@@ -240,7 +240,7 @@ class Machine:
 
     @property
     def supply_v(self) -> float:
-        """At the board's input."""
+        """Return the voltage at the board's input."""
         return (SAGGING_V if self.is_under_voltage else STEADY_V) - OHMS * self.cpu_w / STEADY_V
 
     @property
@@ -262,7 +262,7 @@ class Machine:
         return machine
 
     def polled(self, seconds: float) -> "Machine":
-        """After one interval of the thermal zone's polling."""
+        """Return the machine after one polling interval of the thermal zone."""
         heat = self.heat.after(seconds, self.chip_w, SINK_K_W[0 if self.is_fan_stuck else self.fan])
         celsius = heat.celsius(self.ambient_c)
         governor = self.governor.polled(celsius) if self.governor else None

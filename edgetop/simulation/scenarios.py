@@ -1,4 +1,4 @@
-"""What can happen to the virtual board: one entry a scenario, each a cause of trouble of real boards.
+"""The scenarios of the virtual board: each is a cause of trouble on real boards.
 
 Imported to list the names, so it imports nothing. Times are simulated seconds.
 """

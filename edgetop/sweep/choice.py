@@ -1,4 +1,4 @@
-"""Which setting of a sweep to take: the best for a goal within limits; and those that no other beats in everything."""
+"""The choice of a sweep: the best setting for a goal within limits, and the Pareto front."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One combination, and the median of its sessions."""
+    """One combination with the medians of its sessions."""
 
     settings: Settings
     name: str

@@ -19,7 +19,7 @@ State = Literal["planned", "done", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One combination. None: the default of `edgetop run`."""
+    """The settings of one combination. None: the default of `edgetop run`."""
 
     model: str  # path
     threads: int | None = None
@@ -29,13 +29,13 @@ class Settings:
 
     @property
     def arguments(self) -> list[str]:
-        """Of `edgetop run`."""
+        """Return the arguments of `edgetop run`."""
         provider = None if self.model.endswith(".tflite") and self.provider == "XNNPACK" else self.provider
         pairs = (("threads", self.threads), ("provider", provider), ("batch", self.batch), ("rate", self.rate_hz))
         return [self.model, *(word for name, value in pairs if value is not None for word in (f"--{name}", f"{value}"))]
 
     def words(self, named: Sequence[str]) -> str:
-        """Those of these fields that it has: `resnet.onnx 2 threads CPU batch 4 30 Hz`."""
+        """Describe these fields where they are set: `resnet.onnx 2 threads CPU batch 4 30 Hz`."""
         texts = {
             "model": Path(self.model).name,
             "threads": f"{self.threads} thread{'' if self.threads == 1 else 's'}",
@@ -60,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Its file is written anew after each run."""
+    """The plan of a sweep; its file is written again after each run."""
 
     runs: tuple[Run, ...]
     options: tuple[str, ...]  # of every run, as they were written
@@ -82,7 +82,7 @@ class Plan:
 
     @property
     def combinations(self) -> tuple[Settings, ...]:
-        """In the order in which they were given."""
+        """Return the combinations in the order in which they were given."""
         numbered = sorted(self.runs, key=lambda run: run.session)
         return tuple(dict.fromkeys(run.settings for run in numbered))
 
@@ -93,7 +93,7 @@ class Plan:
         return next((run for run in self.runs if run.state == "planned" and run.settings not in failed), None)
 
     def amended(self, run: Run, **changes: object) -> "Plan":
-        """With another state of that run."""
+        """Return the plan with another state of that run."""
         changed = replace(run, **changes)  # type: ignore[arg-type]
         return replace(self, runs=tuple(changed if one is run else one for one in self.runs))
 
@@ -183,7 +183,7 @@ def _is_sound(plan: Plan) -> bool:
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
-    """What a live table shows of `report --json`."""
+    """Return the figures of `report --json` that the live table shows."""
     latency, method = report["latency"], report["session"]["methodology"]
     zones = [zone["max"] for zone in report["temperature"].values() if zone["max"] is not None]
     return {

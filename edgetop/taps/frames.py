@@ -148,7 +148,7 @@ def call_samples(stream: int, calls: Calls) -> Samples:
 
 
 def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
-    """Of the calls that the hook measured: latency, CPU time of the thread, and how long that waited for a CPU, in ms.
+    """Return latency, CPU time and wait for a CPU, in ms, of the calls that the hook measured.
 
     The last is empty where the kernel keeps no account. It includes waits just before and after a call, so it is
     limited to the time that the thread was off the CPU.

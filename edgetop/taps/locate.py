@@ -1,4 +1,4 @@
-"""Where in a runtime's file its run functions begin, found without symbols: by loading it and asking.
+"""Finds the offsets of run functions in a runtime's file without symbols: by loading it and asking.
 
 A program of its own for Python 3.8 and later, which runs as the watched process's user, never as root: loading a
 library runs code of it. It writes one JSON object: offsets in the file by function, and the runtime's version.
@@ -25,7 +25,7 @@ Found = Tuple[Dict[str, Optional[int]], str]  # offset by function, and the vers
 
 
 def file_offset(path: str, address: int | None) -> int | None:
-    """Of a function that is loaded from that file; None: it comes from another."""
+    """Return the offset of a function that is loaded from that file; None: it comes from another file."""
     if address is None:
         return None
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
@@ -84,7 +84,7 @@ def of_python(path: str, folders: list[str]) -> Found:
 
 
 def version_in(folder: str) -> str:
-    """Of the package, by the folder that pip writes: onnxruntime_gpu-1.23.0.dist-info."""
+    """Return the package's version from the folder that pip writes: onnxruntime_gpu-1.23.0.dist-info."""
     names = os.listdir(folder) if os.path.isdir(folder) else []
     infos = [name for name in names if name.startswith("onnxruntime") and name.endswith(".dist-info")]
     return infos[0][: -len(".dist-info")].split("-")[1] if infos else ""

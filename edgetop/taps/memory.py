@@ -44,7 +44,7 @@ class Memory:
 
 
 def frame_of(memory: Memory, hit: Hit) -> Frame | None:
-    """Where the caller of a method stores its call; None: not on its stack, or in an unknown layout."""
+    """Return where the caller of a method stores its call; None: not on its stack, or in an unknown layout."""
     at = hit.argument - hit.stack_pointer
     if 0 < at < len(hit.stack) - CALL_WORDS * WORD:
         words = struct.unpack_from(f"<{CALL_WORDS}Q", hit.stack, at)
@@ -73,7 +73,7 @@ def model_of(memory: Memory, function: Function, session: int) -> str:
 
 
 def _path_in(memory: Memory, address: int) -> str:
-    """Of a std::string (libstdc++: pointer, length, and the text itself or its capacity) that names a model."""
+    """Return the model's path from a std::string (libstdc++: pointer, length, and the text or its capacity)."""
     words = memory.words(address, SESSION_BYTES)
     for place, (text, length, capacity) in enumerate(zip(words, words[1:], words[2:], strict=False)):
         is_inside = text == address + (place + 2) * WORD

@@ -27,7 +27,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where pybind11's caller keeps its function_call (pybind11/attr.h), as the first call has shown."""
+    """Where pybind11's caller stores its function_call (pybind11/attr.h), learned from the first call."""
 
     at: int  # bytes above the stack pointer where the method begins
     session_at: int  # bytes in it: the object whose method is called

@@ -33,7 +33,7 @@ _HEAD_AT = 1024  # of struct perf_event_mmap_page: data_head, data_tail
 
 
 class Machine(NamedTuple):
-    """What of perf_event_open(2) differs between architectures."""
+    """The differences of perf_event_open(2) between architectures."""
 
     call: int  # number of the system call
     argument: int  # registers by their number in perf_regs.h: the first argument,
@@ -44,7 +44,7 @@ class Machine(NamedTuple):
 
     @property
     def registers(self) -> tuple[int, ...]:
-        """Those that are sampled, in the order in which the kernel writes them."""
+        """Return the sampled registers in the order in which the kernel writes them."""
         wanted = {self.argument, self.result, self.stack, *(() if self.link is None else (self.link,))}
         return tuple(sorted(wanted))
 
@@ -177,7 +177,7 @@ class Probes:
         self._buffers.clear()
 
     def wait(self, seconds: float, *also: int) -> None:
-        """Until a buffer is half full, one of the descriptors `also` can be read, or the time is over."""
+        """Wait until a buffer is half full, a descriptor of `also` is readable, or the time is over."""
         for fd in also:
             self._poll.register(fd, select.POLLIN)
         self._poll.poll(seconds * 1000)

@@ -46,7 +46,7 @@ def helper_command(*words: str) -> list[str]:
 
 
 def began(pid: int) -> str | None:
-    """When a process began, which tells it from a later one. None: it ended, or is a zombie. proc_pid_stat(5)."""
+    """Return when a process began, which identifies it beside its number. None: it ended, or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -45,7 +45,7 @@ class CallName:
 
 
 class Ring:
-    """One program's ring, from its first call on.
+    """The ring of one program, read from its first call on.
 
     Raises ValueError where the file is no ring of this version, OSError where it cannot be read.
     """
@@ -75,7 +75,7 @@ class Ring:
 
     @property
     def cost_ns(self) -> int:
-        """What timing a call costs the program, by its own measurement; 0: unknown."""
+        """Return the cost of timing one call, by the program's own measurement; 0: unknown."""
         return int.from_bytes(self._map[layout.COST_AT : layout.COST_AT + 4], "little")
 
     def name(self, number: int) -> CallName:

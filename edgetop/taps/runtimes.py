@@ -1,4 +1,4 @@
-"""What of an inference runtime a running process has mapped, and which of its functions runs a model.
+"""Finds the inference runtimes that a process has mapped, and their functions that run a model.
 
 proc_pid_maps(5); elf(5). Only the standard library: a helper that runs for hours imports this.
 """
@@ -35,7 +35,7 @@ class Mapping(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """One that runs a model once."""
+    """A function that runs a model once."""
 
     runtime: str
     version: str
@@ -63,7 +63,7 @@ def mappings(pid: int) -> list[Mapping]:
 
 
 def runtime_of(path: str) -> str:
-    """Which runtime a mapped file is of: "onnxruntime", "litert" or ""."""
+    """Return the runtime of a mapped file: "onnxruntime", "litert" or ""."""
     name = path.rpartition("/")[2]
     if name.startswith((PYBIND, ORT)):
         return "onnxruntime"
@@ -108,7 +108,7 @@ def functions(pid: int, path: str, maps: list[Mapping]) -> list[Function]:
 
 
 def _located(pid: int, path: str, maps: list[Mapping], *, is_method: bool) -> list[Function]:
-    """By `locate.py`, in the process's own Python and as its user."""
+    """Locate the functions by `locate.py`, in the process's own Python and as its user."""
     interpreter, words = sys.executable, ["c", path]
     if is_method:
         interpreter = visible(pid, str(Path(f"/proc/{pid}/exe").readlink()))
@@ -184,7 +184,7 @@ def _table(fd: int, head: bytes, at: int, shape: int, layout: str) -> list[tuple
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Where each name begins in a table of strings; names that end alike may share their bytes."""
+    """Yield where each name begins in a table of strings; names with the same ending may share their bytes."""
     for name in names:
         at = texts.find(name.encode() + b"\0")
         while at >= 0:

@@ -43,12 +43,12 @@ class Streams:
 
     @property
     def threads(self) -> tuple[int | None, ...]:
-        """By stream, on how many threads its session runs. 0: the runtime's default; None: unknown."""
+        """Return the threads of each stream's session. 0: the runtime's default; None: unknown."""
         return self._by_stream(self._threads_of)
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """By stream, the inputs of its first call with their shapes. None: unknown."""
+        """Return the inputs of each stream's first call with their shapes. None: unknown."""
         return self._by_stream(self._inputs_of)
 
     def _by_stream(self, values: dict[tuple[int, int], Any]) -> tuple[Any, ...]:
@@ -56,7 +56,7 @@ class Streams:
         return tuple(by_number.get(number) for number in range(len(self._streams)))
 
     def take_samples(self) -> Samples:
-        """What the hook measured of calls since the last time, by sensor."""
+        """Return, by sensor, what the hook measured since the last call."""
         samples, self._samples = self._samples, {}
         return samples
 

@@ -1,4 +1,4 @@
-"""All rings of one watched application, read as the records and messages of an engine."""
+"""All rings of a watched application, read as the records and messages of an engine."""
 
 import contextlib
 from pathlib import Path
@@ -39,7 +39,7 @@ class Taps:
         return records, messages
 
     def reached(self, duration_ns: int | None, runs: int | None, now_ns: int) -> str:
-        """Which limit of watching is reached, by its name: "duration" or "runs"; "": none."""
+        """Return the limit that was reached, "duration" or "runs"; "": none."""
         if self.began_ns is None:
             return ""
         if duration_ns is not None and now_ns - self.began_ns >= duration_ns:
@@ -71,7 +71,7 @@ class Taps:
             self._lost = lost
 
     def _stream_news(self) -> list[Message]:
-        """What is known of the streams, where it has changed."""
+        """Return the properties of the streams if they have changed."""
         streams, names = self._streams, self._streams.names
         if not names:
             return []

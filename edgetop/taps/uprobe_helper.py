@@ -35,7 +35,7 @@ def report(**what: object) -> None:
 
 
 def measured_cost_ns() -> tuple[int, int]:
-    """What a breakpoint adds, and one with a return probe: of a function of the C library that does nothing."""
+    """Measure the cost of a breakpoint, and of one with a return probe, on a C function that does nothing."""
     call = ctypes.CDLL(None).labs
     address = ctypes.cast(call, ctypes.c_void_p).value or 0
     at = next(one for one in mappings(os.getpid()) if one.begin <= address < one.end)
@@ -214,7 +214,7 @@ class Tap:
 
 
 def survey(seconds: float, pids: list[int]) -> None:
-    """How often each of these processes runs a model: only begins are counted."""
+    """Count how often each of these processes runs a model, by the begins of calls."""
     probes, numbers, calls = perf.Probes(), iter(range(1, 2**31)), dict.fromkeys(pids, 0)
     seen: set[tuple[int, int]] = set()  # files: several environments may share one under different paths
     for pid in pids:

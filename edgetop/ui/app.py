@@ -75,7 +75,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.push_screen(self.hosted)
 
     def on_resize(self, event: Resize) -> None:
-        """Of two in quick succession one may be told, at the size that was known: what was cut off is gone still."""
+        """Draw the whole screen again: of two quick resizes Textual may report one, and cut text is lost."""
         if self._screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
@@ -90,7 +90,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.hosted.interrupt()
 
     def action_redraw(self) -> None:
-        """All of it, for something else wrote to the terminal: a kernel on its console, a talkative neighbour."""
+        """Draw the whole screen again: another program wrote to the terminal, such as a kernel on its console."""
         self.forget_terminal()
         self.screen.refresh()
 
@@ -104,7 +104,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What the user chose on the screen, for the next one."""
+        """Return what the user chose on the screen, to be stored for the next session."""
         return {"theme": self._theme_name, **self.hosted.choices}
 
     def use_theme(self, name: str) -> None:
@@ -120,7 +120,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.hosted.use_theme(theme)
 
     def notify_desktop(self, title: str, text: str) -> None:
-        """By the terminal's bell and a desktop notification; nothing of the screen changes."""
+        """Ring the terminal's bell and send a desktop notification; the screen itself does not change."""
         if self._driver:
             self._driver.write(notification(title, text, os.environ))
 
@@ -153,7 +153,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self._display(self.screen, TightRows(drawn, self._terminal_buffer))
 
     def forget_terminal(self) -> None:
-        """It was left, or shows what nobody here has drawn."""
+        """Forget what the terminal shows, after something else may have changed it."""
         self._terminal_buffer.forget()
 
     def _handle_exception(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""How the terminal can be drawn on: which characters it has, and which theme suits it."""
+"""What the terminal can display: its character set, and the theme that suits it."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐░�
 
 
 class FrameCharacters(NamedTuple):
-    """What the frame around panes is made of."""
+    """The characters that draw the frame around panes."""
 
     top_left: str
     top_right: str

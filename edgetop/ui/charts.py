@@ -88,7 +88,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plot:
-    """Where a chart stands: its scale and cells, what of its time is shaded, and at which cell the user points."""
+    """The geometry of a chart: its scale, its cells, the shaded times and the cell under the cursor."""
 
     scale: Scale
     cells: int
@@ -118,11 +118,11 @@ class Plot:
 
     @property
     def dots_of_cell(self) -> tuple[int, int]:
-        """How many dots a cell has, across and down."""
+        """Return how many dots a cell has, across and down."""
         return (1, 1) if self.characters.ascii_only else (2, 4)
 
     def cell_codes(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
-        """Of the cells from column `first` to `last`, the character of this curve; 0: none."""
+        """Return the character code of this curve for each cell from column `first` to `last`; 0: the cell is empty."""
         across, down = self.dots_of_cell
         level = np.arange(self.height * down - 1, -1, -1)[:, None]  # of each row of dots, from the bottom
         column = np.arange(first * across, last * across)
@@ -151,7 +151,7 @@ class Plot:
         return np.where(np.isnan(values), -1, level)
 
     def row_of(self, value: float) -> int:
-        """In which row, from the top, a value stands."""
+        """Return the row, counted from the top, in which a value is drawn."""
         return self.height - 1 - int(self._levels(np.array([value]), self.height * 4)[0]) // 4
 
 
@@ -256,7 +256,7 @@ def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
 
 
 def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bools:
-    """Which cells of a timeline these spans of session time in s touch."""
+    """Return which cells of a timeline these spans of session time, in s, touch."""
     touched = np.zeros(max(cells, 0), np.bool_)
     scale = cells / (axis.to_s - axis.from_s)
     for begin_s, end_s in spans:

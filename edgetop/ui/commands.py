@@ -45,7 +45,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 
 def palette_entries(screen: MonitorScreen) -> "list[Entry]":
-    """What the keys do, and the choices that keys step through."""
+    """Return the palette's entries: what each key does, and the choices that a key steps through."""
     from edgetop.ui.palette import Entry
 
     alike: dict[str, list[Command]] = {}
@@ -114,7 +114,7 @@ def _step_severity(screen: MonitorScreen) -> None:
 
 
 def _open_item(screen: MonitorScreen) -> None:
-    """What is under the row cursor, in full; a replay goes to where it happened."""
+    """Open the item under the row cursor in full; a replay seeks to its time."""
     from edgetop.ui.dialogs import TextDialog
 
     pane = screen.chosen_pane
@@ -191,7 +191,7 @@ def _reset(screen: MonitorScreen) -> None:
 
 
 def open_themes(screen: Any) -> None:
-    """Of a session, or of many boards."""
+    """Open the list of themes, on a session's screen or on the fleet's."""
     from edgetop.ui.palette import Entry, PaletteDialog
 
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
@@ -231,7 +231,7 @@ def _refresh_words(screen: MonitorScreen) -> str:
 
 
 def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
-    """Of the pane that has the focus."""
+    """Return `words` if the pane with the focus has this attribute, else ""."""
     pane = screen.focused
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""
 

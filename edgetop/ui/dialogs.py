@@ -128,7 +128,7 @@ def stop_dialog() -> ChoiceDialog[bool]:
 
 
 def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
-    """What to make of the session, as `edgetop export --to` calls it."""
+    """Ask for the format of an export, by the names of `edgetop export --to`."""
     choices = [Choice(str(i), f"{name:<10}{what}", name) for i, (name, what) in enumerate(forms.items(), 1)]
     closing: Choice[str] = Choice("e,q", "", None)
     title = "Export the session up to now"
@@ -138,7 +138,7 @@ def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
 def recording_dialog(
     folder: Path | None, host: str, characters: CharacterSet, *, paused: bool, can_pause: bool
 ) -> ChoiceDialog[bool]:
-    """Where the session is recorded and how large it is; gives whether to pause. `host`: "": this machine."""
+    """Show where the session is recorded and its size; the result is whether to pause. `host` "": this machine."""
     words = "This session is not recorded (--no-record)."
     if folder is not None:
         state = "paused" if paused else "recording" if can_pause else "finished"

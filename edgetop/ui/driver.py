@@ -36,7 +36,7 @@ class SteadyDriver(LinuxDriver):
 
     @contextlib.contextmanager
     def batched(self) -> Iterator[None]:
-        """What is written within is sent in one piece: each wakes the thread that writes."""
+        """Send everything that is written inside this context as one piece: each piece wakes the writer thread."""
         self._batch = []
         try:
             yield
@@ -52,7 +52,7 @@ class SteadyDriver(LinuxDriver):
             self._batch.append(data)
 
     def start_application_mode(self) -> None:
-        """At the beginning, and when it comes back from having been stopped: nothing of the screen is there."""
+        """Start with an empty screen, at the beginning and after the process was stopped and continued."""
         self._steady_app.forget_terminal()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if not self._was_measured:
@@ -97,7 +97,7 @@ class SteadyDriver(LinuxDriver):
 
 
 class _WakingEvent(threading.Event):
-    """One that ends a select(2), too."""
+    """An event that also ends a select(2)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a command of the monitor screen is, which commands apply, and how their keys are written and read."""
+"""The commands of the monitor screen: when each applies, and how their keys are written and parsed."""
 
 import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from edgetop.feeds.protocol import Can
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One entry for everything that a key has: its binding, its settings, and its words wherever they stand."""
+    """A command of the screen: its keys, its settings, and its words in the footer, the help and the palette."""
 
     id: str  # by which a user's settings give it other keys
     keys: str  # in Textual's names, separated by commas

@@ -1,4 +1,4 @@
-"""Where each pane stands on a screen of a given size. A pure function, so that every size can be tested.
+"""Where each pane stands on a screen of a given size: a pure function, so that every size can be tested.
 
 A column of panes is one frame: each pane begins with its title in a line of that frame, and the last one closes it.
 The left column of a large screen is a stack of timelines with one time axis, which stands in the line that closes it.
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a pane of a column needs: rows with its title, and its part of what is left over."""
+    """The rows that a pane of a column needs with its title, and its weight when spare rows are shared out."""
 
     name: str
     least: int
@@ -116,7 +116,7 @@ def _stacked(name: str, charts: Mapping[str, int]) -> Want:
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
-    """As many as fit; the selected pane is among them, in the place of the last where it would not be."""
+    """Return the panes that fit in the right column; if the selected one does not fit, it replaces the last."""
     shown = list(names)
     while sum(LEAST.get(name, CHART_ROWS + TITLE_ROWS) for name in shown) + 1 > rows:
         droppable = [name for name in shown if name in OPTIONAL] or shown[-1:]

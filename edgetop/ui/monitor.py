@@ -57,14 +57,14 @@ LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant 
 
 
 def chart_counts(view: MonitorView) -> dict[str, int]:
-    """How many timelines these have that are worth a chart: with none, a line says it all. ABSENT: no sensor of it."""
+    """Count the timelines of each group that are worth a chart. 0: one line is enough. ABSENT: no such sensor."""
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     return {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
 
 
 def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:
-    """Of what was recorded, and of what `scout`, which has seen all of it, makes of it."""
+    """Join the recorded marks with those that `scout`, which has folded the whole session, derives."""
     derived = derived_events(scout.slowdowns.view(), scout.throttles_view(), scout.alerts_view())
     found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
     recorded = [mark for mark in transport.marks if mark.kind not in ("throttle-begin", "throttle-end")]
@@ -72,7 +72,7 @@ def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:
 
 
 class Host(Protocol):
-    """What the app does for its screen."""
+    """What the screen needs from the app."""
 
     @property
     def theme_names(self) -> Sequence[str]: ...
@@ -167,7 +167,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """What the user chose here, by the names of the settings; the window by its name."""
+        """Return what the user chose, by the names of the settings."""
         window = next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
         orders = {
             name: pane.listing.order_of(pane.drawing.orders)
@@ -183,13 +183,13 @@ class MonitorScreen(Screen[None]):
         self.draw_frame()
 
     def report(self, text: str, *, seconds: float = 2) -> None:
-        """In a line that stands over the screen for so long."""
+        """Show a message over the screen for some seconds."""
         self.notify(text, timeout=seconds, markup=False)
 
     # Commands.
 
     def present_commands(self) -> Iterator[Command]:
-        """Those that apply to this feed, now."""
+        """Yield the commands that apply to this feed now."""
         can = self.feed.can
         if self._present[0] != can:
             self._present = can, tuple(command for command in self._commands.values() if command.applies(can))
@@ -200,7 +200,7 @@ class MonitorScreen(Screen[None]):
         return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
 
     def action_command(self, command_id: str) -> None:
-        """What is not to happen by accident wants its key twice."""
+        """Run a command; one that must not happen by accident needs its key twice."""
         command, before = self._commands[command_id], self._asked
         self._asked = (command_id, monotonic() + ASKED_S) if command.asks else ("", 0.0)
         if command.asks and (before[0] != command_id or monotonic() > before[1]):
@@ -269,7 +269,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def _details(self) -> tuple[str, ...]:
-        """What is wanted only by the pane that is alone."""
+        """Return the views that only a zoomed pane needs."""
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
@@ -355,7 +355,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def transport(self) -> Transport | None:
-        """Where a replay stands; None: this is none."""
+        """Return the position of a replay; None: this is no replay."""
         transport = self.feed.player.transport if self.feed.player else None
         return replace(transport, marks=self._marks) if transport and self._marks else transport
 
@@ -426,13 +426,13 @@ class MonitorScreen(Screen[None]):
             self.draw()
 
     def step_cursor(self, step: int) -> None:
-        """By a hundredth of the axis, from its newest second."""
+        """Move the cursor by a hundredth of the axis; it starts at the newest second."""
         axis, now_s = self.view.axis, self.view.progress.now_ns / NS
         at = now_s if self.cursor_s is None else self.cursor_s + step * max(1.0, (axis.to_s - axis.from_s) / 100)
         self.point_at(at)
 
     def zoom(self, name: str) -> None:
-        """That pane alone, or all again."""
+        """Show that pane alone, or all panes again."""
         self._zoomed = None if self._zoomed == name else name
         self._focus(name if self._zoomed else None)
 
@@ -445,7 +445,7 @@ class MonitorScreen(Screen[None]):
         self._status.redraw()
 
     def on_pane_widget_pointed(self, message: PaneWidget.Pointed) -> None:
-        """At one moment: read it. Over a span: look at that alone."""
+        """A click reads the values of one moment; a drag zooms the time axis to its span."""
         axis = self.view.axis
         begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (message.begin, message.end))
         if (message.end - message.begin) * self.size.width < LEAST_DRAG_CELLS:
@@ -456,12 +456,12 @@ class MonitorScreen(Screen[None]):
         self.use_lens(Lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
 
     def sort(self, pane: PaneWidget, order: str = "") -> None:
-        """In this order, or in the next one."""
+        """Sort a list by this order, or by the next one."""
         orders, now = pane.drawing.orders, pane.listing.order
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """To the screen as it was: no pane alone, no cursor; from there to where it was opened."""
+        """Undo the zoom and the cursor; when there is neither, leave a screen that was opened from another one."""
         if self.settings.is_visited and self._zoomed is None and self.cursor_s is None and self.focused is None:
             self.app.exit()
         self._zoomed = self.cursor_s = None

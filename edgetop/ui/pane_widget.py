@@ -46,7 +46,7 @@ class LineWidget(Widget):
         self.styles.height = max(place.height, 1)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        """What there is to show, from the top; each line has just so many columns."""
+        """Return the lines to draw, from the top; each is exactly `columns` cells wide."""
         raise NotImplementedError
 
     def redraw(self) -> None:
@@ -55,7 +55,7 @@ class LineWidget(Widget):
             self.refresh(*(Region(0, y, self._lines_size.width, 1) for y in changed))
 
     def update_lines(self) -> Sequence[int]:
-        """Which rows changed. A widget that is not displayed has no size, and nothing to draw."""
+        """Draw again and return the changed rows. A widget that is not displayed has no size and draws nothing."""
         size = self.size  # which Textual computes anew each time
         columns, rows = size
         drawn = self.lines(columns, rows) if columns and rows else ()
@@ -252,7 +252,7 @@ class PaneWidget(LineWidget, can_focus=True):
 
     @property
     def text(self) -> str:
-        """What is to be copied of it: the item under the row cursor, or else its body."""
+        """Return the text to copy: the item under the row cursor, or else the body."""
         rows = self.item.detail() if self.item else ["".join(text for text, _ in row) for row in self._body]
         return "\n".join(row.rstrip() for row in rows)
 
@@ -296,7 +296,7 @@ class PaneWidget(LineWidget, can_focus=True):
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 
     def _position(self, rows: int) -> str:
-        """Which items of a list are seen, without its head; of what is none, which rows. Nothing where all are."""
+        """Return which items of a list, or which rows, are visible; "" where all are."""
         if not self._last_offset():
             return ""
         begin, end = self._offset, self._offset + rows
@@ -336,7 +336,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self.scroll_lines(-3)
 
     class Pointed(Message):
-        """At a part of the time axis, from 0 to 1: where the mouse was pressed, and where it was let go."""
+        """Part of the time axis, from 0 to 1, between the places where the mouse was pressed and released."""
 
         def __init__(self, begin: float, end: float) -> None:
             super().__init__()
@@ -352,7 +352,7 @@ class PaneWidget(LineWidget, can_focus=True):
             self.post_message(self.Pointed(min(begin, end), max(begin, end)))
 
     def _part_at(self, x: int) -> float | None:
-        """Of the time axis, where this pane has one."""
+        """Return the position on the time axis, from 0 to 1; None: this pane has no axis there."""
         cells = self.size.width - 2 - GUTTER
         place = x - 1 - GUTTER
         is_chart = self.drawing.name in TIMELINES and self._body and 0 <= place < cells

@@ -46,7 +46,7 @@ def seek_to_end(screen: MonitorScreen) -> None:
 
 
 def seek_event(screen: MonitorScreen, step: int, kind: str = "") -> None:
-    """To the next event, or for a negative step the one before. `kind`: to one of these."""
+    """Seek to the next event, or for a negative step to the one before. `kind`: only events of this kind."""
     if transport := screen.transport:
         to_ns = next_mark(transport, step, kind)
         if to_ns is None:
@@ -59,7 +59,7 @@ _CALLED = {"": "event", THROTTLING: "throttling"}
 
 
 def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
-    """When the next event was, or for a negative step the one before; None: there is none.
+    """Return the time of the next mark, or for a negative step of the one before; None: there is none.
 
     Of several in one second, the last. `kind`: only these count.
     """
@@ -71,7 +71,7 @@ def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
 
 
 def seek_throttling(screen: MonitorScreen) -> None:
-    """To the first one."""
+    """Seek to the first throttling."""
     if transport := screen.transport:
         to_ns = next((mark.t_ns for mark in transport.marks if mark.kind == THROTTLING), None)
         if to_ns is None:
@@ -104,7 +104,7 @@ def reset_timelines(screen: MonitorScreen) -> None:
 
 
 def zoom_words(screen: MonitorScreen) -> str:
-    """For the last line, once the timelines are not as they were."""
+    """Return the zoom for the last line; "" where the timelines are not zoomed."""
     if screen.lens.is_plain:
         return ""
     return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)

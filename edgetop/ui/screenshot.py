@@ -1,4 +1,4 @@
-"""What leaves the screen as a file: the session in another format, and a screenshot. A line reports the path."""
+"""Exports of the session and screenshots, each saved as a file whose path is then shown."""
 
 import contextlib
 import errno
@@ -36,7 +36,7 @@ class Exports:
 
     @property
     def forms(self) -> Mapping[str, str]:
-        """What can be made of this session, here: of one on another machine, or that is not recorded, nothing."""
+        """Return the export formats; none for a session that is remote or not recorded."""
         settings = self._settings
         can_export = settings.recording and settings.exporter and not settings.recording_host
         return settings.exporter.forms if settings.exporter and can_export else {}

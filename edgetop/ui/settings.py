@@ -1,4 +1,4 @@
-"""What a user may choose about the screen, and what whoever opens it lends it."""
+"""What a user can choose about the screen, and the functions that its caller provides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,24 +10,24 @@ WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10
 
 
 class Export(Protocol):
-    """One on its way, in a process of its own: it goes on when the screen is left."""
+    """An export that runs in a process of its own and continues when the screen is closed."""
 
     def result(self) -> tuple[bool, str] | None:
         """None: not over yet. Otherwise whether it was done, and a line that says where it is, or what failed."""
 
 
 class Moving(Protocol):
-    """What may be moved while it is shown."""
+    """A session folder that may be moved while it is shown."""
 
     @property
     def name(self) -> Path:
-        """Where it is now."""
+        """Return its present path."""
 
 
 class Exporter(Protocol):
     @property
     def forms(self) -> Mapping[str, str]:
-        """What can be made of a session, and in words what that is."""
+        """Return the names of the export formats with a description of each."""
 
     def begin(self, recording: Path, form: str) -> Export:
         """Raises OSError where it cannot begin."""
@@ -35,7 +35,7 @@ class Exporter(Protocol):
 
 @dataclass(slots=True)
 class FleetListing:
-    """How a screen of many boards lists them: it stays when a board is opened and left."""
+    """How the fleet's screen sorts and filters boards; it stays when a board is opened and closed."""
 
     order: str = "worst"
     words: str = ""  # only boards with these

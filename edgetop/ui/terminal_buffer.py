@@ -1,4 +1,4 @@
-"""What the terminal shows, cell by cell: of what is drawn again, only what differs is sent.
+"""The cells that the terminal shows: of each repaint, only the cells that differ are sent.
 
 Textual's own partial update begins at the left edge of the widget, whatever changed: a chart
 that grows by a column at its right end is sent as a whole. At 80x24 that made two of three bytes.
@@ -88,7 +88,7 @@ class TerminalBuffer:
 
 
 def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
-    """What differs of a piece, such as the newest column of a chart, and its column."""
+    """Return the differing part of a piece, such as the newest column of a chart, and its column."""
     (old, old_style), (text, style) = before, now
     if old_style is not style or len(old) != len(text) or not PLAIN.fullmatch(old) or not PLAIN.fullmatch(text):
         return [now], x
@@ -98,7 +98,7 @@ def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
 
 
 def _common_length(first: str, second: str) -> int:
-    """How many characters two texts have in common at their beginning."""
+    """Return how many characters two texts share at their beginning."""
     low, high = 0, len(first)
     while low < high:
         middle = (low + high + 1) // 2
@@ -127,7 +127,7 @@ def _cut(cells: list[Cell], width: int) -> list[Cell]:
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
-    """Its characters and how many cells each takes; all at once where some take none, or more beside others."""
+    """Split a text into characters and their widths; keep it whole where a character has no cell of its own."""
     width = cell_len(text)
     pieces = [(character, cell_len(character)) for character in text]
     is_each_its_own = all(cells for _, cells in pieces) and sum(cells for _, cells in pieces) == width
@@ -219,7 +219,7 @@ def _changes(terminal_buffer: TerminalBuffer, x: int, y: int, strip: Strip) -> l
 
 
 def tightened(update: Update, terminal_buffer: TerminalBuffer) -> Update | TightUpdate | TightLayout:
-    """What else there may be to show stays as it is."""
+    """Wrap an update so that it sends only what differs; any other update stays as it is."""
     if isinstance(update, ChopsUpdate):
         return TightUpdate(update, terminal_buffer)
     is_layout = isinstance(update, LayoutUpdate) and not isinstance(update, TightRows)

@@ -33,7 +33,7 @@ def _span(piece: Piece) -> Span:
 
 
 def cells_of(text: str) -> int:
-    """As `cell_len`, which looks every text up, of text without control characters."""
+    """Return the cells of a text without control characters; faster than `cell_len` for ASCII."""
     return len(text) if text.isascii() else cell_len(text)
 
 
@@ -133,7 +133,7 @@ def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> lis
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table. Numbers stand right, words left."""
+    """One column of a table: numbers align right, words left."""
 
     title: str
     cells: int
@@ -186,7 +186,7 @@ def column_at(columns: Sequence[Column], x: int) -> str:
 
 
 def _columns_that_fit(columns: Sequence[Column], cells: int) -> int:
-    """How many of the columns, from the left; one at least."""
+    """Return how many columns fit, counted from the left; at least one."""
     used = -len(COLUMN_GAP)
     for count, column in enumerate(columns):
         used += len(COLUMN_GAP) + column.cells

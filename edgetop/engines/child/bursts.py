@@ -64,7 +64,7 @@ class Bursts:
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
-        """When one more burst, if it has a single inference, leaves all of them within their part of the time."""
+        """Return when one more burst of a single inference keeps all bursts within their share of the time."""
         return self._began_ns + int((self._used_ns + self._least_ns * RESERVE) / MAX_DUTY)
 
     def is_due(self, now_ns: int) -> bool:
@@ -135,7 +135,7 @@ class Bursts:
 
 
 def _settling_ns(run_ns: List[int]) -> int:
-    """How long the uncounted inferences after a burst of these will take."""
+    """Return how long the uncounted inferences after such a burst will take."""
     longest = max(run_ns) if run_ns else SETTLE_BELOW_NS
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0
 

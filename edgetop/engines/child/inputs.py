@@ -1,4 +1,4 @@
-"""What the model is fed: the shape of each input, and arrays made or read before any clock runs.
+"""The model's inputs: the shape of each, and arrays that are made or read before any clock runs.
 
 A source is "random", "zeros" or a path to a `.npy`, a `.npz` or a folder of `.npy` files
 that are cycled through. Errors use the names that the user typed.
@@ -76,7 +76,7 @@ def refuse_unknown_names(given: Iterable[str], tensors: Sequence[Tensor], option
 
 
 def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
-    """What feeds this input: its own source, else the one given for all (under ""), else random."""
+    """Return the source of this input: its own, else the one for all inputs (under ""), else random."""
     return sources.get(tensor.name, sources.get("", "random"))
 
 

@@ -1,4 +1,4 @@
-"""Where the loop puts its records: a pipe that never blocks, or a queue within one process.
+"""Outlets of the loop's records: a pipe that never blocks, or a queue within one process.
 
 Both offer the same `buffer` to pack into, `flush(count)` to send its first records, `put` to
 send those of another buffer, and `send(kind, message)`. Neither ever makes the loop wait: what
@@ -85,7 +85,7 @@ class PipeOutlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """In its place among the records, and so before the end, after which nobody reads."""
+        """Report lost records in order, before the end, after which nobody reads."""
         if self._lost:
             lost, self._lost = self._lost, 0
             self._enqueue(frames.pack_message(frames.LOST, {"count": lost}))

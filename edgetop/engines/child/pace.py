@@ -1,4 +1,4 @@
-"""When inferences are due to start: at a rate, after a pause, in the on part of a duty cycle.
+"""The pace: when each inference is due, at a rate, after a pause, or in the on part of a duty cycle.
 
 Under a rate the load is open: starts are planned from the beginning of a phase, and one that
 comes late delays none that is planned after it. What a record says it waited is counted from
@@ -28,7 +28,7 @@ class Duty:
         self._cycle_ns = on_ns + off_ns
 
     def spread(self, on_time_ns: int) -> int:
-        """When so much time of work is over, counted from the beginning of the first cycle."""
+        """Return the time, from the begin of the first cycle, at which so much on time has passed."""
         cycles, rest = divmod(on_time_ns, self._on_ns)
         return cycles * self._cycle_ns + rest
 
@@ -129,7 +129,7 @@ class Turns:
 
 
 def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
-    """One each 1/rate. Each is computed from the first, so that no error adds up."""
+    """Yield one start every 1/rate s. Each is computed from the first, so that no error adds up."""
     number = 0
     while True:
         yield first_ns + int(number * NS / rate_hz)
@@ -148,7 +148,7 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
 
 
 def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
-    """Those of another session, again and again; the last of them is when it begins anew."""
+    """Yield the recorded starts of another session in a loop; the last one is where it begins again."""
     begin_ns = 0
     while True:
         for start in starts_ns[:-1]:

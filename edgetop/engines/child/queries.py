@@ -1,4 +1,4 @@
-"""What an interpreter answers without a run, as JSON on stdout.
+"""Queries that a runtime answers without an inference, printed as JSON.
 
 `python child/__main__.py --inventory`: the runtimes that can be imported. Each is really imported, because one that is
 installed may still not load.

@@ -49,7 +49,7 @@ def main(control_fd: int, data_fd: int) -> int:
 
 
 def _listen(control_fd: int, requests: Any) -> None:
-    """When the engine is gone, exit too, even within a long inference."""
+    """Exit when the engine is gone, even within a long inference."""
     with os.fdopen(control_fd, encoding="utf-8") as lines:
         for line in lines:
             requests.put(json.loads(line))

@@ -1,4 +1,4 @@
-"""What the kernel counted around an inference that took much longer than others.
+"""The kernel's counters around an inference that took much longer than others.
 
 Reading the kernel's counters costs some microseconds, so they are not read around every inference, and never within
 the timed span. They are read whenever records are sent, every 20 ms; when an inference takes longer than all others

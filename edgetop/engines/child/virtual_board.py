@@ -1,4 +1,4 @@
-"""What a virtual board does to an engine: the clock it runs at, memory that leaks, a crash.
+"""The effects of a virtual board on an engine: a lower clock, a memory leak, a crash.
 
 The board is simulated in another process and controls the engine through a page of shared memory, a
 file that both have mapped. It holds a few 8-byte words, each written by the board alone and each

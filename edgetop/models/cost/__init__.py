@@ -1,1 +1,1 @@
-"""What a model costs: arithmetic, bytes and memory, by operator and in total."""
+"""The cost of a model: arithmetic, bytes and memory, by operator and in total."""

@@ -10,7 +10,7 @@ from edgetop.models.shapes.node import Node
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """What an allocator needs that packs without gaps; real ones need as much or more.
+    """The memory that a gapless allocator needs; real allocators need as much or more.
 
     Inputs and outputs of the model count, weights do not. Tensors of unknown size are left
     out, so that with any of these the figures are lower bounds.
@@ -43,7 +43,7 @@ def plan(graph: Graph) -> MemoryPlan:
 
 
 def _buffers(graph: Graph) -> list[int]:
-    """For each tensor the one whose memory it uses: its own, or that of what it is a view of."""
+    """Return for each tensor the tensor whose memory it uses: itself, or the one that it is a view of."""
     buffers = list(range(len(graph.tensors)))
     for operator in graph.operators:
         if operator.op_type in VIEWS and operator.inputs and operator.outputs:

@@ -52,13 +52,13 @@ class OperatorCost:
 
 
 def costs(model: Model) -> tuple[OperatorCost, ...]:
-    """In the order of the graph's operators. `model` is what `with_shapes` gives."""
+    """Return the costs in the order of the graph's operators. `model` must come from `with_shapes`."""
     stored = StoredForms(model.graph)
     return tuple(_cost(model.graph, operator, stored) for operator in model.graph.operators)
 
 
 class StoredForms:
-    """Which constant of the file a constant was made from, where it is the same one of another type or layout.
+    """Finds the file's constant behind a constant that is the same one in another type or layout.
 
     TFLite keeps float16 weights behind DEQUANTIZE; what precision a model has is what is stored.
     """
@@ -162,7 +162,7 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 
 
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
-    """Those that run in each inference, by type, most FLOPs first and then most bytes."""
+    """Sum up by type the operators that run in each inference, most FLOPs first, then most bytes."""
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
         if not cost.is_folded:
@@ -178,7 +178,7 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Of the main graph and of those within operators. `model` is what `with_shapes` gives."""
+    """Count the weights of the main graph and of the graphs within operators. `model` must come from `with_shapes`."""
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -205,7 +205,7 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 
 
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
-    """Of each tensor that a graph within an operator reads from around it: where it is defined."""
+    """Return where each tensor is defined that an inner graph reads from a graph around it."""
     homes: dict[Place, Place] = {}
     within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
     waiting = [number for number in range(len(graphs)) if number not in within]

@@ -33,7 +33,7 @@ def _convolution(node: Node) -> int:
 
 
 def _einsum(node: Node) -> int:
-    """One product for each choice of all labels; with a third operand the order of work is unknown."""
+    """Count one product for each choice of all labels; with a third operand the order of work is unknown."""
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:
         raise UnknownError
@@ -127,7 +127,7 @@ def _reduction(node: Node) -> int:
 
 
 def _bias(place: int) -> Rule:
-    """One for each element where there is a bias, and one where an activation is fused to it."""
+    """Count one addition per element where there is a bias, and one where an activation is fused."""
     return lambda node: (node.out if node.has(place) else 0) + _activation(node)
 
 
@@ -137,14 +137,14 @@ def _activation(node: Node) -> int:
 
 
 def _resize(node: Node) -> int:
-    """One multiply-accumulate for each neighbour: two an axis for linear, four for cubic."""
+    """Count one multiply-accumulate per neighbour: two per axis for linear, four for cubic."""
     taps = {"nearest": 0, "linear": 2, "cubic": 4}[node.attribute("mode", "nearest")]
     axes = sum(a != b for a, b in zip(node.full_sizes(0), node.out_sizes(), strict=True))
     return 2 * taps**axes * node.out if taps else 0
 
 
 def _recurrent(node: Node) -> int:
-    """For each element of the state: two biases a gate, the gates' functions, and what joins them.
+    """Count per element of the state: two biases a gate, the gates' functions, and what joins them.
 
     LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and
     (1 - z) * n + z * h. RNN: one function.

@@ -32,7 +32,7 @@ def _of_input(*places: int) -> Rule:
 
 
 def _of_zero_point(place: int, otherwise: str) -> Rule:
-    """Of the operators whose output has the dtype of its zero point, which may be left out."""
+    """Rule for an output that has the dtype of the operator's zero point, which may be absent."""
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
 
@@ -105,7 +105,7 @@ _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Result(NamedTuple):
-    """What the rules give for one output."""
+    """The shape and dtype that a rule gives for one output."""
 
     sizes: Sizes | None = None
     dtype: str | None = None

@@ -11,7 +11,7 @@ from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
 class UnknownError(ValueError):
-    """What a rule needs is unknown, and so is its result."""
+    """Raised where a rule needs something unknown: its result is unknown as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What an export selects, where it goes, and the formats by name.
+"""What an export selects and where it goes, and the formats by name.
 
 Formats are listed without importing one, since most load Arrow. A file or a folder appears when it is complete; the
 standard output is written at once.

@@ -55,7 +55,7 @@ class TraceWriter:
         return max(0, self._origin_ns + t_ns)
 
     def clock(self, t_ns: int, utc_us: int) -> None:
-        """What the wall clock said. The trace's own is taken for CLOCK_BOOTTIME, its default: boards do not sleep."""
+        """Write the wall clock's time. The trace's clock counts as CLOCK_BOOTTIME, its default: boards do not sleep."""
         packet = self._next()
         packet.timestamp = self._time(t_ns)
         for clock, value in ((_BOOTTIME, packet.timestamp), (_MONOTONIC, packet.timestamp), (_REALTIME, utc_us * 1000)):
@@ -149,7 +149,7 @@ def _put_events(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
-    """How many inferences they counted."""
+    """Write the latency of each second; return how many inferences they count."""
     parent = trace.track("latency, each second")
     latency = {name: trace.track(f"{name} latency", parent, "ms") for name in _PERCENTILES}
     response: dict[str, int] = {}
@@ -190,7 +190,7 @@ def _put_inferences(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_operators(trace: TraceWriter, selection: Selection) -> None:
-    """Of each burst one inference as it was on average: its operators in run order, one behind the other."""
+    """Write one inference for each burst, with mean times: its operators in run order, one behind the other."""
     track = None
     open_burst: tuple[int, int] | None = None
     until_ns = 0

@@ -65,7 +65,7 @@ def export(selection: Selection, output: Output) -> None:
 
 @dataclass(slots=True)
 class _Counts:
-    """What the last words of the cut have to say."""
+    """The counts that the summary of the cut reports."""
 
     inferences: int = 0
     warmup_runs: int = 0
@@ -134,7 +134,7 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 
 
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
-    """Of a part, where single inferences were kept."""
+    """Return each stream's runs in this part, where single inferences were recorded."""
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
         return runs
@@ -168,7 +168,7 @@ def _moved_event(event: Event, span: Span, last: dict[str, JsonValue]) -> Event:
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
-    """What was told before the cut and holds when it begins."""
+    """Yield the events before the cut that still hold when it begins."""
     told: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:
@@ -181,7 +181,7 @@ def _standing(selection: Selection, span: Span) -> Iterator[Event]:
 
 
 def _subject(event: Event) -> tuple[str, ...]:
-    """What an event tells the state of, the last one being in force; () of one that is over when it is told."""
+    """Return the key of the state that an event sets, of which the last event holds; () for an event without one."""
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)
     subjects = {

@@ -67,7 +67,7 @@ def collect(
 
 
 class _Walk:
-    """What was taken of a board so far."""
+    """Collects the files of a board."""
 
     def __init__(self, root: Root, file_deadline_s: float, until_s: float) -> None:
         self._root = root
@@ -80,7 +80,7 @@ class _Walk:
         self.notes: list[str] = []
 
     def take(self, folder: str, rest: tuple[str, ...]) -> None:
-        """What matches `rest` below `folder`, which is a path without links."""
+        """Collect what matches the patterns `rest` below `folder`, which is a path without links."""
         (pattern, *deeper), root = rest, self._root
         names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
         for name in names:
@@ -123,7 +123,7 @@ class _Walk:
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
-        """On a thread of its own, which is abandoned with a file that blocks. Raises OSError, then TimeoutError."""
+        """Read on a thread, which is abandoned if the file blocks. Raises OSError, TimeoutError at the time limit."""
         if time.monotonic() > self._until_s:
             raise _Enough("the board took as long to read as it may")
         try:

@@ -1,4 +1,4 @@
-"""What identifies one board or its owner: collected in order to be removed.
+"""Removes from a capture what identifies one board or its owner.
 
 The wanted files hold none of it by their nature. This is the second net: what is
 private here is replaced wherever it shows up, and so is what has the form of an address.
@@ -46,7 +46,7 @@ _VOCABULARY = (
 
 
 class Private:
-    """What is private on this board. Only what is taken out is ever built from it."""
+    """The private texts of this board. They are held only to be removed."""
 
     def __init__(self, root: Root) -> None:
         identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
@@ -76,7 +76,7 @@ class Private:
 
 
 def _any_of(texts: Iterable[str]) -> "re.Pattern[bytes] | None":
-    """One pattern for all of these as whole words; None for none."""
+    """Return one pattern that matches any of these as whole words; None where there are none."""
     escaped = [re.escape(text.encode(errors="replace")) for text in sorted(texts, key=len, reverse=True)]
     return re.compile(rb"(?<!\w)(?:" + rb"|".join(escaped) + rb")(?!\w)", re.IGNORECASE) if escaped else None
 
@@ -114,7 +114,7 @@ def _names(root: Root) -> Iterator[str]:
 
 
 def _vocabulary(root: Root) -> set[str]:
-    """In lower case: words by which the board calls itself and its parts."""
+    """Return, in lower case, the words by which the board names itself and its parts."""
     types = [
         text.lower()
         for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _take_stdout() -> TextIO:
-    """What the client and its commands print goes nowhere: the lines are ours."""
+    """Take over standard output for the protocol: what jetson-stats and its commands print is discarded."""
     out = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -23,19 +23,19 @@ WIDE_CELLS = 76  # for the gauges beside the words
 
 
 def ab_title(view: AbView, progress: ProgressView) -> str:
-    """What runs now, and of how much."""
+    """Return what runs now and how far the session is."""
     return f"{view.quads} quads" if progress.phase == "over" else view.turn(progress.now_ns)
 
 
 def ab_line(view: AbView, width: int) -> Line:
-    """All of it in one row."""
+    """Return the result in one row."""
     return as_fits(width, ("A/B  ", "dim"), p50_words(view))
 
 
 def ab_body(view: AbView, area: Area) -> Sequence[Line]:
-    """As much as fits: the two, the ratio of p50 and the others, the distributions."""
+    """Draw what fits: both variants, the ratios with p50 first, the distributions."""
     if not view.variants:
-        words = "no quad yet: A runs alone at first, which shows what can be pieces apart here"
+        words = "no quad yet: A runs alone at first, which shows what can be told apart here"
         return wrapped(words, area.width, "dim")[: area.height]
     lines = [_variant(view, side, area) for side in range(len(view.variants))]
     widest = _scale(view)
@@ -57,7 +57,7 @@ def _variant(view: AbView, side: int, area: Area) -> Line:
 
 
 def _scale(view: AbView) -> float:
-    """How far the gauges reach to each side: the farthest end of the intervals of p50 and throughput, as a share."""
+    """Return the half range of the gauges: the farthest interval end of p50 and throughput, as a share."""
     farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
     return max(round_step(farthest, 1), view.until)
 
@@ -110,7 +110,7 @@ def _distributions(view: AbView, area: Area) -> list[Line]:
 
 
 def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
-    """From the shortest to beyond the 95 % quantile, in round numbers."""
+    """Return the ends of the latency axis: round numbers from the shortest to beyond the 95 % quantile."""
     low = min(float(np.median(rows[:, 0])) for rows in quantiles)
     high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02
     step = round_step(max(high - low, 100.0), STEPS)

@@ -1,4 +1,4 @@
-"""What happened, newest first."""
+"""The events pane: the newest event first."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

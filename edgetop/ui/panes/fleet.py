@@ -84,7 +84,7 @@ def _age(view: BoardView, _summary: Summary, _area: Area) -> Piece:
 
 
 def _short(seconds: float) -> str:
-    """In four cells.
+    """Format a duration in four cells.
 
     >>> _short(4.2), _short(900), _short(7_300), _short(8e5)
     ('4 s', '15 m', '2 h', '9 d')
@@ -156,7 +156,7 @@ def _text(piece: Piece) -> str:
 
 
 def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> Line:
-    """How many boards there are, and of which verdict: the gravest first. `what`: is shown of them."""
+    """Return how many boards there are and how many have each verdict, worst first. `what`: the filter's words."""
     counted = Counter((view.level, view.word) for view in views)
     order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
     parts: list[Piece] = [(" FLEET ", "focus"), f" {many} board{'' if many == 1 else 's'}"]
@@ -167,7 +167,7 @@ def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> 
 
 
 def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
-    """Of one board: its verdict in full, and what runs there."""
+    """Return the full verdict of one board, and what runs on it."""
     if view is None:
         return [line((" no board with these words", "dim")), ()]
     summary = view.summary or Summary()

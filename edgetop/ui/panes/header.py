@@ -54,7 +54,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
 
 
 def _cut(text: str, cells: int) -> str:
-    """At the end of a phrase, which says something by itself, or else of a word.
+    """Cut a text at the end of a phrase, which makes sense by itself, or else at the end of a word.
 
     >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
     (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
@@ -67,7 +67,7 @@ def _cut(text: str, cells: int) -> str:
 
 
 def _elapsed(view: MonitorView, cells: int) -> str:
-    """Without the time of day where there is too little room for it."""
+    """Return the elapsed time, without the time of day where there is too little room."""
     whole = elapsed(view)
     return whole if cells >= WALL_FROM_CELLS else whole.partition(", ends")[0]
 
@@ -176,7 +176,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
 
 
 def _cells(shown: Sequence[Vital]) -> int:
-    """Without bars."""
+    """Return the cells that these values take, without bars."""
     widths = (len(vital.name) + len(vital.text) + 1 + (vital.level in MARKS) for vital in shown)
     return 1 - len(COLUMN_GAP) + sum(cells + len(COLUMN_GAP) for cells in widths)
 
@@ -283,7 +283,7 @@ def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str,
 
 
 def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, str]]:
-    """As many as fit."""
+    """Yield as many keys as fit."""
     room = area.width - len(_cost(view)) - 1
     for key, does in keys:
         room -= len(key) + len(does) + 3

@@ -109,7 +109,7 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
 
 
 def _strip(view: MonitorView, area: Area) -> Line:
-    """How often which latency, in one row."""
+    """Draw the latency distribution in one row."""
     window = view.latency.window
     if window is None:
         return BLANK
@@ -165,7 +165,7 @@ def _deadline_line(deadline: DeadlineView, width: int) -> Line:
 
 
 def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
-    """One end of each interval."""
+    """Return one end, lower or upper, of each interval."""
     known = view.precision.intervals_ns
     texts = [f"{UNKNOWN} " if ends is None else f"{formatting.milliseconds(ends[end])} " for ends in known]
     return [(text, "dim") for text in (label, *texts, *[""] * (len(COLUMNS) - len(texts) - 1))]
@@ -243,7 +243,7 @@ def smoothed(values: Floats, span_s: int) -> Floats:
 
 
 def _histogram(view: MonitorView, area: Area) -> list[Line]:
-    """How often which latency, from the shortest to beyond p99; longer ones count in the last column."""
+    """Draw the histogram from the shortest latency to beyond p99; longer ones count in the last column."""
     window = view.latency.window
     cells = area.width - GUTTER
     if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
@@ -260,7 +260,7 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _histogram_ends(window: Statistics) -> tuple[float, float]:
-    """From below the shortest latency to beyond p99, in round numbers, which seldom change as the window goes on."""
+    """Return round ends from below the shortest latency to beyond p99, chosen so that they seldom change."""
     low, p99 = window.min_ns, window.percentile_ns(0.99)
     high = max(p99 + (p99 - low) / 4, low * 1.02, low + 10 * histogram.UNIT_NS)
     step = round_step(high - low, END_STEPS)

@@ -47,7 +47,7 @@ def _gpu_name(memory: MemoryView) -> str:
 
 
 def _holder(memory: MemoryView) -> str:
-    """Whose memory ends first."""
+    """Return what runs out of memory first: the cgroup or the system."""
     return "its cgroup" if memory.room is not None and memory.room == memory.cgroup_left else "system"
 
 
@@ -64,7 +64,7 @@ def _mib(track: TrackView | None) -> str:
 
 
 def _scaled(mib: float) -> str:
-    """In MiB, which is the unit of the pane; what is much with a larger unit."""
+    """Format in MiB, the unit of the pane; large values get a larger unit."""
     return formatting.reading(mib, "MiB") if abs(mib) < GIB_FROM else formatting.size(mib * 2**20)
 
 
@@ -75,7 +75,7 @@ def _cell(track: TrackView | None) -> str:
 
 
 def _sized(track: TrackView | None) -> str:
-    """With its unit."""
+    """Format a value with its unit."""
     return f"{shown} MiB" if (shown := _mib(track))[-1].isdigit() else shown
 
 
@@ -142,7 +142,7 @@ def _rows(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _growth(memory: MemoryView, area: Area) -> list[Line]:
-    """How fast the engine's part grows, with its interval, once that can be told."""
+    """Return the growth rate of the engine's memory with its interval, once it can be estimated."""
     growth = memory.growth
     if growth.mib_per_h is None:
         return []
@@ -159,7 +159,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _figures(memory: MemoryView) -> Iterator[Row]:
-    """What decides first: with few rows, the last ones are left out."""
+    """Yield the rows, most important first: on a small screen the last ones are left out."""
     board = UNKNOWN if memory.board_mib is None else formatting.size(memory.board_mib * 2**20)
     yield Row("engine RSS", memory.rss, tuple(_made_of(memory)))
     yield Row("peak", memory.peak)
@@ -207,12 +207,12 @@ def _line(row: Row, area: Area) -> Line:
 
 
 def _as_it_fits(start: Line, pieces: Sequence[Piece], cells: int) -> Line:
-    """What is foreign or one piece is cut; of several figures, the last are left out."""
+    """Cut a single piece to fit; of several pieces, leave out the last ones."""
     return fit(line(*start, *pieces), cells) if len(pieces) == 1 else as_fits(cells, *start, *pieces)
 
 
 def _traffic(memory: MemoryView, area: Area) -> list[Line]:
-    """What the lack of memory causes, where the board tells."""
+    """Return the signs of memory pressure that the board reports: swapping and major faults."""
     rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
     known = [(name, track) for name, track in rates if track is not None]
     if not known:
@@ -225,7 +225,7 @@ def _traffic(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _stages(memory: MemoryView, area: Area) -> list[Line]:
-    """What the engine held at each step, over as many lines as it takes."""
+    """Return the engine's memory after each stage of its start, on as many lines as it takes."""
     lines: list[Line] = []
     label = "by stage"
     pieces: list[str] = []

@@ -77,7 +77,7 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _stages(frames: FramesView, area: Area) -> list[Line]:
-    """Where the time of a frame goes, in the place of operators: of a program that reports its stages."""
+    """Draw the stages of a frame instead of operators, for a program that reports its stages."""
     columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
     used = sum(column.cells + 2 for column in columns)
     columns.append(Column("stage", max(8, area.width - used), right=False))
@@ -132,7 +132,7 @@ def _why_silent(view: MonitorView) -> str:
 
 
 def _state(view: MonitorView, area: Area) -> list[Line]:
-    """How it was matches out, what that cost, and the types."""
+    """Return how the profile was made, what it cost, and the data types."""
     operators, measured_ns = view.operators, view.progress.measured_ns
     duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
     last = UNKNOWN if operators.last_ns is None else formatting.clock_time(operators.last_ns)
@@ -154,7 +154,7 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
-    """One line where shares are not settled, or something was left out."""
+    """Warn in one line when shares are not settled or operators were left out."""
     if operators.is_disturbed:
         text = "? not settled: others took CPU time from each instrumented inference"
         return [fit(line((text, "warning")), area.width)]
@@ -170,7 +170,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """One line where the CPU ran what something else should have."""
+    """Warn in one line when the CPU ran operators that were meant for an accelerator."""
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:
         return []
@@ -182,13 +182,13 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _label(way: str) -> str:
-    """What must be said of figures that were matches in this way, such as that they are an estimate."""
+    """Return the label that figures made in this way need, such as "estimate"."""
     label, colon, _ = way.partition(": ")
     return f"{label}: " if colon else ""
 
 
 def _p50_ns(view: MonitorView) -> float | None:
-    """Of inferences that were not instrumented, in the window on the screen."""
+    """Return the p50 of the window on the screen, of inferences that were not instrumented."""
     statistics = view.latency.window or view.latency.session
     return statistics.percentile_ns(0.50) if statistics else None
 
@@ -230,7 +230,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
-    """What it achieves, and what holds it up."""
+    """Return the rates that an operator achieves, and what limits it."""
     each_ns = each_call_ns(operator, _p50_ns(view))
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
@@ -250,7 +250,7 @@ def _order(area: Area) -> str:
 
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
-    """Those with all the words in their name, type or provider, in the order that was chosen."""
+    """Return the operators that match all words of the filter, in the chosen order."""
     matches = [operator for operator in view.operators.operators if area.listing.takes(_searched(operator))]
     order = _order(area)
     if order == "share":

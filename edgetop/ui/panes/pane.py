@@ -1,4 +1,4 @@
-"""What a pane is, and the list of them in the order of their keys."""
+"""What a pane is, and the list of panes in the order of their keys."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from edgetop.ui.text import Line
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the user wants to see of a list, and in which order; each pane that lists has its own names of orders."""
+    """How the user filters and sorts a list; each pane with a list has its own orders."""
 
     order: int = 0  # counts up with each change
     words: str = ""  # only what holds these words
@@ -37,7 +37,7 @@ class Area:
     cursor_s: float | None = None  # the session time in s that the user points at; None: none
 
     def clean(self, text: str) -> str:
-        """As this terminal can show it."""
+        """Return a text in the characters that this terminal can display."""
         return clean(text, ascii_only=self.characters.ascii_only)
 
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":

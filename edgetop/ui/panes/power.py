@@ -136,7 +136,7 @@ LABEL_CELLS = 12
 
 
 def _energy(view: MonitorView, area: Area) -> list[Line]:
-    """What an inference costs on the leading rail, or why that is not known; and the battery."""
+    """Return the energy of an inference on the leading rail, or why it is unknown, and the battery life."""
     cost, lines = view.energy.leading, []
     if cost:
         lines += _cost(cost, view.energy.total is cost, area)
@@ -189,7 +189,7 @@ def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
 
 
 def _share(rail: RailView, total: RailView | None, area: Area) -> str:
-    """How much of the total a part is now, as a bar."""
+    """Draw a rail's share of the total power as a bar."""
     whole = total.track.value if total and not total.track.is_lost else None
     if rail is total or not whole or rail.track.value is None:
         return ""

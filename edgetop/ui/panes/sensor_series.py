@@ -30,7 +30,7 @@ WITHOUT_TRIP_C = 85.0
 
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Which cells of a timeline are shaded: the board was throttled, or the model slower than at first."""
+    """Return the shaded cells of a timeline: the board was throttled, or the model slower than at first."""
     later = [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start]
     found: list[ThrottleSpan | Slowdown] = [*view.throttles.spans, *later]
     now_ns = view.progress.now_ns
@@ -39,7 +39,7 @@ def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
 
 
 def last(view: MonitorView) -> str:
-    """Before the values of a session that is over, which are not those of now."""
+    """Return "last " once the session is over: its values are not those of now."""
     return "last " if view.progress.phase == "over" else ""
 
 
@@ -68,7 +68,7 @@ def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
 def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
-    """As many rows as the area has, at least one: a line, its extremes as a dim band, and a limit as a dashed line."""
+    """Draw a timeline: a line, its extremes as a dim band, and a limit as a dashed line; at least one row."""
     known = points.middle[~np.isnan(points.middle)]
     bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
     high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if not np.isnan(bounds).all() else np.nan])
@@ -87,7 +87,7 @@ def timeline(
 
 
 def _heat_styles(of: Plot, trip_c: float) -> list[str]:
-    """Of each row, by how near to the trip it is."""
+    """Return the style of each row, by its distance to the trip."""
     step = (of.scale.high - of.scale.low) / of.height
     tops = [of.scale.high - row * step for row in range(of.height)]
     return ["hot" if c > trip_c - HOT_C else "warm" if c > trip_c - WARM_C else "temperature" for c in tops]
@@ -132,7 +132,7 @@ def with_chart(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One quantity of a pane that is alone: its figures in a line, and its timeline under it."""
+    """One quantity of a pane that is shown alone: a line of figures with its timeline below."""
 
     figures: Line
     points: Points | None  # None, or an empty one: only the figures
@@ -161,7 +161,7 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line
 
 
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
-    """What stood in a timeline at that time; None where nothing did."""
+    """Return a timeline's value at that time; None: it has none there."""
     if points is None or not points.axis.from_s <= second < points.axis.to_s:
         return None
     place = int((second - points.axis.from_s) * len(points.middle) / (points.axis.to_s - points.axis.from_s))
@@ -170,7 +170,7 @@ def value_at(points: Points | None, second: float, values: str = "middle") -> fl
 
 
 def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
-    """All values of one moment, by their names."""
+    """Return the names and values of one moment."""
     latency, thermal = view.latency.points, view.thermal
     read = (
         ("p50", value_at(latency, second), formatting.milliseconds, "ms"),

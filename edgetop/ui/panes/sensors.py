@@ -64,7 +64,7 @@ def _detail(track: TrackView, area: Area) -> list[str]:
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
-    """Those with all the words in their name, unit or source, in the order that was chosen."""
+    """Return the sensors that match all words of the filter, in the chosen order."""
     found = [track for track in tracks if area.listing.takes(f"{track.info.id} {track.info.unit} {_source(track)}")]
     order = area.listing.order_of(ORDERS)
     if order == "by name":
@@ -90,7 +90,7 @@ def _cells(track: TrackView, area: Area) -> list[Piece]:
 
 
 def _source(track: TrackView) -> str:
-    """Where it is read, after what kind of measurement it is."""
+    """Return the kind of measurement and where the sensor is read."""
     accuracy = track.info.accuracy
     return f"{accuracy.replace('-', ' ')}: {track.info.source}" if accuracy else track.info.source
 

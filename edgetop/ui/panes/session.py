@@ -1,4 +1,4 @@
-"""What runs, where and how, and how far the numbers may be trusted."""
+"""The session pane: what runs, where and how, and how far the figures can be trusted."""
 
 import shlex
 from collections.abc import Iterator, Sequence

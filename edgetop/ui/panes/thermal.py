@@ -91,7 +91,7 @@ def _in_force(thermal: ThermalView, area: Area) -> list[str]:
 
 
 def _limits(thermal: ThermalView, area: Area) -> list[Line]:
-    """What throttles now and what has, in as many lines as it takes."""
+    """Return what throttles now and what has throttled before, on as many lines as it takes."""
     in_force, cooling = _in_force(thermal, area), _cooling(thermal.cooling, area)
     groups = [
         ("THROTTLING ", [*in_force, *cooling], "critical"),
@@ -217,7 +217,7 @@ def _clock_figures(clock: ClockView, area: Area) -> Line:
 
 
 def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[Line], list[Line]]:
-    """What throttles, and will, above the zones, and the clocks; or why there are none."""
+    """Return the lines of the zones, below those on throttling, and of the clocks; or why there are none."""
     zones = _zones(view.thermal.zones, area) or wrapped(_why_none(view, "temperature", area), area.width, "dim")
     zones = [*_limits(view.thermal, area), *(_forecast(view, area) if ahead else ()), *zones]
     clocks = _clocks(view.thermal.clocks, area) or wrapped(_why_none(view, "CPU clocks", area), area.width, "dim")
@@ -225,7 +225,7 @@ def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[
 
 
 def _forecast(view: MonitorView, area: Area) -> list[Line]:
-    """Where the temperature goes; nothing where that is not known."""
+    """Return the forecast of the temperature; no line where it is unknown."""
     told = ", ".join(text for text in (outlook(view.forecast), left(view.forecast)) if text)
     return wrapped(told, area.width, _outlook_style(view)) if told else []
 

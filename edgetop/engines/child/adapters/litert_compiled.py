@@ -76,7 +76,7 @@ class CompiledLiteRt:
         self.inputs = self._tensors()
 
     def _compile(self, asked: List[str]) -> None:
-        """For the accelerators alone, or with the CPU for the rest, where that is allowed."""
+        """Compile for the accelerators alone or, where that is allowed, with the CPU for the rest."""
         try:
             self._model = self._compiled([name for name in asked if name != "CPU"])
         except Exception as error:

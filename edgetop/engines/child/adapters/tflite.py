@@ -92,7 +92,7 @@ class _Interpreter:
 
     @property
     def folder(self) -> str:
-        """Where the package is installed."""
+        """Return the folder where the package is installed."""
         return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
@@ -205,7 +205,7 @@ class TfliteRuntime(_Interpreter):
         self._attached: Optional[Any] = None
 
     def unusable(self) -> str:
-        """Its wheels were built against numpy 1 and fail with numpy 2 (tensorflow/tensorflow#70830)."""
+        """Return why it is unusable: its wheels need numpy 1 and fail with numpy 2 (tensorflow/tensorflow#70830)."""
         if int(np.__version__.split(".")[0]) >= 2:
             return "tflite-runtime needs numpy<2, and numpy %s is installed" % np.__version__
         return ""

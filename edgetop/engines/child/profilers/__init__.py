@@ -47,7 +47,7 @@ class Allowance:
 
 
 class Profile:
-    """What the operators of some instrumented runs took, in the order in which they first ran."""
+    """The operators' times in some instrumented runs, in the order in which they first ran."""
 
     def __init__(self) -> None:
         self.run_ns: List[int] = []  # how long each instrumented run took as a whole
@@ -78,7 +78,7 @@ class Profile:
         self._runs[self._run].append(((name, op_type, provider), ns))
 
     def add_threads(self, use: Optional[Dict[str, Any]]) -> None:
-        """How the threads of the current run shared the work (onnx_trace.thread_use); None: unknown."""
+        """Store how the threads of the current run shared the work (onnx_trace.thread_use); None: unknown."""
         self._threads[self._run] = use
 
     def describe(self) -> Dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What others took from an instrumented inference, by the kernel's own account: evidence, never a guess from its time.
+"""Interference in instrumented inferences, by the kernel's own counters: evidence, not a guess from the times.
 
 Asked before and after each instrumented inference, outside of its time. `ru_nivcsw` of getrusage(2) counts how often
 a thread was taken off its CPU against its will; the second number of /proc/PID/task/TID/schedstat is the time in ns

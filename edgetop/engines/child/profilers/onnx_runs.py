@@ -174,7 +174,7 @@ def _entry(table: int, place: int) -> int:
 
 
 class OwnMemory:
-    """This process's memory, read through the kernel: a wrong address is an error and not a crash."""
+    """Reads this process's memory through the kernel: a wrong address is an error and not a crash."""
 
     def __init__(self) -> None:
         try:

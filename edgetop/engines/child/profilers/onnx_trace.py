@@ -1,4 +1,4 @@
-"""What ONNX Runtime's profiler writes, and where: a Chrome trace with one event per line.
+"""The parser of ONNX Runtime's profile: a Chrome trace with one event per line.
 
 Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_executor.cc, which
 names a node's event NODE_kernel_time. Names are those after optimisation: fused operators
@@ -89,7 +89,7 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 def _shortened(text: str) -> str:
-    """With the number of blocks in the place of their sizes, which may be a hundred thousand."""
+    """Replace the sizes of blocks, which may be a hundred thousand, with their number."""
     begin = text.find(_BLOCKS)
     end = text.find("]", begin)
     if begin < 0 or end < 0 or '"thread_pool_name"' not in text[:begin]:
@@ -139,7 +139,7 @@ def _own_times(kernels: List[Event]) -> List[int]:
 
 
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
-    """How the threads shared the work of a run. None where one thread ran it, or the statistics have another form."""
+    """Return how the threads shared a run. None: one thread ran it, or the statistics have another form."""
     count = all_ns = moves = 0
     waited_ns: Dict[str, int] = {}
     cpus: Dict[str, int] = {}

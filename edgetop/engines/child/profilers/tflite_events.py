@@ -1,4 +1,4 @@
-"""What the profilers of TensorFlow Lite and LiteRT tell: events of operators, of delegates and of what is inside.
+"""The events of the profilers of TensorFlow Lite and LiteRT: of operators, of delegates and of their own operators.
 
 Event types: `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that tells
 of its own operators is left out itself, so that no time counts twice; of several, each by itself.
@@ -14,7 +14,7 @@ OPERATOR, DELEGATE, INSIDE_DELEGATE = 2, 4, 8
 
 
 class Event(NamedTuple):
-    """In the order in which they were told, which is that in which they began."""
+    """One event, in the order in which events began."""
 
     kind: int
     tag: str

@@ -142,7 +142,7 @@ class InterpreterProfiler:
 
 
 class Attached:
-    """In the engine: on the live interpreter, attached for bursts alone."""
+    """Profiles in the engine: attached to the live interpreter, during bursts alone."""
 
     way = "a profiler attached to the live interpreter"
 
@@ -163,7 +163,7 @@ class Attached:
 
 
 class Service:
-    """In a helper process: on an interpreter of its own, made anew for each burst."""
+    """Profiles in a helper process: on its own interpreter, which is made anew for each burst."""
 
     way = "a profiler attached to an interpreter in a helper process"
 

@@ -85,7 +85,7 @@ class TfliteFile:
         return place + int(self._read(_U32, place))
 
     def _pointer(self, table: int, field: int, *, is_optional: bool = False) -> int:
-        """Where the table keeps the offset of a field; 0 where it has none and may."""
+        """Return where the table stores a field's offset; 0 where the field is optional and absent."""
         fields = table - self._read(_I32, table)
         entry = 4 + 2 * field
         offset = self._read(_U16, fields + entry) if entry < self._read(_U16, fields) else 0
@@ -102,7 +102,7 @@ class TfliteFile:
 
 
 class Part:
-    """One operator of a file, with those before it that only unpack its constants."""
+    """One operator of a file, with the operators before it that only unpack its constants."""
 
     def __init__(self, operators: List[int], inputs: List[int], outputs: Sequence[int]) -> None:
         self.operators = operators  # the last is the one
@@ -229,7 +229,7 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 
 
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
-    """How long the operator took each time, and what others took from it: from the least disturbed of some tries."""
+    """Return the operator's times and the interference, from the least disturbed of several tries."""
     for _ in range(WARMUP_RUNS - 1):
         invoke()
     tries = []
