@@ -93,7 +93,7 @@ class QuadEvents:
                 yield quad
 
     def _edges(self, plan: Plan, quad: int) -> list[int]:
-        """Where its turns begin, and the last of them ends."""
+        """Return the begins of the quad's turns, and the end of the last one."""
         return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
 
     def _letters(self, plan: Plan, quad: int) -> str:
@@ -105,7 +105,7 @@ class QuadEvents:
         return np.asarray(self._inferences[begin:end])
 
     def _settle(self, plan: Plan, until: int) -> Event:
-        """How long after a switch latency differs from what it is later in the turn."""
+        """Return how long after a switch latency differs from its later values in the turn."""
         turns = []
         for quad in range(ALONE_QUADS, until):
             edges, letters = self._edges(plan, quad), self._letters(plan, quad)
@@ -137,7 +137,7 @@ class QuadEvents:
         return Event(edges[-1], QUAD, "info", "edgetop", f"quad {quad - ALONE_QUADS} {letters}", data)
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[dict[str, JsonValue] | None, Floats]:
-        """With its latencies. `spans`: from when a turn counts, when it begins and ends. None: one of them is empty."""
+        """Return a side's figures and latencies. `spans`: each turn's counted begin, begin, end. None: one is empty."""
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:
             turn = self._within(begin_ns, end_ns)
@@ -166,7 +166,7 @@ class QuadEvents:
         return figures, latencies
 
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
-        """Of the readings that tell of nothing else: where a reading is a mean, the one before it lies within too."""
+        """Return the mean of the readings within that time. Before a reading that is a mean, one more must be within."""
         t_ns = self._readings["t_ns"]
         begin, end = np.searchsorted(t_ns, [from_ns, to_ns]).tolist()
         begin += self._averages
@@ -180,7 +180,7 @@ class QuadEvents:
 
 
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
-    """How long after a switch latencies still differ. `turns`: of each, times since the switch and latencies, in ns."""
+    """Return how long after a switch latencies differ. `turns`: each one's times since the switch and latencies."""
     steps = [step for step in STEPS_NS if step <= turn_ns / 2]
     left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)
     for begin, end in pairwise(steps):
@@ -203,7 +203,7 @@ def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Of B to A."""
+    """The ratio of a figure of B to that of A."""
 
     value: float
     ci95: tuple[float, float]
@@ -212,7 +212,7 @@ class Ratio:
 
     @property
     def within(self) -> float:
-        """How far the interval reaches from "no difference", as a share."""
+        """Return the largest distance of the interval's ends from "no difference", as a share."""
         return max(abs(end - 1) for end in self.ci95)
 
 
@@ -245,7 +245,7 @@ class AbView:
     p50_logs: Floats  # of each quad, the logarithm of the ratio
 
     def turn(self, now_ns: int) -> str:
-        """What runs: `A alone 3 of 12 turns`, `quad 4 of 12, B`."""
+        """Describe the present turn: `A alone 3 of 12 turns`, `quad 4 of 12, B`."""
         plan = self.plan
         number = (now_ns - plan.begin_ns) // plan.turn_ns
         if number < ALONE:
@@ -325,7 +325,7 @@ def _is_number(value: object) -> bool:
 
 
 def _log_ratios(quads: Sequence[Mapping[str, Any]], key: str) -> Floats:
-    """Of B to A in each quad that has both."""
+    """Return the logarithm of B's figure over A's in each quad that has both."""
     if key == METRICS["p50"] and all(_is_number(quad.get(TYPICAL)) for quad in quads):
         return np.asarray(np.log(np.array([quad[TYPICAL] for quad in quads], float)))
     pairs = np.array([(quad.get(f"a_{key}") or 0, quad.get(f"b_{key}") or 0) for quad in quads], float).reshape(-1, 2)

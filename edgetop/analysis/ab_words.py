@@ -1,4 +1,4 @@
-"""What an A/B session shows, in words and as a document: the same on the screen, in lines and in reports."""
+"""The results of an A/B session in words and as a document: the same on the screen and in reports."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -68,7 +68,7 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """What is not known as well as was asked for, and how long that takes; nothing where all is."""
+    """Return what is not known precisely enough yet, and how long that will take; "" where nothing is missing."""
     needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
     if not needs:
         return ""

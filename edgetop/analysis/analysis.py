@@ -95,7 +95,7 @@ class _Part(Generic[T]):
 
 
 class MonitorView:
-    """What a screen shows of one moment, made part by part as it is asked for.
+    """The views that a screen shows at one moment, each made when it is first asked for.
 
     A part first asked for after the next fold is of that later moment: to keep a view, freeze it.
     """

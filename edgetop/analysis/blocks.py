@@ -30,7 +30,7 @@ LEAST_FREEDOM = 2
 
 
 class Blocks:
-    """Of each block, the sums of so many columns."""
+    """The sums of several columns for each block of time."""
 
     def __init__(self, columns: int) -> None:
         self._sums: Ints = np.zeros((MOST_BLOCKS, columns), np.int64)
@@ -40,12 +40,12 @@ class Blocks:
 
     @property
     def width_s(self) -> int:
-        """How long a block is."""
+        """Return the length of a block in s."""
         return 1 << self._doublings
 
     @property
     def first_s(self) -> int:
-        """When the first block begins."""
+        """Return the second in which the first block begins."""
         return (self._first or 0) << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
@@ -79,7 +79,7 @@ class Blocks:
         self._used = int(number[self._used - 1]) + 1 if self._used else 0
 
     def sums(self) -> Ints:
-        """Of each block from the first to the last, those that are empty too. A view: it is not to be kept."""
+        """Return the sums of all blocks from the first to the last, empty ones too. A view: do not store it."""
         return self._sums[: self._used]
 
     def copy(self) -> "Blocks":
@@ -101,7 +101,7 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """What there is of `amount` to a unit of `weight`, from blocks in their order; None: too few batches.
+    """Return the mean of `amount` per unit of `weight`, from blocks in time order; None: too few batches.
 
     Blocks are joined to batches of equal weight, at least `least_weight` each. How much each
     batch differs from the one before tells how well the whole is known, not how much it varies:

@@ -25,7 +25,7 @@ SAME_RATE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class CostView:
-    """What one inference costs on one rail, in J with its 95 % interval, which is precision only."""
+    """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only."""
 
     rail: RailView
     gross_j: Mean | None  # None: `reason` says why
@@ -38,7 +38,7 @@ class CostView:
 
 @dataclass(frozen=True, slots=True)
 class BatteryView:
-    """How long a battery lasts, and how many inferences that makes; None: `reason` says why."""
+    """How long a battery lasts, and for how many inferences; None: `reason` says why."""
 
     battery: Battery
     rate_hz: float | None

@@ -1,4 +1,4 @@
-"""All folds of a session together, and what they say of the whole of it: for reports, gates, alerts and screens."""
+"""All folds of a session together, and their views of the whole session: for reports, gates, alerts and screens."""
 
 import contextlib
 import threading
@@ -176,11 +176,11 @@ class Folds:
             self.ab.on_event(event)
 
     def checkpoint(self) -> Mapping[str, Any]:
-        """All that is known, which changes with the next fold: from a copy, one with the same rules can go on."""
+        """Return the state, which the next fold changes: other folds with the same rules can continue from a copy."""
         return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
 
     def twin(self) -> "Folds":
-        """One that knows nothing yet, with the same rules."""
+        """Return new folds with the same rules and an empty state."""
         return type(self)(self._rules)
 
     def reset(self) -> None:
@@ -205,7 +205,7 @@ class Folds:
 
     @once
     def deadline(self) -> DeadlineView | None:
-        """How the whole session did by the deadline that was declared."""
+        """Return how the whole session met its deadline."""
         load = self.latency.load
         if load.deadline_ns is None:
             return None
@@ -213,7 +213,7 @@ class Folds:
         return view_deadline(load, self.statistics(), self.response(), since_ns, self._miss_cause(load, since_ns))
 
     def _miss_cause(self, load: Load, since_ns: int | None) -> MissCause | None:
-        """Of the misses of the last seconds or, where there are none, of the whole session."""
+        """Return the cause of the misses of the last seconds or, where there are none, of the whole session."""
         whole, recent = self.statistics(), self.latency.recent(self.progress.measured_until_ns)
         if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
             return None
@@ -235,11 +235,11 @@ class Folds:
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_view(self) -> UsageView:
-        """What the measured phase of the whole session took of the board."""
+        """Return what the measured phase used of the board."""
         return self.usage.view(self.progress.measured_until_ns)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
-        """What an inference costs, by `power` of the whole session."""
+        """Return the energy of an inference, from the `power` of the whole session."""
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
 
@@ -250,7 +250,7 @@ class Folds:
 
     @once
     def ab_view(self) -> AbView | None:
-        """How the two models of an A/B session compare; None: it is none, or its turns have not begun."""
+        """Return the comparison of an A/B session; None: it is none, or its turns have not begun."""
         return self.ab.view(self.manifest)
 
     @once
@@ -261,29 +261,29 @@ class Folds:
 
     @once
     def forecast_view(self) -> ForecastView:
-        """Where the temperature goes at this load, as of now or of the end of the measured phase."""
+        """Return the forecast of the temperature at this load, from now or from the end of the measured phase."""
         return self.forecast.view(self.progress.measured_until_ns)
 
     @once
     def growth_view(self) -> GrowthView:
-        """How the engine's memory grew over the measured phase."""
+        """Return the growth of the engine's memory over the measured phase."""
         is_over = self.progress.view().phase == "over"  # then nothing is filled any more
         return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
 
     @once
     def throttles_view(self) -> ThrottlesView:
-        """When the board was slowed, by what it says itself."""
+        """Return the times in which the board reported that it was slowed."""
         return self.throttles.view()
 
     @once
     def precision_view(self) -> PrecisionView:
-        """How well the percentiles of the whole session are known; some seconds old while it is measured."""
+        """Return the precision of the session's percentiles; some seconds old while it is measured."""
         is_final = self.progress.view().phase == "over"
         return self.precision.view(self.statistics(), self.latency.buckets, is_final=is_final)
 
     @once
     def alerts_view(self) -> AlertsView:
-        """Of the whole session, whatever the views begin at."""
+        """Return the alerts of the whole session, wherever the views begin."""
         now, stalls = self.progress.view(), self.alerts.stalls.spans
         deadline = self.deadline()
         is_open = is_stalled(now, self.alerts.stalls.longest_ns or None, self.manifest)
@@ -302,7 +302,7 @@ class Folds:
         )
 
     def memory_left_mib(self) -> float | None:
-        """To the limit of the engine's cgroup or of the board's memory, whichever is nearer; None: not known."""
+        """Return the MiB to the limit of the cgroup or of the board's memory, whichever is nearer; None: unknown."""
         left = room(self.tracks)
         return None if left is None or left.is_lost else left.value
 
@@ -322,7 +322,7 @@ class Folds:
         return self._burst[1]
 
     def notices(self) -> tuple[Notice, ...]:
-        """What is told beside the figures of a report: doubts about the session, and hints on all its bursts."""
+        """Return the notices of a report: doubts about the session, and hints on all its bursts."""
         return (*self._session_notices(), *session_hints(self.operators, self._providers))
 
     def notices_now(self) -> tuple[Notice, ...]:
@@ -350,7 +350,7 @@ class Folds:
         )
 
     def memory_view(self, axis: Axis) -> MemoryView:
-        """What the engine and the board hold, with the timeline along `axis`."""
+        """Return the memory of the engine and the board, with the timeline along `axis`."""
         whole = self.manifest.board.memory_bytes if self.manifest else None
         return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
 
@@ -359,7 +359,7 @@ class Folds:
         return view_thermal(self.tracks, axis)
 
     def events_view(self) -> EventsView:
-        """What happened, with what analysis makes of it."""
+        """Return the recorded events with those that analysis derives."""
         return self._derived_events.joined(
             self.events.view(), self.slowdowns.view(), self.throttles_view(), self.alerts_view()
         )

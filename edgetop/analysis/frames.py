@@ -106,13 +106,13 @@ def _view(name: str, times: _Times, whole_ms: float) -> StageView:
 
 
 def deadline_ns(manifest: Manifest) -> int | None:
-    """What the program declares of its frames, or else what was declared of its inferences."""
+    """Return the deadline that the program declares for its frames, or else that of its inferences."""
     declared = manifest.watched.deadline_ns if manifest.watched else None
     return declared if declared is not None else manifest.load.deadline_ns
 
 
 def total_words(view: FramesView) -> str:
-    """How long a frame takes, how many are late, and how many were dropped."""
+    """Describe the frame time, the late frames and the dropped ones."""
     total, missed = view.total, ""
     if view.misses is not None:
         share = fine_percent(view.misses / max(total.count, 1))

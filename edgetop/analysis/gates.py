@@ -111,7 +111,7 @@ def _drift(report: Report, _unit: str) -> Number:
 
 
 def _leak(report: Report, _unit: str) -> Number:
-    """What the verdict calls a leak; growth that is none, of an arena or by chance, is 0."""
+    """Return the growth that the verdict calls a leak; other growth, of an arena or by chance, is 0."""
     memory = report.memory
     if memory.leak is None:
         return None

@@ -78,7 +78,7 @@ class RollingLatency:
         self._latest.drop_old()
 
     def _is_new(self, seconds: Seconds) -> npt.NDArray[np.bool_]:
-        """Which rows are later than all before them: one that comes twice counts once."""
+        """Return which rows are later than all before them: a repeated row counts once."""
         begin = seconds.rows["t_ns"]
         ends = np.concatenate([[self._closed_until_ns], begin[:-1] + NS])
         return np.asarray(begin >= np.maximum.accumulate(ends))
@@ -114,7 +114,7 @@ class RollingLatency:
         )  # fmt: skip
 
     def recent(self, now_ns: int) -> Recent:
-        """Of the last RECENT_S seconds or, of a model or pace that is slow, of the last minute.
+        """Sum up the last RECENT_S seconds or, for a slow model or pace, the last minute.
 
         Made from rows of seconds alone, which every feed has: single inferences would make a replay or a remote
         screen say something else than the run.
@@ -173,7 +173,7 @@ class RollingLatency:
 
     @property
     def errors(self) -> int:
-        """How many inferences raised; known even where none has come to an end."""
+        """Return the number of failed inferences, also where none has succeeded."""
         return self._all().errors
 
     def _all(self) -> Totals:
@@ -205,7 +205,7 @@ class RollingLatency:
         return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
 
     def _open_part(self) -> Seconds:
-        """What is not in a complete second yet, summarised as the conductor will summarise it."""
+        """Summarise the incomplete second as the conductor will summarise it."""
         if self._open is None:
             inferences = self._latest.since(self._closed_until_ns)
             first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns

@@ -15,9 +15,9 @@ _MOST_PARTS = 64
 
 
 class LatestInferences:
-    """Those of phase `measure`, in whole seconds: the fewest that hold EXACT_INFERENCES.
+    """The last inferences of phase `measure`, in whole seconds: the fewest that hold EXACT_INFERENCES.
 
-    Which ones are stored does not depend on how they were batched.
+    The selection does not depend on how they were batched.
     """
 
     def __init__(self, since_ns: int = 0) -> None:
@@ -105,7 +105,7 @@ class LatestSeconds:
         return self._parts[0] if self._parts else NO_SECONDS
 
     def since(self, t_ns: int) -> Seconds:
-        """Those that end after it."""
+        """Return the inferences that end after this time."""
         parts: list[Seconds] = []
         for part in reversed(self._parts):
             begin = part.before(t_ns - NS + 1)

@@ -1,4 +1,4 @@
-"""Which part of a session its timelines show, as the user zooms and pans: a span, and how far back from now."""
+"""The part of a session that its timelines show, as the user zooms and pans: its length, and how far back it ends."""
 
 from dataclasses import dataclass, replace
 

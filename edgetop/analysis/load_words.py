@@ -5,7 +5,7 @@ from edgetop.session.manifest import Load
 
 
 def load_words(load: Load) -> str:
-    """How inferences come; "" where they come back to back, one at a time.
+    """Describe the arrival of inferences; "" where they come back to back, one at a time.
 
     >>> load_words(Load(mode="poisson", rate_hz=30.0, streams=2, duty_on_ns=2 * 10**9, duty_off_ns=8 * 10**9))
     '30 Hz at random in each of 2 streams, 2s on and 8s off'

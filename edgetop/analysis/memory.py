@@ -21,7 +21,7 @@ class StageView:
 
 @dataclass(frozen=True, slots=True)
 class MemoryView:
-    """All in MiB, except rates. None: the board has no such sensor."""
+    """The memory views, all in MiB, except rates. None: the board has no such sensor."""
 
     rss: TrackView | None
     anon: TrackView | None
@@ -86,7 +86,7 @@ def _number(event: Event, key: str) -> float | None:
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """What is left to the limit of the cgroup or of the board's memory, whichever is nearer."""
+    """Return what is left to the limit of the cgroup or of the board's memory, whichever is nearer."""
     available = tracks.one("mem/system-available")
     left = (tracks.one("mem/cgroup-left"), available)
     known = [track for track in left if track and track.value is not None and not track.is_lost]

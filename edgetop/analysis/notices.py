@@ -1,4 +1,4 @@
-"""How far the figures of a session may be trusted: warnings as values, the same on screen, in reports and files.
+"""Warnings on the trust in a session's figures, as values: the same on screen, in reports and files.
 
 Each notice has its advice. While a session is still running, doubts that a longer run would remove are left out.
 """
@@ -110,7 +110,7 @@ def _from_figures(
 
 
 def _not_settled(percentiles: str, session: Statistics, precision: PrecisionView) -> Notice:
-    """After enough inferences, the reason is that they are not independent samples."""
+    """Warn that percentiles are not settled; after many inferences, because they are not independent samples."""
     text, advice = f"{percentiles} not settled: ", f"run longer: p99 needs {SETTLED_COUNTS[0.99]} inferences"
     data: dict[str, JsonValue] = {"count": session.count}
     if not session.is_settled(0.99) or precision.independent is None:

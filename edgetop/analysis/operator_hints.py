@@ -41,7 +41,7 @@ def operator_hints(
     *,
     is_enough: bool = True,
 ) -> tuple[Notice, ...]:
-    """Those that hold, what costs most first. Of times, only operators that are settled give any.
+    """Return the hints that apply, the most expensive first. Hints on times need settled operators.
 
     `providers`: whoever was asked for, before those of the engine, first choice first. `inference_ns`, `threads`: only
     told of where `is_enough` was measured.
@@ -62,7 +62,7 @@ def operator_hints(
 
 
 class BurstHints:
-    """Those on the last bursts, as the screen shows them; looked for when a burst has come."""
+    """The hints on the last bursts for the screen; they are updated when a burst has arrived."""
 
     def __init__(self) -> None:
         self._of: tuple[OperatorsView, Sequence[str]] | None = None
@@ -78,26 +78,26 @@ class BurstHints:
 
 
 def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Notice, ...]:
-    """Those on all bursts, for reports."""
+    """Return the hints on all bursts, for reports."""
     tally = operators.session
     threads = operators.threads.view()
     return operator_hints(tally.views(), tally.run_ns, providers, threads, is_enough=tally.is_enough)
 
 
 def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> list[OperatorView]:
-    """Those that did not run where they were to; those that take the most time first. `providers`: as above."""
+    """Return operators that did not run on the preferred provider, the most expensive first. `providers`: as above."""
     others = hosts(providers)
     return sorted((o for o in operators if o.provider in others), key=lambda operator: -operator.share)
 
 
 def where(operators: Iterable[OperatorView]) -> str:
-    """Who ran them, in words: `the CPU and XNNPACK`."""
+    """Name the providers that ran them: `the CPU and XNNPACK`."""
     names = sorted({operator.provider for operator in operators})
     return " and ".join("the CPU" if name == CPU else name for name in names)
 
 
 def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
-    """Where an operator ran is seen in one inference; what it takes is told where it is settled."""
+    """One inference shows where an operator ran; its time is reported when it is settled."""
     if found := fell_back(operators, providers):
         parts = partitions(operators) or 1
         crossings = f", with {_crossings(parts)}" if parts > 1 else ""
@@ -136,7 +136,7 @@ def _dominant(operators: Sequence[OperatorView]) -> Iterator[Notice]:
 
 
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
-    """Those far below the FLOP/s of others of their type that move as much, or more, for what they compute."""
+    """Return the operators far below the FLOP/s of others of their type that move as much memory per FLOP."""
     rated = []
     for operator in operators:
         rate = rates(operator.flops, None, each_call_ns(operator, inference_ns)).flops_per_s

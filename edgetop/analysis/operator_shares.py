@@ -1,4 +1,4 @@
-"""What share of an inference each operator takes, and how well that is known, from bursts of instrumented inferences.
+"""The operators' shares of an inference with their precision, from bursts of instrumented inferences.
 
 The estimate is the median of bursts, so that one that was disturbed unseen does not move it; the interval follows from
 how much bursts differ, so that it does show there. Both are of the bursts that nothing is known to have disturbed.
@@ -49,7 +49,7 @@ class OperatorView:
 
 @dataclass(frozen=True, slots=True)
 class BurstInfo:
-    """What is known of a burst beside its operators. Inferences here are instrumented ones."""
+    """The data of a burst beside its operators. Its inferences are instrumented ones."""
 
     runs: int
     run_ns: int  # median of its inferences as a whole
@@ -97,7 +97,7 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Which of them count, all but those that are too many, and the place of each."""
+        """Return the operators that count, without those above the limit, and the place of each."""
         for info in infos:
             key = _key(info)
             if key not in self._places and len(self._places) < MAX_OPERATORS:
@@ -111,7 +111,7 @@ class Tally:
 
     @property
     def is_enough(self) -> bool:
-        """For what is said of shares to be advice."""
+        """Whether there are enough bursts to base advice on the shares."""
         is_enough = self.bursts >= LEAST_BURSTS and self.runs >= LEAST_RUNS and not self.is_disturbed
         return is_enough or self._is_averaged
 
@@ -121,12 +121,12 @@ class Tally:
         return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
 
     def _times(self) -> Floats:
-        """What each operator takes in one inference: a row for each group."""
+        """Return the operators' times in one inference: a row for each group."""
         rows = [_longer(ns, len(self._places)) / max(runs, 1) for _, runs, _, ns in self._groups]
         return np.array(rows).reshape(len(self._groups), len(self._places))
 
     def means_ns(self) -> dict[Key, float]:
-        """What each operator takes in one instrumented inference."""
+        """Return the mean time of each operator in one instrumented inference."""
         if not self._groups:
             return {}
         return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
@@ -167,9 +167,9 @@ class Tally:
 
 
 def half_widths(values: Floats) -> Floats | None:
-    """Of each column, half of the 95 % interval of its median, by Student's t; None: fewer rows than it takes.
+    """Return, for each column, half of the 95 % interval of its median, by Student's t; None: too few rows.
 
-    From the standard deviation, which one value that is far off makes large: then nothing is settled.
+    It uses the standard deviation, which a single outlier makes large: then nothing is settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:
@@ -179,7 +179,7 @@ def half_widths(values: Floats) -> Floats | None:
 
 
 def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
-    """How much longer an instrumented inference takes than others at the same time; None: not known.
+    """Return the ratio of instrumented to other inferences' times; None: unknown.
 
     The median of each burst is compared with that of the inferences just before it, others having taken from neither.
     Not known: of too few bursts, where these differ too much, or where instrumented ones came out as faster, which
@@ -198,5 +198,5 @@ def _key(info: OperatorInfo) -> Key:
 
 
 def _longer(values: Floats, length: int) -> Floats:
-    """With zeros behind, to that length at least."""
+    """Pad with zeros to at least that length."""
     return np.append(values, np.zeros(max(0, length - len(values))))

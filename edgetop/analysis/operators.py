@@ -108,7 +108,7 @@ class Operators:
         self._marks.add(np.zeros(len(times_ns), np.int64), second, np.ones((4, len(times_ns))), one)
 
     def marks(self, axis: Axis) -> Points:
-        """Where along the axis there were bursts; NaN elsewhere."""
+        """Return the positions of bursts on the axis; NaN elsewhere."""
         return self._marks.points(axis)
 
     def _on_profiler(self, event: Event) -> None:
@@ -132,7 +132,7 @@ class Operators:
         self._last = self._unmatched[_whole(event, "burst")] = event
 
     def _count_disturbed(self, event: Event) -> None:
-        """What others took, and how threads shared the work of inferences from which nobody took.
+        """Count the interference by others, and how threads shared the work of the undisturbed inferences.
 
         A sum of several bursts tells of the threads of those alone that nothing disturbed.
         """
@@ -197,7 +197,7 @@ class Operators:
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
-    """Those of them that tell how it is now."""
+    """Return the bursts that show the present state."""
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
     runs = sum(info.runs for _, info in recent)
@@ -237,7 +237,7 @@ def short_name(operator: OperatorView) -> str:
 
 
 def full_name(operator: OperatorView) -> str:
-    """As it ran, and as the model's file has it where that is another name.
+    """Return the name at run time, and the name in the model's file if it differs.
 
     XNNPACK's names are its types with a number, and say nothing more.
     """
@@ -260,5 +260,5 @@ def by_type(operators: Iterable[OperatorView]) -> tuple[TypeView, ...]:
 
 
 def partitions(operators: Sequence[OperatorView]) -> int | None:
-    """How often, in run order, another provider takes over, and one."""
+    """Count the changes of provider in run order, plus one."""
     return sum(1 for _ in groupby(operators, key=lambda operator: operator.provider)) or None

@@ -67,7 +67,7 @@ class Backlog:
 
     @property
     def spans(self) -> tuple[tuple[int, int | None], ...]:
-        """When each overload began and ended, in ns, oldest first; None: it continues."""
+        """Return begin and end of each overload, in ns, oldest first; None: it continues."""
         return tuple(self._spans)
 
     def view(self) -> OverloadView | None:
@@ -130,7 +130,7 @@ class Backlog:
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
 
     def _by_chance_s(self, span_s: float, load: Load) -> float:
-        """By how much the wait in one stream may grow in such a time though the queue will empty again.
+        """Return how much the wait in one stream may grow by chance, although the queue will empty again.
 
         It is computed from the inferences served since the queue began: at too high a rate most arrivals still wait.
         """

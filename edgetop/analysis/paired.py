@@ -1,4 +1,4 @@
-"""How two things that were measured in pairs differ, and how well that is known.
+"""The difference between two things that were measured in pairs, with its interval.
 
 The estimate is Hodges and Lehmann's: the median of the means of all pairs of differences (Walsh averages). Its interval
 is what Wilcoxon's signed-rank test does not reject (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
@@ -35,7 +35,7 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Without those that lie so far off that something came between the two that were compared.
+    """Drop values so far off that something must have come between the two measurements of the pair.
 
     On a CPU that others want too, a median can jump to several times its value in one turn and not in the next. The
     limit is far enough out to leave 95 % intervals what they are, for heavy tails too (tests/analysis/test_paired.py).
@@ -47,7 +47,7 @@ def undisturbed(values: Floats) -> Floats:
 
 
 def typical_ratio(first: Floats, second: Floats) -> float:
-    """Of one of the second to one of the first: the median over all pairs (Hodges and Lehmann, of two samples).
+    """Return the median ratio of `second` to `first` over all pairs (Hodges and Lehmann, of two samples).
 
     Where both have one shape, it is the ratio of their medians. But half of both may be held up by neighbours: then a
     median lies anywhere between the two levels, and that of the pairs, of which most are alike, does not.
@@ -63,7 +63,7 @@ def _thinned(values: Floats) -> Floats:
 
 
 def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | None:
-    """Of paired differences, one a pair. None: too few, or any is not finite."""
+    """Return the difference from paired differences. None: too few, or one is not finite."""
     if len(values) > MOST_PAIRS:
         values = np.array([part.mean() for part in np.array_split(values, MOST_PAIRS)])
     if len(values) < LEAST_PAIRS or not np.isfinite(values).all():
@@ -76,7 +76,7 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 
 @lru_cache
 def _rejected(count: int, level: float) -> int:
-    """How many of the averages at each end the test rejects at this level, two-sided."""
+    """Return how many averages at each end the two-sided test rejects at this level."""
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)

@@ -26,7 +26,7 @@ ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # the 
 
 @dataclass(frozen=True, slots=True)
 class RailView:
-    """One sensor of power. The figures are of the measured phase so far; None: nothing was read in it."""
+    """One power sensor. Its figures are of the measured phase so far; None: it had no reading there."""
 
     track: TrackView
     mean_w: float | None
@@ -49,7 +49,7 @@ class PowerView:
 
 
 class _Phase:
-    """One phase of the session: the integral of every sensor of power over it."""
+    """One phase of the session, with the energy of each power sensor over it."""
 
     def __init__(self) -> None:
         self.rails: dict[int, RailEnergy] = {}  # by place in the manifest
@@ -69,7 +69,7 @@ class _Phase:
             rail.ended(t_ns)
 
     def know(self, place: int, *, averages: bool) -> None:
-        """There is a sensor of power at that place."""
+        """Register the power sensor at that place."""
         if place in self.rails:
             return
         rail = self.rails[place] = RailEnergy(averages=averages)
@@ -122,7 +122,7 @@ class PowerRails:
                 phase.rails[place].add_stretch(t_ns, until_ns, mean_w, high_w, last_w)
 
     def _on_event(self, event: Event) -> None:
-        """Where the idle baseline begins and ends."""
+        """Note the begin and the end of the idle baseline."""
         if event.data.get("phase") != "idle":
             self._idle.ended(event.t_ns, even_if_it_never_began=event.data.get("phase") == "measure")
         else:
@@ -159,7 +159,7 @@ class PowerRails:
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
-        """With how well its mean is known, which takes longer than all else."""
+        """Add the interval of the mean, which is expensive to compute."""
         place = self._places[rail.track.info.id]
         measured, idle = self._measured.rails[place], self._idle.rails[place]
         precise, at_rest = (of.precise(of.until(until_ns)) for of in (measured, idle))
@@ -168,7 +168,7 @@ class PowerRails:
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
-    """Of several totals, the lowest counts: one that was read, by the best instrument."""
+    """Return the sort key of totals; the lowest is used: one with readings, by the best instrument."""
     return not rail.covered_s, not rail.track.count, accuracy_rank(rail.track.info)
 
 

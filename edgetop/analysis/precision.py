@@ -1,4 +1,4 @@
-"""How well the percentiles of a session are known, and whether its halves agree.
+"""The precision of a session's percentiles, and whether its halves agree.
 
 Successive latencies are alike: a spell of heat or of a busy neighbour lasts longer than an inference. An interval
 from so many independent samples would be far too narrow. So the session is cut into at most 64 blocks of time, and
@@ -81,7 +81,7 @@ class Precision:
                 self._add(second, seconds.bucket[held].astype(np.int64), seconds.bucket_count[held].astype(np.int64))
 
     def _add(self, second: Ints, bucket: Ints, count: Ints) -> None:
-        """How many inferences each bucket of each second holds."""
+        """Add the inferences in each bucket of each second."""
         first = self._make_room(int(second[0]), int(second[-1]))
         block = (second >> self._doublings) - first
         begin, end = int(block[0]), int(block[-1]) + 1
@@ -138,10 +138,7 @@ def least_independent(quantile: float) -> float:
 
 
 def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
-    """Of each percentile, by how much the share of inferences below it may be off; None: too few tell it.
-
-    With how many independent inferences would tell as much as all of these.
-    """
+    """Return each percentile's error as a share of inferences (None: too few), and the effective sample count."""
     weight, of_bucket = blocks.sum(axis=1), blocks.sum(axis=0)
     whole, below = float(weight.sum()), np.cumsum(of_bucket)
     rank = (below - of_bucket / 2) / whole - 0.5  # of each bucket, the mean one of its inferences
@@ -167,7 +164,7 @@ def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
 
 
 def _alike(swing: Floats, weight: Floats) -> float:
-    """By how much successive blocks being alike raises the variance of their sum: at least 1."""
+    """Return by which factor the likeness of successive blocks raises the variance of their sum: at least 1."""
     noise = swing / np.sqrt(weight)
     noise = noise - noise.mean()
     products = np.correlate(noise, noise, "full")[len(noise) - 1 : len(noise) + len(noise) // 2]
@@ -182,7 +179,7 @@ def _alike(swing: Floats, weight: Floats) -> float:
 
 
 def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> float:
-    """Of the 95 % interval of a share. `within`: the variance of a count that blocks do not show."""
+    """Return half of the 95 % interval of a share. `within`: the variance of a count that blocks do not show."""
     waves = min(max(int(WAVES_A_BLOCK * len(weight) / alike), LEAST_WAVES), MOST_WAVES)
     whole = weight.sum()
     middle = (np.cumsum(weight) - weight / 2) / whole
@@ -193,7 +190,7 @@ def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> f
 def _intervals(
     off: tuple[float | None, ...], session: Statistics, buckets: histogram.Counts
 ) -> tuple[Interval | None, ...]:
-    """Where an end would lie beyond all inferences, it is the shortest or the longest of them."""
+    """Return the intervals; an end beyond all inferences becomes the shortest or the longest of them."""
     least = 0.5 / session.count
     widths = [None if by is None else max(by, least) for by in off]
     asked = [(q - by, q + by) for q, by in zip(QUANTILES, widths, strict=True) if by is not None]
@@ -205,7 +202,7 @@ def _intervals(
 
 
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
-    """At the share from which and that to which each of `ends`, (n, 2), goes: one after the other.
+    """Return the latencies at each of `ends`, (n, 2), which are shares of the inferences.
 
     Within a bucket the density goes on as from the bucket before to the one after. Where few buckets hold much of the
     whole, nothing is known of where in them inferences lie: such an end is put to the edge of its bucket.

@@ -1,4 +1,4 @@
-"""Which phase the session is in, and how far, and whether what happens is recorded."""
+"""The progress of a session: its phase, how far it is, and whether it is recorded."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -52,12 +52,12 @@ class Progress:
 
     @property
     def measured_until_ns(self) -> int:
-        """When the last inference ended, once the session is over; now, until then."""
+        """Return the end of the last inference, once the session is over; until then, now."""
         return self._measure_to_ns if self._measure_to_ns is not None else self._now_ns
 
     @property
     def warmup(self) -> tuple[int | None, int]:
-        """How many runs the warm-up had (None: not known), and the sum of their latencies in ns."""
+        """Return the number of warm-up runs (None: unknown), and the sum of their latencies in ns."""
         return self._warmup_done, self._warmup_ns
 
     def fold(self, batch: Batch) -> None:
@@ -158,7 +158,7 @@ class RecordingState:
 
 
 def measured_until(event: Event) -> int | None:
-    """When the last inference ended, if this is the event that ends a session; None: it is not."""
+    """Return the end of the last inference from the event that ends a session; None: another event."""
     if event.kind not in ("ended", "recovered"):
         return None
     return _count(event.data.get("last_end_ns")) or event.t_ns

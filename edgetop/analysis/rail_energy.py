@@ -29,7 +29,7 @@ MOST_W = 1e6  # beyond it no number is a board's, whatever a recording holds
 
 @dataclass(slots=True)
 class Integral:
-    """What readings add up to."""
+    """The integral of power readings."""
 
     energy_j: float
     covered_s: float
@@ -100,12 +100,12 @@ class RailEnergy:
 
     @property
     def _knows_all(self) -> bool:
-        """Nothing more is wanted of what is read: the phase is over."""
+        """Whether more readings cannot change the result: the phase is over."""
         is_past = self._ended_ns is not None and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
         return is_past and len(self._first_ns) > LEARNED_INTERVALS
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """As far as the phase goes, and the one reading after it to which its last line leads."""
+        """Return the readings of the phase, and the one after it, where its last line ends."""
         if self._ended_ns is None:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
@@ -119,7 +119,7 @@ class RailEnergy:
             self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
     def until(self, until_ns: int) -> Integral:
-        """Of the phase as far as that."""
+        """Return the energy of the phase up to that time."""
         power = self._settled if self._began_ns is None else self._counted(until_ns)
         end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
         length_ns = 0 if self._began_ns is None else max(0, end_ns - self._began_ns)
@@ -154,7 +154,7 @@ class RailEnergy:
         return self._intervals
 
     def _joined(self, line: slice, points: slice, until_ns: int | None, settled: Integral) -> Integral:
-        """What is settled, with the readings of `points` and the trapezoids along those of `line`."""
+        """Add to the settled part the readings of `points` and the trapezoids along those of `line`."""
         if self._began_ns is None:
             return settled
         ends = [end for end in (until_ns, self._ended_ns) if end is not None]
@@ -168,7 +168,7 @@ class RailEnergy:
 
 
 def _straddling_j(power: Integral, interval_s: float) -> float:
-    """Of the readings across the two ends of the phase, either part may be as unlike the other as any two readings."""
+    """Bound the error of the readings that straddle the ends of the phase by the range of all readings."""
     low_w, high_w = power.range_w
     return interval_s * max(high_w - low_w, 0.0) / math.sqrt(2)
 
@@ -205,7 +205,7 @@ def _spacing(intervals: Floats) -> tuple[float | None, bool]:
 
 @dataclass(frozen=True, slots=True)
 class _Strips:
-    """What lies under lines from reading to reading: where each begins and ends, and how high it is there."""
+    """The areas below the lines between readings: their begin, end and height."""
 
     left_ns: Ints
     right_ns: Ints
@@ -252,5 +252,5 @@ def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bri
 
 
 def _added(start: float, values: Floats) -> float:
-    """One by one, so that the sum is the same however the readings were batched."""
+    """Add one by one, so that the sum does not depend on how readings were batched."""
     return float(np.add.accumulate(np.concatenate(([start], values)))[-1])

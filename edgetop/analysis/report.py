@@ -145,7 +145,7 @@ def report(analysis: Folds) -> Report:
 
 
 def report_document(analysis: Folds) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the document that `--json` prints."""
     document: dict[str, Any] = to_json(report(analysis))
     return document
 
@@ -161,7 +161,7 @@ def gate_results(analysis: Folds, gates: Sequence[Gate] | None = None) -> tuple[
 
 @once
 def promises(folds: Folds) -> Promises:
-    """What was asked of the session, and how far it has been met up to now."""
+    """Return what was required of the session, and how far it is met by now."""
     return Promises(folds.backlog.view(), folds.deadline(), gate_results(folds))
 
 

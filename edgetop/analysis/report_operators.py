@@ -46,7 +46,7 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """How the operators were timed."""
+    """The way in which operators were timed."""
 
     way: str | None
     bursts: int
@@ -94,7 +94,7 @@ def rate_figures(achieved: Rates) -> dict[str, Any]:
 
 
 def share_figures(operator: OperatorView) -> dict[str, Any]:
-    """Its share and how well that is known."""
+    """Return the share and its interval."""
     ci95 = operator.share_ci95
     return {
         "share": round(operator.share, 6),
@@ -127,6 +127,6 @@ def profile(analysis: Folds) -> Profile | None:
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
-    """What the engine reports, or else how often the provider changes in run order."""
+    """Return the engine's count, or else how often the provider changes in run order, plus one."""
     reported = manifest.engine.partitions
     return partitions(analysis.operators.session.views()) if reported is None else reported

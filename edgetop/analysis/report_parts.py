@@ -202,7 +202,7 @@ def is_throttled(analysis: Folds) -> bool | None:
 
 @dataclass(frozen=True, slots=True)
 class Temperature:
-    """One zone, in °C."""
+    """The temperature of one zone, in °C."""
 
     min: float | None
     mean: float | None
@@ -307,7 +307,7 @@ def usage(analysis: Folds) -> Usage | None:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What edgetop itself costs."""
+    """The CPU and memory that edgetop itself uses."""
 
     cpu_pct: float | None
     rss_mib: float | None
@@ -315,7 +315,7 @@ class Overhead:
 
 @dataclass(frozen=True, slots=True)
 class RailFigures:
-    """One rail that is a part of the board."""
+    """A rail that supplies a part of the board."""
 
     mean_w: float | None
     max_w: float | None  # the highest reading
@@ -363,7 +363,7 @@ def _rail(rail: RailView) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFigures:
-    """What one inference costs on one rail."""
+    """The energy of one inference on one rail."""
 
     gross_mj: float | None = None
     net_mj: float | None = None

@@ -1,4 +1,4 @@
-"""What an operator is held up by: the memory, the arithmetic, or neither.
+"""The roofline: whether memory or arithmetic limits an operator.
 
 The roofline model (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785): no
 operator can be faster than its bytes through the memory and its FLOPs through the units.
@@ -17,7 +17,7 @@ MEMORY, COMPUTE, OVERHEAD = "memory-bound", "compute-bound", "overhead"
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What an operator achieved. What is not known is None."""
+    """The rates that an operator achieved. None: unknown."""
 
     flops_per_s: float | None
     bytes_per_s: float | None
@@ -41,7 +41,7 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
-    """Those that hold for a model that computes on `precision`; None: there are none."""
+    """Return the ceilings that hold for a model of this `precision`; None: there are none."""
     return ceilings if precision in (None, DTYPE) else None
 
 

@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
+    """Statistics of inferences, all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
 
     count: int
     mean_ns: float
@@ -74,7 +74,7 @@ def _per_second(count: int, span_ns: int | None) -> float | None:
 
 @dataclass(slots=True)
 class Totals:
-    """What seconds add up to, whole or in part: sums, extremes, spread and histogram.
+    """The totals of seconds, whole or in part: sums, extremes, spread and histogram.
 
     The spread is merged row by row in their order, so that a live run and its replay come to
     the same figures to the last bit, however the rows were batched; by Chan, Golub and
@@ -114,7 +114,7 @@ class Totals:
         self._spread(rows["count"].astype(np.int64), rows["sum_ns"].astype(np.int64), rows["m2_ns2"])
 
     def plus(self, seconds: Seconds) -> "Totals":
-        """These and more, as new totals."""
+        """Return new totals with these seconds added."""
         total = replace(self, buckets=self.buckets.copy())
         total.add(seconds)
         return total
@@ -169,7 +169,7 @@ def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Where in a second a quantile lies: even between percentiles below the median, exponential above, as tails are."""
+    """Interpolate a quantile within a second: linear below the median, exponential above, as tails are."""
     return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
 
 

@@ -21,7 +21,7 @@ MAX_MESSAGE = 160
 
 
 class Summaries:
-    """Of one session, for one viewer."""
+    """The summaries of one session for one viewer."""
 
     def __init__(self, gates: Sequence[str]) -> None:
         """Raises ValueError for a gate that is none, or for too many of them."""
@@ -37,7 +37,7 @@ class Summaries:
         self._analysis.fold(batch)
 
     def message(self) -> dict[str, Json]:
-        """What is new since the last time."""
+        """Return what changed since the last message."""
         view = self._analysis.view(WINDOW_NS, Lens())
         now = to_json(self._summary(view))
         changed, self._sent = changes(self._sent, now), now
@@ -93,7 +93,7 @@ class Summaries:
         )  # fmt: skip
 
     def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
-        """Of whole steps: they change, and are sent, once a step."""
+        """Return the series of whole steps: they change, and are sent, once a step."""
         now_s = view.progress.now_ns // NS
         step_s = next((step for step in STEPS_S if now_s < COURSE * step), STEPS_S[-1])
         end_s = now_s // step_s * step_s

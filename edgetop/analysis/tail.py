@@ -1,4 +1,4 @@
-"""What the tail is made of: the slowest inferences, each with what coincided.
+"""Explains the tail: the slowest inferences, each with what coincided.
 
 Of every second the slowest inference is examined, because the row of a second has it
 live and in every replay, recorded with or without single inferences. What the engine itself counted around one
@@ -81,7 +81,7 @@ class TailView:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """One that has been examined; what a slowdown explains is known only when it is viewed."""
+    """A second that was examined; the slowdown that explains it is added when it is viewed."""
 
     second: int
     max_ns: int
@@ -120,7 +120,7 @@ class Tail:
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
-        """What `later`, a copy, has examined of seconds that are settled: it need not be examined again."""
+        """Take over what `later`, a copy, examined of settled seconds."""
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
         self.examined.update(fresh)
@@ -177,7 +177,7 @@ def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
 
 
 def _proven(counted: Event, lost_ns: int) -> str:
-    """By what the engine counted around it."""
+    """Return the cause that the engine's own counters prove."""
     waited_ns, preempted, major, minor = (
         counted.data.get(key) for key in ("waited_ns", "preempted", "major_faults", "minor_faults")
     )
@@ -207,7 +207,7 @@ _AS_TAIL = {
 
 
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
-    """Which signal left its usual range in this second; a reading of the next one may tell of this one."""
+    """Return the signal that left its usual range in this second; a reading of the next one may show it."""
     begin_s = max(0, second - BEFORE_S)
     held, was_read = signals.held(begin_s, second + 2)
     at = second - begin_s
@@ -262,5 +262,5 @@ def part_words(part: TailPart) -> str:
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:
-    """All of them; nothing of no tail."""
+    """Join all parts; "" where there is no tail."""
     return ", ".join(map(part_words, parts))

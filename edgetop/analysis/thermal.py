@@ -27,7 +27,7 @@ class ClockView:
 
 @dataclass(frozen=True, slots=True)
 class LimitView:
-    """One limit for which a board has a flag."""
+    """One limit that a flag of the board reports."""
 
     label: str
     is_in_force: bool | None  # None: not known now
@@ -115,7 +115,7 @@ def _heat(zone: TrackView) -> float:
 
 
 def headroom_c(zone: TrackView) -> float | None:
-    """How far the zone is below the trip at which it throttles; None where it has no such trip."""
+    """Return the distance to the trip at which the zone throttles; None: it has no such trip."""
     if zone.value is None or zone.is_lost or zone.trip_c is None:
         return None
     return zone.trip_c - zone.value

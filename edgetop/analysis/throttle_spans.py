@@ -48,7 +48,7 @@ _LEAST_COUNTS = {
 
 
 def least_in_force(info: SensorInfo) -> float | None:
-    """From which value on this sensor says that something slows the board now; None: it never says so."""
+    """Return the value from which this sensor reports that the board is slowed now; None: it never does."""
     if is_flag(info) or (info.kind == "cooling" and info.throttles):
         return SET
     return _LEAST_COUNTS.get(info.id)
@@ -129,7 +129,7 @@ class Latency:
 
     @property
     def level(self) -> float:
-        """In nepers; NaN without a second."""
+        """Return the level in nepers; NaN without a second."""
         return self.level_sum / self.count / NEPER if self.count else math.nan
 
 
@@ -382,7 +382,7 @@ class Spans:
         return [span for span in self.spans if span.in_force or span.until_ns >= t_ns]
 
     def time_ns(self, from_ns: int, until_ns: int) -> int:
-        """How much of that time is in spans, whatever their causes."""
+        """Return how much of that time is in spans, whatever their causes."""
         total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
         for span in self.spans:
             end_ns = until_ns if span.end_ns is None else min(span.end_ns, until_ns)

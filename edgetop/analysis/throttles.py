@@ -1,4 +1,4 @@
-"""When the board was slowed by its own reports, whatever the latency did: the same live and from a recording."""
+"""The times in which the board reported that it was slowed, whatever the latency did."""
 
 import contextlib
 import math
@@ -69,7 +69,7 @@ class ThrottlesView:
 
     @property
     def share(self) -> float | None:
-        """Of the measured phase; None before it."""
+        """Return the share of the measured phase; None before it."""
         return self.throttled_ns / self.measured_ns if self.measured_ns > 0 else None
 
 

@@ -51,7 +51,7 @@ class ReadingBlocks:
 
 @dataclass(frozen=True, slots=True)
 class TrackView:
-    """One sensor, as of now. `value` is the last one read, `age_s` and, as session time, `read_ns` say when."""
+    """One sensor's state now. `value`: the last reading; `age_s` and, as session time, `read_ns`: when it was read."""
 
     info: SensorInfo
     value: float | None  # None: never read

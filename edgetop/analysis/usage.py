@@ -1,4 +1,4 @@
-"""What the measured phase took of the board: the engine's CPU and memory, and bytes over the network and from disks.
+"""What the measured phase used: the engine's CPU and memory, and bytes over the network and from disks.
 
 Loads and rates are means since the reading before, so that their integral over the phase is all there was.
 """
@@ -85,7 +85,7 @@ class OwnLoad:
 
     @property
     def count(self) -> int:
-        """Of how many readings."""
+        """Return the number of readings."""
         return self._count
 
     def fold(self, batch: Batch, measuring_since_ns: int | None) -> None:

@@ -185,7 +185,7 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
-    """Those that continue; one from the start comes first."""
+    """Return the slowdowns that continue; one from the start comes first."""
     return [slowdown for slowdown in seen.slowdowns.slowdowns if slowdown.end_ns is None]
 
 
@@ -338,7 +338,7 @@ _FINAL: dict[str, tuple[str, Level, str]] = {
 
 
 def _final(seen: Evidence) -> Verdict:
-    """How it ended, its state then, and its past troubles."""
+    """Return how it ended, its state then, and its past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
     failed = [gate.reason for gate in seen.promises.gates if not gate.ok]
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
@@ -362,7 +362,7 @@ def _final(seen: Evidence) -> Verdict:
 
 
 def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
-    """How a session that is over ended, by its manifest alone.
+    """Return how a finished session ended, by its manifest alone.
 
     `end_error`: what the engine died of or which gate ended it, if known.
     """
@@ -412,7 +412,7 @@ def _past(seen: Evidence) -> Iterator[str]:
 
 
 def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | None, list[str]] | None:
-    """How often, for which share of the measurement, and why; None: never.
+    """Return how often, for which share of the measurement, and why it throttled; None: never.
 
     By the board's own reports or, without any, by the slowdowns that its clocks explain.
     """

@@ -93,7 +93,7 @@ def _compared(samples: Sequence[Sample], options: Mapping[str, Any]) -> Comparis
 def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
     """Return the samples of each recording, and the problems in reading them. Raises InputError.
 
-    Of an A/B session each variant.
+    An A/B session gives a sample of each variant.
     """
     samples: list[Sample] = []
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""A session that another process runs, from what that writes down: first all that was, then what comes.
+"""Attaches to a session of another process through its recording: first the past, then what is appended.
 
 It follows the journal to the end, whichever that is. Orders go through the session's socket, on
 a thread of their own: the screen does not wait for the answer.

@@ -86,7 +86,7 @@ def _kind(op_type: str) -> str:
 
 
 class _Named:
-    """Operators by their names; a name that several have is none's.
+    """Operators by their names; an ambiguous name maps to none.
 
     Of those in several calls of a function it is the next one, where their work is the same: then it does not matter
     which call it is.

@@ -1,6 +1,6 @@
 """Reads of the model's file during its session: its SHA-256, and the work of its operators.
 
-Both on threads of low priority, and only once the model is loaded: reading the file first would warm the page cache
+Both run on threads of low priority, and only once the model is loaded: reading the file first would warm the page cache
 and make the load look faster than a user's first one is.
 """
 
@@ -81,8 +81,7 @@ def _empty_digest(file_bytes: int) -> Any:
 class Work:
     """The FLOPs and bytes of the model's operators, computed from its file during the warm-up.
 
-    It gives nothing but numbers that stand beside the measured ones: where it fails, or is not done in time, these
-    are unknown.
+    Its numbers only stand beside the measured ones: where it fails or is late, they are unknown.
     """
 
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:

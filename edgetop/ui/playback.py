@@ -61,7 +61,7 @@ _CALLED = {"": "event", THROTTLING: "throttling"}
 def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
     """Return the time of the next mark, or for a negative step of the one before; None: there is none.
 
-    Of several in one second, the last. `kind`: only these count.
+    Of several marks in one second the last one counts. `kind`: only marks of this kind count.
     """
     times = {mark.t_ns // NS: mark.t_ns for mark in transport.marks if kind in ("", mark.kind)}.values()
     if step > 0:

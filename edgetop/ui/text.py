@@ -143,7 +143,7 @@ class Column:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Piece]], cells: int) -> list[Line]:
     """A header and rows, every value in its place and width from refresh to refresh.
 
-    Of the columns, as many as fit are shown. A row of fewer pieces than there are columns
+    As many columns as fit are shown. A row of fewer pieces than there are columns
     ends in one that takes all that is left.
     """
     shown = columns[: _columns_that_fit(columns, cells)]

@@ -63,7 +63,7 @@ class Alert:
 
     @property
     def key(self) -> tuple[str, str]:
-        """At most one alert with the same key is active at a time."""
+        """Return the alert's identity: at most one alert with the same key is active at a time."""
         return self.name, self.rule
 
     @property

@@ -51,7 +51,7 @@ class Alerts(TracksReader):
         self._inferences.wanted = series
 
     def missing(self, why: str = "") -> tuple[Alert, ...]:
-        """When the deadline was missed, oldest first: to the last second with a miss, once a minute has none.
+        """Return the times of missed deadlines, oldest first; a time ends at the last miss before a minute without one.
 
         `why`: of the last one.
         """

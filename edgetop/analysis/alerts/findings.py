@@ -129,7 +129,7 @@ class Stalls:
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """From and until, in ns, oldest first."""
+        """Return begin and end in ns, oldest first."""
         return tuple(self._spans)
 
     def fold(self, batch: Batch, rest_ns: int) -> None:

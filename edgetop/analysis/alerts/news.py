@@ -1,4 +1,4 @@
-"""Which alerts are to be reported to a person: each once as it begins, and again if its rule says so."""
+"""Selects the alerts to notify a person of: each once when it begins, and again if its rule says so."""
 
 from collections import deque
 from collections.abc import Collection
@@ -17,7 +17,7 @@ class _Reported:
 
 
 class AlertNews:
-    """To be asked at each refresh."""
+    """Returns new alerts at each refresh."""
 
     def __init__(self, each: Collection[str] = ()) -> None:
         """`each`: names of alerts that are reported every time, however soon after another."""

@@ -112,7 +112,7 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _time(text: str, words: dict[str, str], word: str) -> int | None:
-    """In ns; None: it is not given."""
+    """Parse a time to ns; None: it is not given."""
     if word not in words:
         return None
     time_ns = parse_clock_time(words[word])

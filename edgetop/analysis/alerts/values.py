@@ -26,7 +26,7 @@ SENSOR_SERIES = ("temp", "headroom", "power", "rss")
 
 
 class SensorValues:
-    """Of each second: `temp`, `headroom` to the nearest trip, `power` and `rss`. NaN: not known."""
+    """Values per second: `temp`, `headroom` to the nearest trip, `power` and `rss`. NaN: unknown."""
 
     def __init__(self, tracks: Tracks, wanted: Collection[str] = SENSOR_SERIES) -> None:
         self._tracks = tracks
@@ -76,7 +76,7 @@ class SensorValues:
 
 
 class InferenceValues:
-    """Of each second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
+    """Values per second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
 
     def __init__(self, wanted: Collection[str] = INFERENCE_SERIES) -> None:
         self.wanted = wanted

@@ -1,4 +1,4 @@
-"""From the desk to the field: whether a board would throttle at another ambient temperature, when, and what is left.
+"""The forecast for another ambient temperature: whether a board would throttle there, when, and what speed remains.
 
 Under the same load and in the same enclosure a board is warmer by as much as its room is (Incropera et al., chapter
 5: the equations are of the rise above ambient), so the fitted model holds with a trip that is as much nearer. The
@@ -99,7 +99,7 @@ def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Cr
 
 
 class _Crossings:
-    """When each zone first reached, in the measured phase, its trip less each shift."""
+    """Records when each zone first reached, in the measured phase, its trip less each shift."""
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
         self._trips = {place: (manifest.sensors[place].id, trip) for place, trip in trips_c(manifest).items()}
@@ -121,6 +121,6 @@ class _Crossings:
                     self._first[name, number] = int(of_zone["t_ns"][over[0]])
 
     def first_s(self, zone: str, number: int) -> float | None:
-        """After the load began."""
+        """Return the time after the begin of the load, in s; None: never."""
         t_ns = self._first.get((zone, number))
         return None if t_ns is None else (t_ns - self.began_ns) / NS

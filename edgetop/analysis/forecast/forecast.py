@@ -197,7 +197,7 @@ class Forecast(TracksReader):
         return view
 
     def _share(self, row: int, trip_c: float, steady_c: Estimate) -> tuple[tuple[float, float] | None, str]:
-        """How much of the throughput remains when the temperature stays at the trip, or why that is not known.
+        """Return the share of throughput that remains at the trip, or why it is unknown.
 
         In a steady state the rise above the temperature at rest is proportional to the power above that at rest. A
         halved clock removes half of that power at least (the load runs half of the time), and seven eighths at

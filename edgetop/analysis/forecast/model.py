@@ -157,7 +157,7 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
 
 
 def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
-    """When the trip is reached by a straight line, for a rise that does not bend yet: the model cannot know more."""
+    """Extrapolate a straight line to the trip, for a rise that does not bend yet: the model cannot know more."""
     third = len(t_s) // 3
     if third == 0:
         return np.inf
@@ -277,7 +277,7 @@ def _possible(
 
 
 def _crossing_s(samples: _Samples, trip_c: float) -> Floats:
-    """When each board reaches the trip; infinite if it never does."""
+    """Return when each simulated board reaches the trip; infinite if it never does."""
     above = samples.steady_c - trip_c
     with np.errstate(all="ignore"):
         at_s = samples.slow_s * np.log(samples.slow_c / above)

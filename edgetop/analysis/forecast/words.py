@@ -52,7 +52,7 @@ def time_words(trip: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Without tenths: no forecast is so precise."""
+    """Format a duration without tenths: no forecast is so precise."""
     whole = round(seconds)
     return f"{whole}s" if whole < MINUTE_S else formatting.duration(whole * SECOND_NS)
 

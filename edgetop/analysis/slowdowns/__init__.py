@@ -1,4 +1,4 @@
-"""When the model runs slower than it can, since when, by how much, and why.
+"""Detects when the model runs slower than it can, since when, by how much, and why.
 
 `edgetop help slowdowns` describes the method for users. The package is one fold over
 seconds, readings and the event that begins the measurement; memory is bounded, and its results

@@ -65,7 +65,7 @@ def partial(points: Points) -> Baseline | None:
 
 
 def _best_split(points: Points) -> tuple[int, float]:
-    """Where the level changes most surely, and by how much; 0 where it does not."""
+    """Return where the level changes most surely, and by how much; 0: it does not."""
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
     high = int(np.searchsorted(second, second[-1] - 2))

@@ -40,7 +40,7 @@ _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What others took in each of some seconds. Shapes (seconds,); NaN where nothing is known."""
+    """The CPU that others took in each second. Shapes (seconds,); NaN: unknown."""
 
     is_contended: Bools
     values: dict[str, Floats]  # by name in REPORTED; what is not high is NaN
@@ -107,7 +107,7 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def now_words(signals: Signals, until_s: int, name: str, name_pct: float) -> str:
-    """Who or what took the CPU in the last seconds: `python3 155 %`."""
+    """Name what took the CPU in the last seconds: `python3 155 %`."""
     high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
     means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
     if STEAL in means:

@@ -1,4 +1,4 @@
-"""When the model runs slower than its baseline: spans, from the medians of windows.
+"""Detects spans in which the model runs slower than its baseline, from the medians of windows.
 
 The beginning of a slowdown is detected by the generalised likelihood ratio over a limited
 window of time (Willsky and Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal

@@ -1,4 +1,4 @@
-"""Which signals left their usual range together with a slowdown, which cause explains it, and how surely.
+"""Finds the signals that left their usual range together with a slowdown, and its cause with a confidence.
 
 The usual range is that of the half minute before the level began to rise. A signal is
 evidence if it left that range within 3 s of the slowdown; one that had left it before
@@ -173,7 +173,7 @@ class Evidence:
         return zip(self.channels, self.tallies, strict=True)
 
     def begins_s(self, cause: Cause, rose_s: int) -> int:
-        """Not while each signal that proves the cause was read and still in its range. `rose_s`: by the latency."""
+        """Return the begin, which is not before a signal of the cause left its range. `rose_s`: by the latency."""
         if self.floor or self.start_s != rose_s:  # a stage on top of another begins where that one ends
             return rose_s
         # Together with a limit, a clock that fell is proof too.
@@ -254,7 +254,7 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """How surely there is a cause."""
+        """Return how surely there is a cause."""
         return 0.0 if self.cause == "unknown" else self.confidence
 
 
@@ -304,7 +304,7 @@ def _standing(evidence: Evidence) -> Finding:
 
 
 def _clock_part(evidence: Evidence, level: float) -> float | None:
-    """How much of the slowdown the clock that fell most explains; None where no clock is visible."""
+    """Return the part of the slowdown that the most lowered clock explains; None: no clock is visible."""
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, 0.05)
         for channel, tally in evidence.pairs
@@ -315,7 +315,7 @@ def _clock_part(evidence: Evidence, level: float) -> float | None:
 
 
 def _belief(cause: Cause, evidence: Evidence, clock: float | None) -> float:
-    """How far the evidence proves this cause, 0 to 1."""
+    """Return how strongly the evidence proves this cause, 0 to 1."""
     if cause in LIMITS or cause == "clock-change":
         if clock is None:
             return PLAIN_FLAG
@@ -361,7 +361,7 @@ def _sentence(channel: Channel, tally: Tally) -> str:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Which causes were examined, and for which this board has no sensor."""
+    """Report which causes were examined, and for which this board has no sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
     examined = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause in seen)
     missing = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause not in seen)

@@ -37,7 +37,7 @@ class Limits:
 
     @property
     def lead_s(self) -> int:
-        """For how long nothing limited the board, as far as known."""
+        """Return for how many seconds nothing limited the board, as far as known."""
         return 0 if self.low_clock.any() or not self.was_read else int(np.argmax(self.any))
 
     @property
@@ -69,7 +69,7 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
 
 @dataclass(slots=True)
 class Limited:
-    """How long each limit was in force while the board was limited from the start, or before there was a burst."""
+    """How long each limit was in force while the board was limited from the start, or before a burst."""
 
     from_s: int | None = None  # the second in which it began; None: it was so from the start
     flags: dict[str, int] = field(default_factory=dict)  # seconds by id
@@ -131,7 +131,7 @@ class Limited:
 
 
 def _at_trip(trips_c: Mapping[int, float], held: Floats) -> Bools:
-    """In which seconds a zone is at the trip at which it throttles."""
+    """Return in which seconds a zone is at the trip at which it throttles."""
     is_there = np.zeros(held.shape[1], np.bool_)
     for row, trip_c in trips_c.items():
         is_there |= held[row] - trip_c >= AT_TRIP_C
@@ -141,7 +141,7 @@ def _at_trip(trips_c: Mapping[int, float], held: Floats) -> Bools:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """In which seconds every CPU is far below its allowed clock; the clock nearest to it, and the allowed clock."""
+    """Return when every CPU is far below its allowed clock; the clock nearest to it, and the allowed clock."""
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)

@@ -1,4 +1,4 @@
-"""How much the medians of windows scatter while nothing happens, to distinguish a change from chance."""
+"""The scatter of windows' medians while nothing happens, which separates a change from chance."""
 
 import math
 from dataclasses import dataclass, field
@@ -63,7 +63,7 @@ class Noise:
 
     @property
     def wanted(self) -> int:
-        """How many windows until the next estimate."""
+        """Return how many windows are missing until the next estimate."""
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
@@ -97,14 +97,14 @@ def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
 
 
 def _trimmed(levels: Ints) -> Floats:
-    """Without single outliers."""
+    """Limit single outliers."""
     middle = median(levels)
     reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
     return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Of successive levels, by the median of their differences: slow drift and single outliers do not count."""
+    """Return the scatter of successive levels from the median of their differences, which drift hardly affects."""
     return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
 
 

@@ -40,7 +40,7 @@ AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been th
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """One signal: which sensors it is made of, and how far it must leave its usual range to count."""
+    """One signal: the sensors it consists of, and how far it must leave its usual range to count."""
 
     name: str
     cause: Cause
@@ -206,7 +206,7 @@ class Machine:
 
 
 class Signals:
-    """What could explain a slowdown: the sensors that matter, the channels made of them, and events."""
+    """The signals that can explain a slowdown: sensors, the channels made of them, and events."""
 
     def __init__(self, tracks: Tracks) -> None:
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each

@@ -160,7 +160,7 @@ def _check_evidence(of: Evidence, channels: int) -> None:
 
 
 def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:
-    """At most `most` rows, their times in order and before `until`, their levels possible."""
+    """Parse at most `most` rows; times must be in order and before `until`, levels possible."""
     require(isinstance(rows, list) and len(rows) <= most)
     names = dtype.names or ()
     table = np.zeros(len(rows), dtype)
