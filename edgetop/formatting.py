@@ -300,7 +300,7 @@ def _cells(character: str) -> int:
 
 
 def shortened(text: str, cells: int = 60) -> str:
-    """Foreign text made safe; of what is too long its end, which tells names apart.
+    """Foreign text made safe; of what is too long its end, which distinguishes names.
 
     >>> shortened("model/block_1/conv2d", 12)
     '..._1/conv2d'

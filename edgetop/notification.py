@@ -3,7 +3,7 @@
 Nothing is shown on the screen by this, and nothing acts but the sequences themselves: text is
 cleaned and cut. Terminals know one of two sequences, and skip the other: OSC 9 (iTerm2,
 "Proprietary escape codes") and OSC 777 (rxvt-unicode, its perl extension `osc-notify`). tmux takes
-neither, but hands on what is wrapped for the terminal around it where `allow-passthrough` is set
+neither, but passes on what is wrapped for the terminal around it where `allow-passthrough` is set
 (tmux(1)); GNU screen and plain consoles get the bell alone.
 """
 

@@ -25,11 +25,11 @@ TURNS, SETTLED, QUAD = "ab-turns", "ab-settled", "ab-quad"
 METRICS = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "throughput": "hz", "energy": "mj"}
 TYPICAL = "p50_ratio"  # of a quad: the ratio over all pairs of inferences; sessions recorded before have none
 GROWING = ("throughput",)  # of which more is faster
-SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are kept of each quad
+SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are stored for each quad
 ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
 LEAST_RESOLVING = 20  # quads: before, an interval that is narrow by chance would end the session
 LOADS = 0.005  # what two loads of one model may differ by, by where its memory lies: less is no difference
-SAME_WITHIN = 0.05  # an interval that reaches further tells nothing
+SAME_WITHIN = 0.05  # an interval that reaches further says nothing
 
 # What follows a switch: caches of another, threads asleep. So long after it, latencies are compared with those of the
 # second half of the turn.
@@ -166,7 +166,7 @@ class QuadEvents:
         return figures, latencies
 
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
-        """Return the mean of the readings within that time. Before a reading that is a mean, one more must be within."""
+        """Return the mean of the readings within that time. Of means, the reading before must be within too."""
         t_ns = self._readings["t_ns"]
         begin, end = np.searchsorted(t_ns, [from_ns, to_ns]).tolist()
         begin += self._averages

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST_BLOCKS = 128
 
-# Of one run: more batches than thirty tell nothing more of its variance, and are more alike
+# Of one run: more batches than thirty say nothing more of its variance, and are more alike
 # (Schmeiser 1982, Batch size effects in the analysis of simulation output, Operations Research 30(3)).
 MOST_BATCHES = 30
 LEAST_BATCHES = 5

@@ -49,7 +49,7 @@ class BatteryView:
 
 @dataclass(frozen=True, slots=True)
 class EnergyView:
-    total: CostView | None  # None: no sensor tells of the whole board
+    total: CostView | None  # None: no sensor measures the whole board
     parts: tuple[CostView, ...]  # the other rails, never added up
     battery: BatteryView | None  # None: none was named
 

@@ -77,7 +77,7 @@ class Folds:
         """`rules`: the viewer's own, beside those of the session."""
         self._rules = rules
         self.lock = threading.RLock()
-        self.folds = 0  # so far: who draws can tell whether there is anything new
+        self.folds = 0  # so far: a painter can see whether there is anything new
         self.made: dict[Any, Any] = {}  # since the last fold
         self._forget()
 
@@ -186,7 +186,7 @@ class Folds:
     def reset(self) -> None:
         """Begin the latency statistics of the views anew, at the next whole second.
 
-        The whole session's, which reports tell, go on; so does the recording.
+        The whole session's, which reports print, continue; so does the recording.
         """
         with self.lock:
             now_ns = self.progress.view().now_ns

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from edgetop.analysis.blocks import LEAST_FREEDOM, T_975
 from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, OperatorInfo
 
-MAX_OPERATORS = 20_000  # told apart, whatever a runtime may call them
+MAX_OPERATORS = 20_000  # distinguished, whatever a runtime may call them
 # A session of a day has thousands of bursts: neighbours are joined in pairs, so that there are so many at most.
 MOST_GROUPS = 64
 
@@ -132,7 +132,7 @@ class Tally:
         return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
 
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
-        """`baseline`: what changes are told against; None: none are."""
+        """`baseline`: what changes are measured against; None: none are."""
         if not self._groups:
             return ()
         times = self._times()

@@ -1,7 +1,7 @@
 """Hotspots: what share of an inference each operator takes, and how that has moved.
 
 Bursts of instrumented inferences tell how the time is shared out; how long an inference takes
-is told by the others alone. So shares are kept here, and times are shares of the
+comes from the others alone. So shares are stored here, and times are shares of the
 un-instrumented p50 (`scaled_ns`).
 """
 

@@ -1,7 +1,7 @@
 """Power: the total rail and its parts, their mean and energy over the measured phase.
 
 Rails are never added up; the total is the one reading whose role that is. The idle baseline,
-a phase before the warm-up, is integrated in the same way. A sensor of role `peak` tells the highest
+a phase before the warm-up, is integrated in the same way. A sensor of role `peak` gives the highest
 value behind each reading of another: it is no rail.
 """
 
@@ -36,13 +36,13 @@ class RailView:
     precise: Mean | None = None  # the mean in W with its 95 % interval; None: too few readings, or not asked for
     idle: Mean | None = None  # the same of the idle baseline
     interval_s: float | None = None  # between two readings, of the latest the middle one; None: under two
-    peak_w: float | None = None  # the highest value behind the readings, where those are means; None: not told
+    peak_w: float | None = None  # the highest value behind the readings, where those are means; None: not reported
     is_even: bool = False  # they come at even intervals: a load in step with them would be seen at one phase only
 
 
 @dataclass(frozen=True, slots=True)
 class PowerView:
-    total: RailView | None  # None: no sensor here tells of the whole board
+    total: RailView | None  # None: no sensor here measures the whole board
     rails: tuple[RailView, ...]  # the others, in the manifest's order
     leading: RailView | None  # the total, or of the rails the greatest
     points: Points | None  # the course of that one

@@ -42,10 +42,10 @@ class PrecisionView:
     intervals_ns: tuple[Interval | None, ...] = (None,) * len(QUANTILES)  # 95 %, in the order of QUANTILES
     p99_halves_ns: Interval | None = None  # of the first and of the second half; None: too few inferences in one
     is_judged: bool = False  # the session is long enough that a missing interval means too few independent inferences
-    independent: float | None = None  # that many independent inferences would tell as much; None: not judged
+    independent: float | None = None  # that many independent inferences would give the same precision; None: not judged
 
     def is_settled(self, quantile: float, session: Statistics) -> bool:
-        """Whether so many inferences of `session` tell the percentile, alike as successive ones are."""
+        """Whether so many inferences of `session` give the percentile, considering how alike successive ones are."""
         is_lacking = self.is_judged and self.intervals_ns[QUANTILES.index(quantile)] is None
         return session.is_settled(quantile) and not is_lacking
 

@@ -23,7 +23,7 @@ LEAST_COVERED = 0.5  # of the phase, by readings, for a count of bytes
 
 @dataclass(frozen=True, slots=True)
 class UsageView:
-    """None: the board does not tell, or the phase was too short for its sensors."""
+    """None: the board does not report it, or the phase was too short for its sensors."""
 
     cpu_mean_pct: float | None  # 100: one core
     cpu_peak_pct: float | None  # of a reading, which is the mean of a second

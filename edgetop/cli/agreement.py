@@ -42,14 +42,14 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
 
 
 def with_outputs(document: dict[str, Any], folder: Path | None, judge: Judge | None = None) -> dict[str, Any]:
-    """`report --json`, with `outputs` in its part `ab` where both variants kept some: B's against A's."""
+    """`report --json`, with `outputs` in its part `ab` where both variants stored some: B's against A's."""
     if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
     return document
 
 
 def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
-    """The same in the text; nothing where none were kept."""
+    """The same in the text; nothing where none were stored."""
     found = _found(folder, judge) if folder else None
     if found and found["refused"]:
         yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"

@@ -25,7 +25,7 @@ ERROR_PREFIX = "edgetop: "  # of the line with which a command fails
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """A value that another type accepts, as it was written: it is handed on to each run."""
+    """A value that another type accepts, as it was written: it is passed on to each run."""
 
     name = "text"
 
@@ -38,7 +38,7 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 def handed_on(options: Sequence[text.Decorator], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Options of `run` that a command hands on to each of its runs."""
+    """Options of `run` that a command passes on to each of its runs."""
 
     @text.add_options(options)
     def holder() -> None:

@@ -362,7 +362,7 @@ def _usage(usage: Usage) -> Iterator[str]:
 
 
 def _power(power: PowerFigures) -> Iterator[str]:
-    """A line for the total; where nothing tells it, one for each rail."""
+    """A line for the total; where there is none, one for each rail."""
     if power.total_sensor:
         yield f"power      {_watts(power, power.total_sensor)}"
         return

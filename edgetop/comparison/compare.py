@@ -3,7 +3,7 @@
 Three corrections keep chance from making a difference (`edgetop help compare`): intervals hold together for all groups
 that are compared with the baseline (Bonferroni); rows that nobody decides by in advance pass the false discovery rate
 (Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)); operators are the ones that moved
-most, so their level is shared by all. What is not told apart is not ranked apart.
+most, so their level is shared by all. What is not distinguished is not ranked apart.
 """
 
 import math
@@ -57,7 +57,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Rank:
     rank: int
-    sessions: tuple[str, ...]  # of groups that are not told apart
+    sessions: tuple[str, ...]  # of groups that are not distinguished
     values: tuple[float, ...]
 
 
@@ -80,7 +80,7 @@ class Comparison:
 def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | None = None) -> Comparison:
     """Two groups or more, each with a session or more; the first is the baseline. Raises ValueError on fewer.
 
-    `judge`: of the outputs that were kept; a group is judged by the first of its sessions that has some.
+    `judge`: of the outputs that were stored; a group is judged by the first of its sessions that has some.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")

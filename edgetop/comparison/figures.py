@@ -48,7 +48,7 @@ class Figure:
     is_difference: bool = False  # else it is positive, and compared as a ratio
     quarters: str = ""  # of which figure the quarters tell how it drifts
     interval: Callable[[Sample], Interval] | None = None  # 95 %, of the session alone
-    run_to_run: Number = None  # of a figure without quarters; None: one session tells nothing of another
+    run_to_run: Number = None  # of a figure without quarters; None: one session says nothing about another
     is_lead: bool = False  # decided by in any case, and so not corrected for the number of rows
     is_judged: bool = True
     is_operator: bool = False
@@ -73,11 +73,11 @@ class Figure:
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
 
     def lone(self, sample: Sample, warmth: float) -> Number:
-        """The standard deviation of such sessions as this one tells it: as far as its quarters are apart.
+        """The standard deviation of such sessions as this one shows it: as far as its quarters are apart.
 
         Under noise that lasts for minutes a longer session differs from the next no less. What shares the board is
         another in another run. `warmth`: how much of its own warming it began warmer or colder by than the other.
-        None: one session does not tell it.
+        None: one session does not show it.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0

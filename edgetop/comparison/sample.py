@@ -30,7 +30,7 @@ class Sample:
     buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))  # of all latencies
     parameters: int | None = None  # of the model's file
     macs: int | None = None
-    outputs: KeptOutputs | None = None  # where some were kept
+    outputs: KeptOutputs | None = None  # where some were stored
     in_turns: AbView | None = None  # of a variant of an A/B session, which the other one has too
 
     @property

@@ -49,7 +49,7 @@ class Contrast:
 
 
 def contrast(first: Side, second: Side) -> Contrast | None:
-    """None: the sessions do not tell how much such sessions differ."""
+    """None: the sessions do not show how much such sessions differ."""
     difference = _mean(second) - _mean(first)
     sizes = len(first.values), len(second.values)
     if max(sizes) == 1:

@@ -1,7 +1,7 @@
 """Whether a logout ends what runs on: systemd-logind's KillUserProcesses (logind.conf(5)).
 
 Its default is set when systemd is built (upstream yes since 230, Debian and its kin no), so
-logind is asked; its files tell only where they set it. Lingering alone does not save a process
+logind is asked; its files show it only where they set it. Lingering alone does not save a process
 of the session: it lets the user's own manager live, under which one can be started.
 """
 

@@ -57,10 +57,10 @@ class Times:
     latency_ns: Numbers
     end_ns: int  # when the last one was over
     warmup: int | None  # so many of them, the first ones, are warm-up; None: the file leaves the warm-up out
-    step_ns: float  # how finely the tool told the latest of them
+    step_ns: float  # how finely the tool reports the latest of them
     parts_ms: Mapping[str, float]  # of an inference, median of each
-    has_starts: bool = True  # false: the tool tells how long each took, and not when it began
-    summary: Summary | None = None  # what the same file tells beside them
+    has_starts: bool = True  # false: the tool reports how long each took, and not when it began
+    summary: Summary | None = None  # what the same file reports beside them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +72,7 @@ class SensorLog:
     values: tuple[npt.NDArray[np.float64], ...]
     end_ns: int
     memory_bytes: int | None  # of the board
-    note: str  # how its times are told, and what was left out
+    note: str  # how its times are reported, and what was left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Source: onnxruntime/test/perftest/performance_runner.cc, PerformanceRunner::Run 
 
 The result file has a line for each inference, in the order in which they ended: the model's name, seconds, the peak of
 memory, the use of the CPU, and the number of the run; then, with -s, the percentiles. With -v the output has each as
-well: `iteration:1,time_cost:0.0019`. Neither tells when an inference began, nor how many ran at once (-c).
+well: `iteration:1,time_cost:0.0019`. Neither reports when an inference began, nor how many ran at once (-c).
 """
 
 import re

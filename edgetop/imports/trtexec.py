@@ -144,7 +144,7 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
     name = entry.get("name")
     if not isinstance(name, str):
         raise ValueError(f"entry {place} has no name")  # noqa: TRY004  a wrong value of a document
-    # A layer that did not run in each inference has its own number of calls from 8.4 on; six digits tell it.
+    # A layer that did not run in each inference has its own number of calls from 8.4 on; six digits show it.
     calls = runs
     if "medianMs" in entry and average_ms > 0 and abs(total_ms / average_ms - runs) > runs / 1000 + 1:
         calls = min(MAX_COUNT, max(1, round(total_ms / average_ms)))

@@ -1,4 +1,4 @@
-"""The id of a board in a lake: chosen, or derived from what tells it from others without telling which it is.
+"""The id of a board in a lake: chosen, or derived from data that distinguishes it from others but does not identify it.
 
 The derived one is `b-` and 12 digits of HMAC-SHA256 of a constant of edgetop with the machine id as key, as systemd
 derives ids for one application (machine-id(5), sd_id128_get_machine_app_specific(3)): it is the same in every run,

@@ -131,7 +131,7 @@ class Place:
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = lambda _: None) -> str:
-    """The SHA-256 of the rest of an open file, whose blocks are handed on."""
+    """The SHA-256 of the rest of an open file, whose blocks are passed on."""
     digest = hashlib.sha256()
     while block := file.read(BLOCK_BYTES):
         digest.update(block)

@@ -1,6 +1,6 @@
 """A Grafana dashboard and Prometheus alert rules for the metrics of `families`, as documents to print.
 
-Series of one board are told apart by `instance`, which Prometheus adds, and `run`, which a textfile has.
+Series of one board are distinguished by `instance`, which Prometheus adds, and `run`, which a textfile has.
 """
 
 from typing import Any

@@ -39,7 +39,7 @@ MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32
 
 
 Judged = Mapping[str, JsonValue]
-# Judges a session from its beginning: up to the first moment after the given second where that can be handed over.
+# Judges a session from its beginning: up to the first moment after the given second where that can be transferred.
 Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 

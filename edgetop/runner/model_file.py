@@ -169,6 +169,6 @@ class ModelFiles:
         self._state.data_dependent(self.work.data_dependent)
 
     def finish(self) -> None:
-        """Wait for the SHA-256, but not for ever, and tell it."""
+        """Wait for the SHA-256, but not for ever, and report it."""
         for side, fingerprint in enumerate(self._fingerprints):
             self._state.model_hashed(fingerprint.finish(FINGERPRINT_PATIENCE_S), side)

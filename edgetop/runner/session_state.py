@@ -1,4 +1,4 @@
-"""The state of the running session: its manifest, its phase, and the events that were not handed on yet.
+"""The state of the running session: its manifest, its phase, and the events that were not passed on yet.
 
 The conductor's memory. It turns what the engine says into events and manifest fields, and
 notices when the wall clock steps.

@@ -1,6 +1,6 @@
 """The turns of an A/B session: when each of its two models runs.
 
-A alone at first, which shows what the board can tell apart at all (A/A). Then quads of turns, ABBA or BAAB by lot: a
+A alone at first, which shows what the board can distinguish at all (A/A). Then quads of turns, ABBA or BAAB by lot: a
 drift that is even over a quad falls on both alike, and nothing that has a period can follow the order.
 """
 

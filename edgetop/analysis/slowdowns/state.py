@@ -1,6 +1,6 @@
 """The judgement of a session up to some moment, for a viewer to whom the past comes too coarse to judge.
 
-The moment is a quiet one: no change is half decided. So little has to be handed over,
+The moment is a quiet one: no change is half decided. So little has to be transferred,
 and a viewer who continues from it comes to the same slowdowns as the board itself.
 """
 
@@ -60,7 +60,7 @@ class _State:
 
 
 def is_quiet(judgement: Judgement) -> bool:
-    """Whether it can be handed over as it is."""
+    """Whether it can be transferred as it is."""
     detector, stages = judgement.detector, judgement.stages
     if not judgement.is_opened or len(judgement.waiting):
         return False

@@ -2,7 +2,7 @@
 
 Python binds no profiler, but the module exports `Interpreter::SetProfiler`, which takes an
 object with virtual functions (tensorflow/lite/core/api/profiler.h, v2.14.0). Such an object
-is laid out here by hand, as the Itanium C++ ABI says. XNNPACK tells of its operators only
+is laid out here by hand, as the Itanium C++ ABI says. XNNPACK reports its operators only
 where there was a profiler when the tensors were allocated, and then for ever: its delegate
 collects names and times after every inference, whether anybody listens or not
 (xnnpack_delegate.cc, AddEventsToProfiler). That was measured to cost a model of 164 operators
