@@ -40,8 +40,8 @@ def p50_words(view: AbView) -> str:
     ratio = view.ratios["p50"]
     if ratio is None:
         smallest = view.smallest["p50"]
-        told = "" if smallest is None else f", {_share(smallest)} can be told apart here"
-        return f"too few turns to compare{told}"
+        resolvable = "" if smallest is None else f", {_share(smallest)} can be told apart here"
+        return f"too few turns to compare{resolvable}"
     if ratio.verdict == "unknown":
         return f"A and B are not told apart at p50: {change_words(ratio)}"
     return f"B is {verdict_words(ratio)} at p50: {change_words(ratio)}"

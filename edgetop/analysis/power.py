@@ -68,7 +68,7 @@ class _Phase:
         for rail in self.rails.values():
             rail.ended(t_ns)
 
-    def know(self, place: int, *, averages: bool) -> None:
+    def register(self, place: int, *, averages: bool) -> None:
         """Register the power sensor at that place."""
         if place in self.rails:
             return
@@ -113,7 +113,7 @@ class PowerRails:
             if info.kind == "power":
                 self._places[info.id] = place
                 for phase in (self._measured, self._idle):
-                    phase.know(place, averages=bool(info.averages))
+                    phase.register(place, averages=bool(info.averages))
 
     def _add_stretch(self, t_ns: int, until_ns: int, place: int, *of_watts: float) -> None:
         for phase in (self._measured, self._idle):

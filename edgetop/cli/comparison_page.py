@@ -56,8 +56,8 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
 
 
 def _line(line: str) -> list[tuple[str, str]]:
-    head, _, told = line.partition("  ")
-    return [(head, ""), (told.strip(), "FAILED" if "FAILED" in told else "")]
+    head, _, words = line.partition("  ")
+    return [(head, ""), (words.strip(), "FAILED" if "FAILED" in words else "")]
 
 
 def _histograms(comparison: Comparison) -> Iterator[Any]:

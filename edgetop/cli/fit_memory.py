@@ -80,9 +80,9 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
         words.append(f"--duration={DURATION}")
     with enclosed(Limit(memory_bytes=2**30)):  # fails before anything runs where there can be no limit
         pass
-    tell = partial(print_text, err=as_json)
-    tell(HEADS)
-    trials = Trials(partial(_trial, model, words), tolerance, tell)
+    report = partial(print_text, err=as_json)
+    report(HEADS)
+    trials = Trials(partial(_trial, model, words), tolerance, report)
     whole = trials.whole
     least = least_that(trials.run_well, round((whole.rss_peak_mib or 64.0) * MIB), max(resolution, MIB))
     if as_json:
@@ -99,13 +99,13 @@ command.params += _HANDED_ON
 class Trials:
     """Runs of one model, each judged by the first, which has no limit, and told when it is over."""
 
-    def __init__(self, run: Callable[[int | None], Trial], tolerance: float, tell: Callable[[str], None]) -> None:
+    def __init__(self, run: Callable[[int | None], Trial], tolerance: float, report: Callable[[str], None]) -> None:
         """Run without a limit. `tolerance` of its p50 in percent. Raises EngineDiedError where that fails."""
-        self._run, self._tolerance, self._tell = run, tolerance, tell
+        self._run, self._tolerance, self._report = run, tolerance, report
         self.whole = run(None)
         if not self.whole.ok:
             raise EngineDiedError(f"without a limit: {self.whole.reason}")
-        tell(self.whole.row)
+        report(self.whole.row)
         self.limited: list[Trial] = []
 
     def run_well(self, limit_bytes: int) -> bool:
@@ -116,7 +116,7 @@ class Trials:
     def _try(self, limit_bytes: int) -> Trial:
         trial = judged(self._run(limit_bytes), self.whole, self._tolerance)
         self.limited.append(trial)
-        self._tell(trial.row)
+        self._report(trial.row)
         return trial
 
 

@@ -98,7 +98,7 @@ class Exporters:
         stack.callback(file.remove)
         outlet = Outlet(EVERY_S, file.write, partial(self._report, "--prom-textfile"))
         stack.callback(outlet.close, last=False)
-        self.observers.append(outlet.look)
+        self.observers.append(outlet.observe)
 
     def _open_endpoint(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
         from edgetop.metrics.endpoint import Access, Endpoint  # noqa: PLC0415  takes 10 MiB
@@ -110,7 +110,7 @@ class Exporters:
         if not port or not _is_loopback(host):
             anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
             print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
-        self.observers.append(endpoint.look)
+        self.observers.append(endpoint.observe)
 
     def _open_otlp(self, url: str, stack: contextlib.ExitStack) -> None:
         from edgetop.metrics.otlp import EVERY_S, Collector  # noqa: PLC0415  takes 16 MiB
@@ -120,7 +120,7 @@ class Exporters:
         stack.callback(sink.close)
         outlet = Outlet(EVERY_S, sink.send, partial(self._report, "--otlp"))
         stack.callback(outlet.close, last=True)
-        self.observers.append(outlet.look)
+        self.observers.append(outlet.observe)
 
 
 def _token(file: Path | None) -> str | None:

@@ -130,8 +130,8 @@ def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit:
         chart.line("x", column, source=source, color=COLOURS[number], legend_label=clean(lines[number][0]))
         for number, column in enumerate(columns)
     ]
-    told = [(clean(name), f"@y{number}{{0,0.000}} {unit}") for number, (name, _) in enumerate(lines)]
-    chart.add_tools(HoverTool(renderers=drawn[:1], mode="vline", tooltips=[("at", "@x{00:00:00}"), *told]))
+    tooltips = [(clean(name), f"@y{number}{{0,0.000}} {unit}") for number, (name, _) in enumerate(lines)]
+    chart.add_tools(HoverTool(renderers=drawn[:1], mode="vline", tooltips=[("at", "@x{00:00:00}"), *tooltips]))
     put_legend_above(chart)
 
 

@@ -89,10 +89,10 @@ def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bo
     is_beyond = ends is not None and min(sign * end for end in ends) > sign * gate.limit
     is_excluded = ends is not None and max(sign * end for end in ends) <= sign * gate.limit
     ok = not is_beyond and (is_excluded or not strict)
-    told = "its interval is not known" if ends is None else f"95 %: {ends[0]:+.3g} to {ends[1]:+.3g}"
+    words = "its interval is not known" if ends is None else f"95 %: {ends[0]:+.3g} to {ends[1]:+.3g}"
     unit = "%" if gate.is_percent else (row.unit if row else "")
     doubt = "" if is_beyond or is_excluded else "; cannot be excluded" if strict else "; cannot tell"
-    return RelativeResult(gate, name, value, ends, ok, f"{gate.text}: {name}: {value:+.4g} {unit} ({told}){doubt}")
+    return RelativeResult(gate, name, value, ends, ok, f"{gate.text}: {name}: {value:+.4g} {unit} ({words}){doubt}")
 
 
 def _change(one: Ratio, *, is_percent: bool) -> tuple[float | None, tuple[float, float] | None]:

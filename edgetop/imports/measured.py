@@ -126,14 +126,14 @@ class Measured:
     def providers(self) -> tuple[str, ...]:
         """Return the providers that ran something, the CPU last: the others were preferred."""
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
-        told = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
-        return told or ((self.origin.provider,) if self.origin.provider else ())
+        names = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
+        return names or ((self.origin.provider,) if self.origin.provider else ())
 
     @property
     def warmup(self) -> int | None:
         """The number of inferences of the warm-up; None: not known."""
-        told = self.times.warmup if self.times else None
-        return told if told is not None else (self.summary or NO_SUMMARY).warmup
+        warmup = self.times.warmup if self.times else None
+        return warmup if warmup is not None else (self.summary or NO_SUMMARY).warmup
 
     @property
     def measured(self) -> int | None:

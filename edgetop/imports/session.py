@@ -149,10 +149,10 @@ class Imported:
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self._measured.origin.provider)
         text = f"{layers.runs} instrumented inferences"
-        told = _event(
+        event = _event(
             t_ns, "profile-burst", text, burst=0, duration_ns=0, runs=layers.runs, run_ns=layers.run_ns, averaged=True
         )
-        return Batch(t_ns, events=(told,), bursts=(burst_of(t_ns, 0, layers.operators),))
+        return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, 0, layers.operators),))
 
     def _ending(self) -> Event:
         times, summary = self._measured.times, self._measured.summary or NO_SUMMARY
@@ -210,10 +210,10 @@ def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
     """The tool's own figures. Where there are no inferences to make any of, they are all that is known."""
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} tells single inferences"
-    told = _event(
+    event = _event(
         0, "tool-summary", text, tool=tool, **summary.figures, **{f"more_{k}": v for k, v in summary.more.items()}
     )
-    return replace(told, severity="warning") if is_all else told
+    return replace(event, severity="warning") if is_all else event
 
 
 def _phrase(key: str, value: float) -> str:

@@ -33,12 +33,12 @@ _PIECE = re.compile(r".*/[^/.]+\.(\d+)-(\d+)\.parquet")
 
 
 def follow(
-    folder: Path, place: Place, board: str, tell: Callable[[str], None], wait: Callable[[float], None] = time.sleep
+    folder: Path, place: Place, board: str, report: Callable[[str], None], wait: Callable[[float], None] = time.sleep
 ) -> Pushed:
     """Push a running session until it is over. Raises InputError and OutputError."""
     while is_live(folder):
         if words := push_pieces(folder, place, board):
-            tell(words)
+            report(words)
         wait(LOOK_S)
     pushed = push(folder, place, board)
     for path in _pieces(place, Recording(folder), board):

@@ -49,7 +49,7 @@ class Endpoint:
         self.url = f"http{'s' if context else ''}://{shown}:{self._server.server_address[1]}{PATH}"
         threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
 
-    def look(self, analysis: Analysis) -> None:
+    def observe(self, analysis: Analysis) -> None:
         self._server.analysis = analysis
 
     def close(self) -> None:

@@ -16,11 +16,11 @@ Send = Callable[[Sequence[Family]], str]  # what went wrong, in words; "": nothi
 class Outlet:
     """An observer of a session. While one sending takes longer than the interval, no other begins."""
 
-    def __init__(self, every_s: float, send: Send, told: Callable[[str], None]) -> None:
-        """`told` is called when sending begins to fail, with why, and with "" when it works again."""
+    def __init__(self, every_s: float, send: Send, on_trouble: Callable[[str], None]) -> None:
+        """`on_trouble` is called when sending begins to fail, with why, and with "" when it works again."""
         self._every_s = every_s
         self._send = send
-        self._told = told
+        self._on_trouble = on_trouble
         self._due_s = 0.0
         self._analysis: Analysis | None = None
         self._waiting: queue.Queue[Sequence[Family] | None] = queue.Queue(1)
@@ -28,7 +28,7 @@ class Outlet:
         self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
         self._thread.start()
 
-    def look(self, analysis: Analysis) -> None:
+    def observe(self, analysis: Analysis) -> None:
         self._analysis = analysis
         if time.monotonic() >= self._due_s and self._waiting.empty() and (found := families(analysis)):
             self._due_s = time.monotonic() + self._every_s
@@ -47,11 +47,11 @@ class Outlet:
         except queue.Full:
             pass
         if last and self._thread.is_alive() and not self._trouble:
-            self._told(f"nobody has taken the last ones within {FAREWELL_S:.0f} s")
+            self._on_trouble(f"nobody has taken the last ones within {FAREWELL_S:.0f} s")
 
     def _work(self) -> None:
         while (found := self._waiting.get()) is not None:
             trouble = self._send(found)
             if bool(trouble) != bool(self._trouble):
-                self._told(trouble)
+                self._on_trouble(trouble)
             self._trouble = trouble

@@ -272,7 +272,7 @@ class Conductor:
         inferences = self._on_session_clock(update.records)
         state.inferences_came(inferences)
         state.watch_wall_clock()
-        self._model_files.tell()
+        self._model_files.report()
         self._surroundings.sensed(readings, state.manifest.sensors)
         state.surrounded_by(self._surroundings)
         events = (*state.take_events(), *sensor_events)

@@ -161,8 +161,8 @@ class ModelFiles:
         """B's model is loaded."""
         self._fingerprints[1].begin(self._state.other_model)
 
-    def tell(self) -> None:
-        """Tell what has been read by now."""
+    def report(self) -> None:
+        """Report what has been read by now."""
         for side, fingerprint in enumerate(self._fingerprints):
             self._state.model_hashed(fingerprint.take(), side)
         self._state.precision_known(self.work.precision)

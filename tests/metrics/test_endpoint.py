@@ -32,7 +32,7 @@ def served(analysis):
     def serve(access=ANYBODY, *, looks=True):
         made.append(Endpoint("127.0.0.1", 0, access))
         if looks:
-            made[-1].look(analysis)
+            made[-1].observe(analysis)
         return int(made[-1].url.rpartition(":")[2].partition("/")[0])
 
     yield serve

@@ -72,7 +72,7 @@ def test_a_disk_that_hangs_holds_nobody_up_and_is_told_once(analysis) -> None:
 
     outlet = Outlet(0.0, send, said.append)
     for number in range(1, 5):
-        outlet.look(analysis)
+        outlet.observe(analysis)
         wait_until(lambda number=number: len(given) == number and outlet._waiting.empty())
     outlet.close(last=False)
     assert said == ["full", ""]
@@ -82,7 +82,7 @@ def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
     monkeypatch.setattr("edgetop.metrics.outlet.FAREWELL_S", 0.05)
     said, released = [], threading.Event()
     outlet = Outlet(0.0, lambda _: "" if released.wait(20) else "late", said.append)
-    outlet.look(analysis)
+    outlet.observe(analysis)
     outlet.close(last=True)
     assert said == ["nobody has taken the last ones within 0 s"]
     released.set()

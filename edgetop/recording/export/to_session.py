@@ -169,13 +169,13 @@ def _moved_event(event: Event, span: Span, last: dict[str, JsonValue]) -> Event:
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
     """Yield the events before the cut that still hold when it begins."""
-    told: dict[tuple[str, ...], Event] = {}
+    in_force: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:
             key = _subject(event)
             if key:
-                told[key] = event
-    for event in told.values():
+                in_force[key] = event
+    for event in in_force.values():
         if event.kind not in ("sensor-back", "recording-resumed"):
             yield replace(event, t_ns=0)
 

@@ -226,8 +226,8 @@ def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[
 
 def _forecast(view: MonitorView, area: Area) -> list[Line]:
     """Return the forecast of the temperature; no line where it is unknown."""
-    told = ", ".join(text for text in (outlook(view.forecast), left(view.forecast)) if text)
-    return wrapped(told, area.width, _outlook_style(view)) if told else []
+    words = ", ".join(text for text in (outlook(view.forecast), left(view.forecast)) if text)
+    return wrapped(words, area.width, _outlook_style(view)) if words else []
 
 
 def _outlook_style(view: MonitorView) -> str:
