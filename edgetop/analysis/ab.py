@@ -1,7 +1,7 @@
-"""An A/B session: what is made of its turns while it runs, and what follows from that.
+"""An A/B session: the figures of its quads while it runs, and the comparison that follows from them.
 
-While it runs, the inferences of each quad of turns become the figures of an event, `ab-quad`. Whoever folds these
-events, live or of a recording, gets the same ratios; no single inference is needed for it.
+While it runs, the inferences of each quad of turns become the figures of an event, `ab-quad`. A fold over these
+events, live or from a recording, gives the same ratios; it needs no single inferences.
 """
 
 import math
@@ -43,7 +43,7 @@ SETTLING_QUADS = 4  # from which it is found, before any is told
 
 
 class QuadEvents:
-    """Folds the batches of a session that runs, and gives the events that its quads become."""
+    """Folds the batches of a running session, and returns an event for each complete quad."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -218,7 +218,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class VariantFigures:
-    """The median over quads of each figure."""
+    """The figures of one variant: each is its median over the quads."""
 
     name: str
     inferences: int
@@ -255,7 +255,7 @@ class AbView:
 
 
 class AbFold:
-    """Folds the events of quads."""
+    """Folds the events of quads into the comparison of A and B."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -277,7 +277,7 @@ class AbFold:
         self._view = None
 
     def view(self, manifest: Manifest | None) -> AbView | None:
-        """None: no A/B session, or its turns have not begun."""
+        """Return the comparison; None: this is no A/B session, or its turns have not begun."""
         if self._plan is None or manifest is None or manifest.ab is None:
             return None
         if self._view is None:
@@ -304,7 +304,7 @@ class AbFold:
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
-        """Half the interval that quads as those of A alone would give, were there as many as are to come."""
+        """Return the smallest difference that `quads` quads can show, from the scatter of those of A alone."""
         values = undisturbed(_log_ratios(self._alone, key))
         if len(values) < LEAST_PAIRS - 2:
             return None
@@ -338,7 +338,7 @@ def _quantiles(side: str, quads: Sequence[Mapping[str, Any]]) -> Floats:
 
 
 def binned(quantiles: Floats, edges: Floats) -> Floats:
-    """The share of inferences between each two edges, in ns: the mean over quads, of each a row of SHARES."""
+    """Return the share of inferences between neighbouring `edges` in ns, the mean over rows of quantiles at SHARES."""
     below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
     return np.diff(below)
 
@@ -350,7 +350,7 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
 
 
 def _verdict(name: str, low: float, high: float, until: float) -> str:
-    """A difference that is surely less than what was asked for is none."""
+    """Return the verdict. A difference that is surely below `until` counts as "same"."""
     within = max(abs(low - 1), abs(high - 1))
     if within <= until:
         return "same"

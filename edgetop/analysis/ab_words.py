@@ -16,7 +16,7 @@ UNITS = {"p50": "ms", "p90": "ms", "p99": "ms", "throughput": "/s", "energy": "m
 
 
 def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
-    """The verdict on an A/B session, which is on the difference first."""
+    """Return the verdict on an A/B session, which begins with the difference."""
     if view is None or progress.phase not in ("measure", "over"):
         return verdict
     words = p50_words(view)
@@ -77,7 +77,7 @@ def needs_words(view: AbView) -> str:
 
 
 def ab_lines(view: AbView) -> Iterator[str]:
-    """The table of the text report."""
+    """Yield the lines of the table in the text report."""
     if not view.variants:
         yield "A/B        too few turns to compare"
         return
@@ -117,7 +117,7 @@ def _left_out(view: AbView) -> str:
 
 
 def ab_document(view: AbView | None) -> Mapping[str, Any] | None:
-    """The part `ab` of `report --json`."""
+    """Return the part `ab` of `report --json`."""
     if view is None:
         return None
     return {

@@ -1,6 +1,6 @@
-"""A session as everybody sees it: the folds with their verdict, and the views that a screen takes of them.
+"""The analysis of a session: the folds with their verdict, and the views that a screen reads from them.
 
-A part of a view is made when it is first asked for: nobody pays for what nobody looks at.
+A part of a view is made when it is first read: a part that nobody reads costs nothing.
 """
 
 import copy
@@ -26,31 +26,31 @@ T = TypeVar("T")
 
 
 class Analysis(Folds):
-    """The folds, and what is judged of them."""
+    """The folds, with the verdict and the state of what was required of the session."""
 
     promises = report.promises
     verdict = report.verdict
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
-        """The analysis of a recording, or of the part of it that is played."""
+        """Return the analysis of these batches: a recording, or the part of it that was played."""
         analysis = cls()
         for batch in batches:
             analysis.fold(batch)
         return analysis
 
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
-        """`lens`: which part of the session the timelines show. `kinds`: of sensors whose courses are wanted each."""
+        """`lens`: the part of the session that timelines show. `kinds`: sensors of these kinds get a timeline each."""
         return MonitorView(self, window_ns, lens, kinds)
 
     def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
-        """Since the last reset."""
+        """Return the view of the latency since the last reset."""
         return (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
 
     def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
-        """A frozen view of earlier through another lens, and nothing in its timelines that came later.
+        """Return an earlier frozen view along another lens. Its timelines end at the time of the view.
 
-        Of latency, a second that was not over had no place in it.
+        The timeline of the latency ends at the last second that was complete then.
         """
         with self.lock:
             now_s, leading = view.progress.now_ns / NS, view.power.leading
@@ -79,7 +79,7 @@ def _until(second: float, points: Points | None) -> Points | None:
 
 
 class _Part(Generic[T]):
-    """A part of a view: made when it is first asked for, and the same from then on."""
+    """A part of a view, made when it is first read and stored in the view."""
 
     def __init__(self, make: "Callable[[MonitorView], T]") -> None:
         self._make = make
@@ -97,7 +97,7 @@ class _Part(Generic[T]):
 class MonitorView:
     """The views that a screen shows at one moment, each made when it is first asked for.
 
-    A part first asked for after the next fold is of that later moment: to keep a view, freeze it.
+    A part first read after the next fold shows that later moment. Freeze a view to store it.
     """
 
     analysis: Analysis
@@ -148,7 +148,7 @@ class MonitorView:
         return self
 
     def replaced(self, **parts: object) -> "MonitorView":
-        """The same with other parts."""
+        """Return a copy of the view with these parts replaced."""
         twin = copy.copy(self)
         vars(twin).update(parts)
         return twin

@@ -1,8 +1,8 @@
-"""Sums over blocks of time, never many of them, and how well the mean of what they hold is known.
+"""Sums over a limited number of time blocks, and the precision of the mean that they give.
 
-A session is a second or a week long; what a fold may keep of it is neither. So blocks begin
-with a second each and join in pairs whenever there are too many. They hold whole numbers, so
-that it makes no difference in which pieces a session comes.
+A session may last a week, but a fold has fixed memory. So blocks begin with a second each, and
+are joined in pairs whenever there are too many. They hold whole numbers, so that the result does
+not depend on how the session was batched.
 """
 
 import math
@@ -49,7 +49,7 @@ class Blocks:
         return (self._first or 0) << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
-        """Rows of `values`, each into the block of its second. What is older than the first block is left out."""
+        """Add each row of `values` to the block of its second. Rows older than the first block are left out."""
         if self._first is None and len(second):
             self._first = int(second.min())
         recent = second >= self.first_s
@@ -69,7 +69,7 @@ class Blocks:
         return self._first
 
     def _join(self) -> None:
-        """Each block with its neighbour, those of one number halved."""
+        """Join the blocks in pairs: those whose number halved is equal."""
         first = self._known_first()
         self._first, self._doublings = first >> 1, self._doublings + 1
         number = (first + np.arange(MOST_BLOCKS) >> 1) - self._first

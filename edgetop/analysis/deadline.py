@@ -57,7 +57,7 @@ def view_deadline(
     since_ns: int | None = None,
     cause: MissCause | None = None,
 ) -> DeadlineView | None:
-    """None without a deadline, or if nothing was measured. Response times count if the load has them."""
+    """Return the misses of the deadline, by response times if the load has them. None: no deadline or no data."""
     if load.deadline_ns is None or service is None or service.misses is None:
         return None
     p99_ns = service.percentile_ns(0.99)
@@ -94,7 +94,7 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
 
 
 def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:
-    """The cause of the misses; "unknown" without evidence of a cause."""
+    """Return the cause of the misses; "unknown" without evidence of a cause."""
     slow = too_slow(late.p50_ns, deadline_ns, full_speed_ns)
     if slow:
         return slow

@@ -1,8 +1,8 @@
-"""Energy: what one inference costs, how well that is known, and how far a battery goes.
+"""Energy: the energy of one inference with its interval, and how long a battery lasts.
 
 Gross is the power of a rail over the measured phase by the inferences completed in it, as MLPerf
 Power counts (mlcommons/inference_policies, power_measurement.adoc); net leaves out what the board
-draws while the loaded engine rests. A figure that the readings cannot carry is refused in words.
+draws while the loaded engine rests. If the readings do not suffice for a figure, a reason stands in its place.
 """
 
 import math
@@ -55,7 +55,7 @@ class EnergyView:
 
     @property
     def leading(self) -> CostView | None:
-        """The total; without one, the part that draws most."""
+        """Return the total; without one, the part that draws most."""
         return self.total or max(self.parts, key=lambda cost: cost.rail.mean_w or 0.0, default=None)
 
 
@@ -102,7 +102,7 @@ def _cost(rail: RailView, statistics: Statistics | None, measured_ns: int | None
 
 
 def is_rough(mean: Mean) -> bool:
-    """Whether the error is so wide that it is no figure."""
+    """Whether the interval is too wide to report the mean."""
     return mean.half_width > WIDEST * abs(mean.value)
 
 
@@ -111,12 +111,12 @@ def _rough(what: str) -> str:
 
 
 def _each(power_w: Mean, rate_hz: float) -> Mean:
-    """J an inference."""
+    """Convert power to J per inference."""
     return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
 
 
 def _refusal(rail: RailView, covered: float, statistics: Statistics | None, load: Load) -> str:
-    """Why there is no figure; nothing where there is one."""
+    """Return why there is no figure; "" if there is one."""
     if statistics is None or not statistics.throughput_hz:
         return "nothing was measured yet"
     if statistics.count < LEAST_INFERENCES:
@@ -125,7 +125,7 @@ def _refusal(rail: RailView, covered: float, statistics: Statistics | None, load
 
 
 def _unknown_power(rail: RailView, covered: float, statistics: Statistics, load: Load) -> str:
-    """Why even the mean power is not known; nothing where it is."""
+    """Return why the mean power is not known; "" if it is."""
     if covered < LEAST_COVERED:
         return f"readings cover only {formatting.percent(covered)} of the measured phase"
     if in_step := _in_step(rail, statistics, load):
@@ -142,9 +142,9 @@ def _every(seconds: float | None) -> str:
 
 
 def _in_step(rail: RailView, statistics: Statistics, load: Load) -> str:
-    """Even readings of the moment beside a load that rests at even intervals see one phase of it, however long.
+    """Return why readings in step with the load are no basis; "" if they are not: they always see the same phase.
 
-    Of 100 ms of which 30 are busy, read evenly at 10 Hz, the energy is wrong by half.
+    If 30 of each 100 ms are busy and readings come evenly at 10 Hz, the energy is wrong by half.
     """
     rate_hz = statistics.throughput_hz or 0.0
     busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
@@ -187,7 +187,7 @@ def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | 
 
 
 def _lasts(battery: Battery, board_w: Mean, rate_hz: float, reason: str) -> BatteryView:
-    """`reason`: why there is no figure of a single inference."""
+    """Return how long the battery lasts. `reason`: why the energy of one inference is unknown; "": it is known."""
     watts = board_w.value + battery.extra_w
     if watts <= 0:
         return BatteryView(battery, rate_hz, None, None, "the board draws nothing")

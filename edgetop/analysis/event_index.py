@@ -44,7 +44,7 @@ class EventIndex:
         self._ends.pop(kind, None)
 
     def in_second(self, kind: str, second: int) -> Sequence[Event]:
-        """The events dated in this second."""
+        """Return the events of this kind dated in this second."""
         if kind not in self._by_second:
             by_second: dict[int, list[Event]] = {}
             for event in self._events[kind]:
@@ -53,7 +53,7 @@ class EventIndex:
         return self._by_second[kind].get(second, ())
 
     def overlaps(self, kind: str, begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
-        """Whether an event of this kind lasted then, or until `after_ns` before; it must be over soon."""
+        """Whether an event of this kind overlaps the time or the `after_ns` before it, and ends within 3 s after it."""
         if kind not in self._ends:
             self._ends[kind] = sorted(map(_end_and_begin, self._events[kind]))
         ends = self._ends[kind]
@@ -62,13 +62,13 @@ class EventIndex:
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> str:
-        """The process that took most of the CPU about then; empty if none was named."""
+        """Return the busy process named nearest to this second; "" if none was named."""
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [event for one in about for event in self.in_second(COMPETING, one)]
         return _name(min(near, key=lambda event: abs(event.t_ns - second * NS))) if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> str:
-        """The process that took most of the CPU in this time, in words; empty if none was named."""
+        """Describe the process that took most of the CPU in this time; "" if none was named."""
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
         for event in self._events[COMPETING]:
@@ -80,7 +80,7 @@ class EventIndex:
         return f"{name} took {most[name]:.0f} % of a core"
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
-        """The process last named as taking most of the CPU, and how much of a core; empty if that is long ago."""
+        """Return the busy process that was named last, with its CPU in % of a core; ("", 0) if that is long ago."""
         events = [event for event in self._events[COMPETING] if 0 <= until_s - event.t_ns // NS <= NAMED_BEFORE_S]
         return (_name(events[-1]), _percent(events[-1])) if events else ("", 0.0)
 

@@ -34,7 +34,7 @@ class EventsView:
     criticals: int
 
     def with_derived(self, derived: Sequence[Event]) -> "EventsView":
-        """The recorded events with the derived ones, which are newest first too."""
+        """Merge the recorded events with `derived`, which must be newest first."""
         if not derived:
             return self
         newest_first = heapq.merge(self.newest_first, derived, key=lambda event: -event.t_ns)
@@ -67,9 +67,9 @@ class EventLog:
             self._view = None
 
     def view(self) -> EventsView:
-        """The same object until the next event, so that a pane can skip drawing."""
+        """Return the view; it is the same object until the next event, so that a pane can skip drawing."""
         if self._view is None:
-            # By their times: a late one has another place in the recording than in the live run.
+            # Sorted by time: a late event has another place in the recording than in the live run.
             newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
             lasting = tuple(sorted(self._lasting.values(), key=lambda event: event.t_ns))
             self._view = EventsView(newest_first, lasting, self._total, self._warnings, self._criticals)
@@ -99,7 +99,7 @@ class DerivedEvents:
 
 
 def derived_events(slowdowns: SlowdownsView, throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
-    """The events that the analysis of a session derives, newest first."""
+    """Return the events that the analysis of a session derives, newest first."""
     return sorted([*slowdown_events(slowdowns), *_derived(throttles, alerts)], key=lambda event: -event.t_ns)
 
 

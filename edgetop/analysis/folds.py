@@ -54,7 +54,7 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """A function of the folds whose result holds until the next fold."""
+    """Cache the result of a function of the folds until the next fold."""
 
     @wraps(make)
     def made(folds: "Folds") -> Any:
@@ -67,14 +67,14 @@ def once(make: Made) -> Made:
 
 
 class Folds:
-    """Folds batches, on whichever thread comes first.
+    """Folds batches, on any thread.
 
-    Folding holds `lock`, and so does whatever is made of all folds. Who needs several results of one moment
-    holds it too.
+    Folding holds `lock`, and so does every function that reads several folds. A caller that needs several
+    results of one moment must hold it too.
     """
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
-        """`rules`: the viewer's own, beside those of the session."""
+        """`rules`: the alert rules of the viewer, in addition to those of the session."""
         self._rules = rules
         self.lock = threading.RLock()
         self.folds = 0  # so far: a painter can see whether there is anything new
@@ -112,7 +112,7 @@ class Folds:
         self.ab = AbFold()
 
     def catch_up(self, feed: Feed) -> None:
-        """Fold what waits in the feed. Any thread may come first."""
+        """Fold the next batch of the feed, if there is one. Any thread may call this."""
         with self.lock:
             batch = feed.read()
             if batch is not None:
@@ -146,7 +146,7 @@ class Folds:
             self._since_reset.fold(batch)
         in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
-            # Two models in turns are no slowdowns of one.
+            # The turns of two models are no slowdowns of one model.
             self.slowdowns.fold(replace(part, seconds=NO_SECONDS) if in_turns else part)
             self.throttles.fold(part)
             self.alerts.fold(part)
@@ -184,9 +184,9 @@ class Folds:
         return type(self)(self._rules)
 
     def reset(self) -> None:
-        """Begin the latency statistics of the views anew, at the next whole second.
+        """Restart the latency statistics of the views at the next whole second.
 
-        The whole session's, which reports print, continue; so does the recording.
+        The statistics of the whole session, which reports print, and the recording continue.
         """
         with self.lock:
             now_ns = self.progress.view().now_ns
@@ -196,11 +196,11 @@ class Folds:
     # Of the whole session up to now, for every printer.
 
     def statistics(self) -> Statistics | None:
-        """Latency of the whole session."""
+        """Return the latency statistics of the whole session."""
         return self.latency.statistics(self.progress.measured_until_ns)
 
     def response(self) -> Statistics | None:
-        """The same from the intended starts; None under a closed load."""
+        """Return the response times of the whole session; None under a closed load."""
         return self.latency.response(self.progress.measured_until_ns)
 
     @once
@@ -227,11 +227,11 @@ class Folds:
         return why_late(late, load.deadline_ns, burst.p50_ns if burst else None, at_random=load.is_random)
 
     def overload(self) -> OverloadView | None:
-        """The last time at which a queue grew without end."""
+        """Return the last overload; None: there was none."""
         return self.backlog.view()
 
     def power_view(self, axis: Axis | None = None) -> PowerView:
-        """Power over the measured phase of the whole session; along an axis, with the timeline of the leading rail."""
+        """Return the power over the measured phase; with an axis, also the timeline of the leading rail along it."""
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_view(self) -> UsageView:
@@ -245,7 +245,7 @@ class Folds:
 
     @once
     def frames_view(self) -> FramesView | None:
-        """The frames of a program that reports their stages; None: it does not."""
+        """Return the frames of a program that reports its stages; None: it reports none."""
         return self.frames.view()
 
     @once
@@ -255,7 +255,7 @@ class Folds:
 
     @once
     def tail(self) -> TailView:
-        """The slowest inferences of the whole session, and of the last ten minutes."""
+        """Return the slowest inferences of the whole session, and of the last ten minutes."""
         statistics = self.statistics()
         return self.slowdowns.tail(statistics.percentile_ns(0.50) if statistics else None)
 
@@ -307,14 +307,14 @@ class Folds:
         return None if left is None or left.is_lost else left.value
 
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """The burst, and what was sustained."""
+        """Return the figures of the burst and of the sustained span; None: not known."""
         view = self.slowdowns.view()
         if self._spans is None or self._spans[0] is not view:
             self._spans = view, self.burst(), sustained(self.latency.latest_rows(), view.burst)
         return self._spans[1:]
 
     def burst(self) -> SpanFigures | None:
-        """The steady state after the warm-up; None: not known yet."""
+        """Return the figures of the burst; None: not known yet."""
         view = self.slowdowns.view()
         if self._burst[0] != view.burst:
             burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
@@ -326,7 +326,7 @@ class Folds:
         return (*self._session_notices(), *session_hints(self.operators, self._providers))
 
     def notices_now(self) -> tuple[Notice, ...]:
-        """The same for a screen, with hints on the last bursts."""
+        """Return the notices of a screen: the same doubts, and hints on the last bursts."""
         return (*self._session_notices(), *self._burst_hints.now(self.operators, self._providers))
 
     @property
@@ -355,7 +355,7 @@ class Folds:
         return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
 
     def thermal_view(self, axis: Axis) -> ThermalView:
-        """Heat, clocks and limits, with their timelines along `axis`."""
+        """Return temperatures, clocks and limits, with their timelines along `axis`."""
         return view_thermal(self.tracks, axis)
 
     def events_view(self) -> EventsView:
@@ -365,7 +365,7 @@ class Folds:
         )
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
-        """The timeline of every sensor of these kinds, by its id."""
+        """Return the timelines of all sensors of these kinds, by sensor id."""
         ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
         return {sensor_id: points for sensor_id in ids if (points := self.tracks.points(sensor_id, axis)) is not None}
 

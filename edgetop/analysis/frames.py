@@ -19,7 +19,7 @@ QUANTILES = (0.5, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """A part of each frame. Times are of the frames that have it."""
+    """One stage of the frames. Its times are over the frames that have it."""
 
     name: str
     count: int
@@ -82,7 +82,7 @@ class Frames:
             self._misses += weight * int(np.count_nonzero(values * 1e6 > self._deadline_ns))
 
     def view(self) -> FramesView | None:
-        """None: the program reports no stages."""
+        """Return the frames; None: the program reports no stages."""
         if TOTAL not in self._times:
             return None
         whole_ms = self._times[TOTAL].sum_ms or 1.0

@@ -1,8 +1,8 @@
-"""Gates: what a session must not exceed, so that a script can go by it (`edgetop help gates`).
+"""Gates: conditions on a session that set the exit code for a script (`edgetop help gates`).
 
-A gate is judged on the report, so that a live run,
-its recording and a later report come to one result. A value that is not known fails its gate,
-with the reason: a check that could not be made has not passed.
+A gate is judged on the report, so that a live run, its recording and a later report give the
+same result. An unknown value fails its gate, with the reason: a check that could not be made
+has not passed.
 """
 
 import operator
@@ -29,7 +29,7 @@ _GATE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """Something that a gate can be about."""
+    """A value of the report that a gate can limit."""
 
     units: Mapping[str, float]  # of each unit, how many of the value's own it is; the first is the value's own
     read: Callable[[Report, str], Number]  # in its own unit, or of `share` in percent; None: not known
@@ -56,7 +56,7 @@ class Gate:
 
     @property
     def is_final(self) -> bool:
-        """Once it fails, it has failed, whatever comes."""
+        """Whether a failure cannot be undone by later data."""
         return self.metric.only_grows and self.compare in ("", ">", ">=") and self.unit != "%"
 
 
@@ -73,7 +73,7 @@ class GateResult:
 
 
 def _latency(key: str) -> Callable[[Report, str], Number]:
-    """Under a paced load response time counts: a queue is what its user waits in."""
+    """Return a reader of the latency; under a paced load, of the response time, which includes the queue."""
 
     def read(report: Report, _unit: str) -> Number:
         value: Number = getattr(report.latency.response or report.latency, key)
@@ -90,7 +90,7 @@ def _misses(report: Report, unit: str) -> Number:
 
 
 def _errors(report: Report, unit: str) -> Number:
-    """None of an imported result that does not say how many inferences there were."""
+    """Return the number of errors, or their share in %; None: unknown, as in some imported results."""
     count, errors = report.latency.count, report.latency.errors
     if errors is None or unit != "%":
         return None if errors is None else float(errors)
@@ -153,9 +153,9 @@ ALONE = ("throttled", "errors", "misses")  # names that are a condition by thems
 
 
 def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple(METRICS)) -> Gate:
-    """`p99>33ms`, `throttled`. Raises ValueError, which says how to write it.
+    """Parse a gate such as `p99>33ms` or `throttled`. Raises ValueError, which says how to write it.
 
-    `what`: what it is to be; `offered`: the names to offer in place of one that is not known.
+    `what`: the noun for the message; `offered`: the names to suggest in place of an unknown one.
     """
     match = _GATE.fullmatch(text)
     if not match:
@@ -198,7 +198,7 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
 
 
 def _plain(value: float) -> str:
-    """Four digits, or all before the point.
+    """Format with four digits, or with all digits before the point.
 
     >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
     ('40.33', '24431', '0.000125')
@@ -212,7 +212,7 @@ def _of(gate: Gate, report: Report) -> str:
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:
-    """Whether enough inferences stand behind it. A mean and a share want as many as p99."""
+    """Whether there are enough inferences for the value. A mean and a share need as many as p99."""
     if gate.is_final or not (gate.metric.units is _TIME or gate.unit == "%"):
         return True
     settled = report.latency.settled or {}

@@ -64,7 +64,7 @@ class RollingLatency:
         self._response_until: dict[int, Statistics | None] = {}
 
     def began(self, t_ns: int) -> None:
-        """The measured phase begins."""
+        """Begin the measured phase."""
         self._began_ns = max(t_ns, self._since_ns)
 
     def fold(self, batch: Batch) -> None:
@@ -137,7 +137,7 @@ class RollingLatency:
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
-        """The rows of the last ten minutes, to the last complete second."""
+        """Return the rows of the last ten minutes, up to the last complete second."""
         rows = self._recent.joined().rows
         return rows[rows["t_ns"] > rows["t_ns"][-1] - 600 * NS] if len(rows) else rows
 
@@ -145,13 +145,13 @@ class RollingLatency:
         return self._timeline.points(axis)
 
     def statistics(self, end_ns: int) -> Statistics | None:
-        """The whole session up to `end_ns`."""
+        """Return the statistics of the whole session up to `end_ns`."""
         if end_ns not in self._service_until:
             self._service_until[end_ns] = self._all().statistics(self._span_ns(end_ns))
         return self._service_until[end_ns]
 
     def response(self, end_ns: int) -> Statistics | None:
-        """The same of response times; None under a closed load."""
+        """Return the statistics of response times up to `end_ns`; None under a closed load."""
         if not self.load.is_paced:
             return None
         if end_ns not in self._response_until:
@@ -162,12 +162,12 @@ class RollingLatency:
 
     @property
     def buckets(self) -> histogram.Counts:
-        """The histogram of the whole session."""
+        """Return the histogram of the whole session."""
         return self._all().buckets
 
     @property
     def response_buckets(self) -> histogram.Counts:
-        """The same of response times; empty under a closed load."""
+        """Return the histogram of response times; it is empty under a closed load."""
         begun = self._open_part().response
         return (self._response if begun is None else self._response.plus(begun)).buckets
 
@@ -187,7 +187,7 @@ class RollingLatency:
     def _window(
         self, window_ns: int, now_ns: int
     ) -> tuple[Statistics | None, Statistics | None, histogram.Counts, bool]:
-        """Service, response, the histogram of service time, whether they are exact."""
+        """Return the window's service and response times, histogram of service time, and whether they are exact."""
         began = self._began_ns or 0
         since = max(now_ns - window_ns, began)
         if since >= self._latest.complete_from_ns:

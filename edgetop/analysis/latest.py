@@ -60,12 +60,12 @@ class LatestInferences:
         self.keep(held)
 
     def since(self, t_ns: int) -> Inferences:
-        """The stored ones that started at `t_ns` or later. A view, valid until the next change."""
+        """Return the stored inferences that started at `t_ns` or later: a view, valid until the next change."""
         begin = int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns))
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Drop everything before the last of these complete seconds of which inferences are missing."""
+        """Drop all inferences up to the last of these complete seconds in which some are missing."""
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]
         came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
@@ -86,7 +86,7 @@ class LatestInferences:
 
 
 class LatestSeconds:
-    """The last seconds. They come one by one, and are joined on demand, or when they have become many."""
+    """The last seconds. Their parts are joined on demand, or when there are many."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -105,7 +105,7 @@ class LatestSeconds:
         return self._parts[0] if self._parts else NO_SECONDS
 
     def since(self, t_ns: int) -> Seconds:
-        """Return the inferences that end after this time."""
+        """Return the seconds that end after this time."""
         parts: list[Seconds] = []
         for part in reversed(self._parts):
             begin = part.before(t_ns - NS + 1)

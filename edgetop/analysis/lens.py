@@ -53,7 +53,7 @@ class Lens:
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """The span around the middle of the present axis; an end that follows time continues to."""
+        """Set the span around the middle of the axis; an axis that follows time still does."""
         if not self.back_s:
             return replace(self, span_s=span)
         axis = self.axis(now_s, whole=whole)
@@ -71,6 +71,6 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """The end of an axis of that span that follows time."""
+    """Return the end of an axis of that span that follows time."""
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)

@@ -1,4 +1,4 @@
-"""The load, its deadline and what became of them, in the words of both screen and report."""
+"""The load, its deadline and their results in words, the same on the screen and in the report."""
 
 from edgetop import formatting
 from edgetop.session.manifest import Load
@@ -29,7 +29,7 @@ def load_words(load: Load) -> str:
 
 
 def _hz(asked_hz: float) -> str:
-    """The requested rate.
+    """Format the requested rate.
 
     >>> _hz(30.0), _hz(0.1), _hz(33.333333), _hz(100_000.0)
     ('30', '0.1', '33.33', '100 k')
@@ -46,7 +46,7 @@ def overload_words(asked_hz: float, done_hz: float) -> str:
 
 
 def headroom_words(headroom_ms: float) -> str:
-    """The time between p99 and the deadline.
+    """Describe the time between p99 and the deadline.
 
     >>> headroom_words(8.1), headroom_words(-2)
     ('p99 leaves 8.100 ms', 'p99 exceeds it by 2.000 ms')

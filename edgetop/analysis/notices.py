@@ -79,7 +79,7 @@ def notices(
     overload: OverloadView | None = None,
     precision: PrecisionView = UNJUDGED,
 ) -> tuple[Notice, ...]:
-    """The present ones, the gravest first."""
+    """Return the present notices, the gravest first."""
     if manifest is None:
         return ()
     notices = [
@@ -155,7 +155,7 @@ class Trust:
                 self._names[name] = max(self._names.get(name, 0.0), float(percent))
 
     def notices(self, known: Known) -> tuple[Notice, ...]:
-        """The gravest first."""
+        """Return the doubts about the session, the gravest first."""
         doubts = (_declared, _p99, _limits, _settings, self._background, _stolen, _warming, _short)
         return tuple(notice for doubt in doubts for notice in doubt(known))
 
@@ -201,7 +201,7 @@ def _warming(known: Known) -> Iterator[Notice]:
 
 
 def _declared(known: Known) -> Iterator[Notice]:
-    """A label that names a governor or a power mode is a claim about the board."""
+    """Check labels that name a governor or a power mode against the board."""
     for label, name in LABELS.items():
         declared, is_now = known.manifest.labels.get(label), getattr(known.manifest.board, name)
         if declared and is_now and declared.casefold() not in is_now.casefold():
@@ -228,7 +228,7 @@ def _p99(known: Known) -> Iterator[Notice]:
 
 
 def _limits(known: Known) -> Iterator[Notice]:
-    """Limits of clocks that changed, by the user, the firmware or heat."""
+    """Warn of clock limits that changed, by the user, the firmware or heat."""
     moved = [
         (track.info.id, track.min, track.max)
         for track in known.tracks.views("freqcap")
@@ -268,7 +268,7 @@ def _settings(known: Known) -> Iterator[Notice]:
 
 
 def _stolen(known: Known) -> Iterator[Notice]:
-    """The CPU time that a hypervisor and edgetop itself took."""
+    """Warn of the CPU time that a hypervisor or edgetop itself took."""
     steal = known.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
         yield Notice(

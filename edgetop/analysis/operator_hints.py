@@ -1,4 +1,4 @@
-"""Advice that follows from where the time of the operators goes. Each is a value: the same on screen and in reports."""
+"""Hints that follow from the times of the operators. They are values, the same on screen and in reports."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -43,8 +43,8 @@ def operator_hints(
 ) -> tuple[Notice, ...]:
     """Return the hints that apply, the most expensive first. Hints on times need settled operators.
 
-    `providers`: whoever was asked for, before those of the engine, first choice first. `inference_ns`, `threads`: only
-    told of where `is_enough` was measured.
+    `providers`: the requested ones, then those of the engine, first choice first. `is_enough`: the bursts
+    suffice for hints on `threads` and on handing over.
     """
     settled = [operator for operator in operators if operator.settled]
     found = (
@@ -111,7 +111,7 @@ def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> I
 
 
 def _crossed(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
-    """Between those that were asked for, too: what one leaves, the next one takes."""
+    """Report crossings between the requested providers: each runs the operators that the one before cannot."""
     parts = partitions(operators) or 1
     if parts > 1 and not fell_back(operators, providers):
         yield Notice(
@@ -193,7 +193,7 @@ def _dynamic(operators: Sequence[OperatorView]) -> Iterator[Notice]:
 
 
 def _unmerged(operators: Sequence[OperatorView]) -> Iterator[Notice]:
-    """An activation right behind a convolution that could have taken it in."""
+    """Report activations right after a convolution that could have been merged into it."""
     pairs = pairwise(operators)
     found = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS and o.settled]
     if sum(o.share for o in found) >= NOTABLE:
@@ -206,7 +206,7 @@ def _unmerged(operators: Sequence[OperatorView]) -> Iterator[Notice]:
 
 
 def _type(operator: OperatorView) -> str:
-    """XNNPACK adds layout, dtype and kernel: `Convolution (NHWC, F32) IGEMM`."""
+    """Return the plain type. XNNPACK adds layout, dtype and kernel: `Convolution (NHWC, F32) IGEMM`."""
     word = operator.op_type.partition(" (")[0]
     return {"Convolution": "Conv", "FusedConv": "Conv"}.get(word, word)
 

@@ -1,7 +1,7 @@
 """The operators' shares of an inference with their precision, from bursts of instrumented inferences.
 
-The estimate is the median of bursts, so that one that was disturbed unseen does not move it; the interval follows from
-how much bursts differ, so that it does show there. Both are of the bursts that nothing is known to have disturbed.
+The estimate is the median of bursts, so that an undetected disturbance of one burst does not move it. The interval
+follows from the differences of bursts, so that it does show a disturbance. Bursts known to be disturbed do not count.
 """
 
 import math
@@ -59,7 +59,7 @@ class BurstInfo:
 
 
 class Tally:
-    """Time and calls of each operator, over the bursts put in."""
+    """The time and calls of each operator, over the bursts that were added."""
 
     def __init__(self) -> None:
         self.runs = self.bursts = 0
@@ -87,7 +87,7 @@ class Tally:
             self._join()
 
     def _join(self) -> None:
-        """Each group with the next; the last one, of an odd number, stays."""
+        """Join each group with the next one; a last odd group stays as it is."""
         pairs = zip(self._groups[::2], self._groups[1::2], strict=False)
         last = self._groups[len(self._groups) // 2 * 2 :]
         self._groups = [
@@ -117,7 +117,7 @@ class Tally:
 
     @property
     def run_ns(self) -> float | None:
-        """An instrumented inference as a whole."""
+        """Return the median time of a whole instrumented inference in ns; None: no burst yet."""
         return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
 
     def _times(self) -> Floats:
@@ -132,7 +132,7 @@ class Tally:
         return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
 
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
-        """`baseline`: what changes are measured against; None: none are."""
+        """Return the operators in run order. `baseline`: for `OperatorView.change`; None: no changes are computed."""
         if not self._groups:
             return ()
         times = self._times()
@@ -181,9 +181,9 @@ def half_widths(values: Floats) -> Floats | None:
 def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
     """Return the ratio of instrumented to other inferences' times; None: unknown.
 
-    The median of each burst is compared with that of the inferences just before it, others having taken from neither.
-    Not known: of too few bursts, where these differ too much, or where instrumented ones came out as faster, which
-    they cannot be.
+    The median of each undisturbed burst is compared with that of the undisturbed inferences just before it. The ratio
+    is unknown if bursts are too few or differ too much, or if instrumented inferences seem to be faster, which is
+    impossible.
     """
     ratios = np.array([of.run_ns / of.plain_ns for of in bursts if of.plain_ns and not of.disturbed])
     halves = half_widths(ratios.reshape(-1, 1))

@@ -1,7 +1,7 @@
-"""Hotspots: what share of an inference each operator takes, and how that has moved.
+"""Hotspots: the share of each operator in an inference, and the change of its time.
 
-Bursts of instrumented inferences tell how the time is shared out; how long an inference takes
-comes from the others alone. So shares are stored here, and times are shares of the
+Bursts of instrumented inferences show the shares of the time; the time of an inference comes
+from the others alone. So shares are stored here, and times are shares of the
 un-instrumented p50 (`scaled_ns`).
 """
 
@@ -120,7 +120,7 @@ class Operators:
         self.ceilings = ceilings_from(event.data)
 
     def _on_bursts(self, event: Event) -> None:
-        """Several, of which a viewer from afar gets no more than their sum."""
+        """Count several bursts, of which a remote viewer gets only the sum."""
         self._bursts += _whole(event, "count")
         self._busy_ns += _whole(event, "duration_ns")
         self._count_disturbed(event)
@@ -134,7 +134,7 @@ class Operators:
     def _count_disturbed(self, event: Event) -> None:
         """Count the interference by others, and how threads shared the work of the undisturbed inferences.
 
-        A sum of several bursts tells of the threads of those alone that nothing disturbed.
+        In a sum of several bursts, the figures of threads are of the undisturbed ones only.
         """
         disturbed = _whole(event, "disturbed_runs")
         self._left_out += _whole(event, "left_out_runs")
@@ -143,7 +143,7 @@ class Operators:
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo) -> None:
-        """Bursts that were disturbed count only as long as there is no other."""
+        """Add a burst. A disturbed one counts only until the first undisturbed one."""
         if info.disturbed and self._is_undisturbed:
             return
         if not info.disturbed and not self._is_undisturbed:
@@ -157,7 +157,7 @@ class Operators:
         self._view = None
 
     def view(self) -> OperatorsView:
-        """The same object until a burst comes, so that what is drawn of it need not be drawn again."""
+        """Return the view; it is the same object until a burst comes, so that a pane can skip drawing."""
         if self._view is None:
             self._view = self._made()
         return self._view
@@ -192,7 +192,7 @@ class Operators:
 
     @property
     def left_out_runs(self) -> int:
-        """Instrumented inferences so far that do not count, because others took from them."""
+        """Return how many instrumented inferences do not count because other processes disturbed them."""
         return self._left_out + (self._disturbed if self._is_undisturbed else 0)
 
 
@@ -227,12 +227,12 @@ def _whole(event: Event, name: str) -> int:
 
 
 def scaled_ns(operator: OperatorView, p50_ns: float) -> float:
-    """An operator's time in an inference that is not instrumented."""
+    """Return the operator's time in ns in an inference that is not instrumented."""
     return operator.share * p50_ns
 
 
 def short_name(operator: OperatorView) -> str:
-    """The model's own where it is known."""
+    """Return the name in the model's file if it is known, else the name at run time."""
     return operator.origin or operator.name
 
 
@@ -247,7 +247,7 @@ def full_name(operator: OperatorView) -> str:
 
 
 def each_call_ns(operator: OperatorView, inference_ns: float | None) -> float | None:
-    """`inference_ns`: how long an inference takes; None: not known."""
+    """Return the time of one call in ns; None: unknown. `inference_ns`: the time of an inference."""
     return None if inference_ns is None or not operator.calls else operator.share * inference_ns / operator.calls
 
 

@@ -34,7 +34,7 @@ class OverloadView:
 
 @dataclass(slots=True)
 class _Step:
-    """A second, or as many as a duty cycle has, so that like is compared with like."""
+    """The sums of one second or, under a duty cycle, of as many seconds as the cycle has."""
 
     number: int
     count: int = 0  # of inferences, the sum of their waits and service times, and of the squares of the latter

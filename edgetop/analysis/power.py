@@ -87,7 +87,7 @@ class PowerRails:
         self._places: dict[str, int] = {}
 
     def began(self, t_ns: int) -> None:
-        """The measured phase begins."""
+        """Begin the measured phase."""
         self._measured.began(t_ns)
 
     def fold(self, batch: Batch) -> None:
@@ -131,9 +131,9 @@ class PowerRails:
             self._idle.began(event.t_ns + round(settling))
 
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:
-        """`until_ns`: the end of the measured phase, or now. Without an axis, without a timeline.
+        """Return the power of every rail. `until_ns`: the end of the measured phase, or now.
 
-        `is_each_precise`: how well the mean is known is found for each rail, not for the leading one alone.
+        Without an axis there is no timeline. `is_each_precise`: compute the interval for each rail, not for one alone.
         """
         rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
         totals = [rail for rail in rails if rail.track.info.role == "total"]

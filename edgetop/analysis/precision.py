@@ -45,7 +45,7 @@ class PrecisionView:
     independent: float | None = None  # that many independent inferences would give the same precision; None: not judged
 
     def is_settled(self, quantile: float, session: Statistics) -> bool:
-        """Whether so many inferences of `session` give the percentile, considering how alike successive ones are."""
+        """Whether `session` has enough inferences for the percentile, given the correlation of successive ones."""
         is_lacking = self.is_judged and self.intervals_ns[QUANTILES.index(quantile)] is None
         return session.is_settled(quantile) and not is_lacking
 
@@ -92,7 +92,7 @@ class Precision:
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> int:
-        """Each block with its neighbour, until there are few enough; the number of the first."""
+        """Join neighbouring blocks until there are few enough. Return the number of the first block."""
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # where an odd one leads, it stays alone
@@ -103,14 +103,14 @@ class Precision:
         return first
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """The histograms of so many successive parts of the session; none where one would be under two seconds."""
+        """Return the histograms of `count` successive parts of the session; [] if parts have under two blocks."""
         blocks = self._held[self._held.any(axis=1)]
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
 
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
-        """`buckets`: the histogram of the whole session, of which `session` is.
+        """Return the precision of the percentiles of `session`, whose histogram is `buckets`.
 
-        Where it is not final, an estimate that is not older than a block, or than four seconds, is returned again.
+        Unless it is final, the last estimate is returned again for one block length, limited to 4 to 16 s.
         """
         if session is None or self._first is None:
             return UNJUDGED
@@ -133,7 +133,7 @@ class Precision:
 
 
 def least_independent(quantile: float) -> float:
-    """So many independent inferences tell a percentile."""
+    """Return how many independent inferences a percentile needs."""
     return LEAST_BEYOND / (1 - quantile) if quantile > 0.5 else LEAST_INDEPENDENT
 
 
@@ -164,7 +164,7 @@ def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
 
 
 def _alike(swing: Floats, weight: Floats) -> float:
-    """Return by which factor the likeness of successive blocks raises the variance of their sum: at least 1."""
+    """Return the factor, at least 1, by which the correlation of blocks raises the variance of their sum."""
     noise = swing / np.sqrt(weight)
     noise = noise - noise.mean()
     products = np.correlate(noise, noise, "full")[len(noise) - 1 : len(noise) + len(noise) // 2]
@@ -204,8 +204,8 @@ def _intervals(
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
     """Return the latencies at each of `ends`, (n, 2), which are shares of the inferences.
 
-    Within a bucket the density goes on as from the bucket before to the one after. Where few buckets hold much of the
-    whole, nothing is known of where in them inferences lie: such an end is put to the edge of its bucket.
+    Within a bucket the density is a line from that of the bucket before to that of the one after. If a few buckets hold
+    much of the whole, the places within them are unknown: such an end is put at the edge of its bucket.
     """
     below, count = np.cumsum(buckets), session.count
     rank = np.clip(ends * count, 0.5, count)
@@ -229,7 +229,7 @@ def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) 
 
 
 def _halves(blocks: Floats, first_bucket: int, extremes_ns: tuple[int, int]) -> Interval | None:
-    """The p99 of each half of the inferences, where both are settled."""
+    """Return the p99 of each half of the inferences; None: one is not settled."""
     weight = blocks.sum(axis=1)
     is_later = np.cumsum(weight) - weight / 2 > weight.sum() / 2
     found = []

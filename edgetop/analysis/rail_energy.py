@@ -51,7 +51,7 @@ class RailEnergy:
     """The integral of one sensor's readings over one phase."""
 
     def __init__(self, *, averages: bool = False) -> None:
-        """`averages`: each reading is the mean of all since the one before, as `SensorInfo.averages`."""
+        """`averages`: each reading is the mean since the reading before, as in `SensorInfo.averages`."""
         self._averages = averages
         self._t_ns: Ints = np.empty(0, np.int64)  # the latest readings, not settled yet
         self._watts: Floats = np.empty(0)
@@ -64,16 +64,16 @@ class RailEnergy:
         self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
 
     def began(self, t_ns: int) -> None:
-        """The phase begins."""
+        """Begin the phase."""
         self._began_ns, self._ahead = t_ns, None
 
     def ended(self, t_ns: int) -> None:
-        """The phase is over, and what is read from then on is not wanted."""
+        """End the phase: later readings are dropped, except the next one, which completes the last trapezoid."""
         self._ended_ns, self._intervals, self._ahead = t_ns, None, None
         self._t_ns, self._watts = self._wanted(self._t_ns, self._watts)
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
-        """Readings in the order in which they were made; one that is not later than all before is left out."""
+        """Add readings. One that is not later than all before it is left out."""
         if self._knows_all:
             return
         self._intervals = None
@@ -88,7 +88,7 @@ class RailEnergy:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
     def add_stretch(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
-        """A span of readings of which only the mean is known, later than all before; gaps in it are not seen."""
+        """Add a span, later than all before, of which only the mean is known; gaps in it do not show."""
         self._intervals = None
         self._settle(len(self._t_ns))
         ends = [until_ns] if self._ended_ns is None else [until_ns, self._ended_ns]
@@ -112,7 +112,7 @@ class RailEnergy:
         return t_ns[:count], watts[:count]
 
     def _settle(self, count: int) -> None:
-        """Count the oldest readings, which are not needed one by one any more."""
+        """Add the oldest `count` readings to the settled sums and drop them."""
         self._settled = self._joined(slice(count + 1), slice(count), None, self._settled)
         self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
         if self._ahead is not None:
@@ -126,7 +126,7 @@ class RailEnergy:
         return replace(power, length_ns=length_ns)
 
     def _counted(self, until_ns: int) -> Integral:
-        """Reading by reading, each of them once where this is asked for again and again."""
+        """Add the readings up to `until_ns`. Repeated calls count each reading only once."""
         end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
         read = int(np.searchsorted(self._t_ns, end_ns, side="right"))
         done, power = self._ahead if self._ahead and self._ahead[0] <= read else (0, self._settled)
@@ -138,7 +138,7 @@ class RailEnergy:
         return power
 
     def precise(self, power: Integral) -> Mean | None:
-        """The mean of `power` in W, and how well it is known; None where readings are too few to say."""
+        """Return the mean of `power` in W with its interval; None: too few readings."""
         interval_s = None if self._began_ns is None else self.intervals()[0]
         if interval_s is None:
             return None
@@ -148,7 +148,7 @@ class RailEnergy:
         return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking, at_ends)
 
     def intervals(self) -> tuple[float | None, bool]:
-        """The middle interval of the latest readings in s, None under two, and whether they are even, but for gaps."""
+        """Return the median interval of the latest readings in s (None under two), and whether intervals are even."""
         if self._intervals is None:
             self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
         return self._intervals
@@ -221,7 +221,7 @@ class _Strips:
         return (self.at_left_w + self.at_right_w) / 2 * self.seconds
 
     def by_second(self) -> Iterator[tuple[Ints, Ints]]:
-        """Cut where seconds begin: the second of each piece, its nJ and ns."""
+        """Yield the pieces of the strips, cut at whole seconds: their seconds, and their nJ and ns."""
         for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
             part = slice(begin, begin + STRIPS_AT_ONCE)
             yield _cut(self.left_ns[part], self.right_ns[part], self.at_left_w[part], self.at_right_w[part])
@@ -242,7 +242,7 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
 
 
 def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
-    """The line from `low` at each reading to `high` at the next, as far as it lies in the span and is no gap."""
+    """Return the areas under lines from `low` at a reading to `high` at the next, cut to the span, without gaps."""
     begin, end = t_ns[:-1], t_ns[1:]
     left, right = np.maximum(begin, from_ns), np.minimum(end, to_ns)
     counts = (right > left) & (end - begin <= bridged_ns)

@@ -89,13 +89,13 @@ class _Parts:
 
 
 def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
-    """A field of `Report`, with the function that makes it."""
+    """Declare a field of `Report` with the function that makes it."""
     return field(metadata={"make": make, **(metadata or {})})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The fields stand in the order of the JSON document."""
+    """All results of a session. The fields are in the order of the JSON document."""
 
     session: Manifest = _part(lambda of: of.manifest)
     verdict: Verdict = _part(lambda of: verdict(of.analysis))
@@ -137,7 +137,7 @@ _MAKERS: Mapping[str, Callable[[_Parts], Any]] = {one.name: one.metadata["make"]
 
 
 def report(analysis: Folds) -> Report:
-    """Raises ValueError where no manifest has been folded."""
+    """Return the report. Raises ValueError if no manifest has been folded."""
     if analysis.manifest is None:
         raise ValueError("nothing to report: no manifest has come")
     parts = _Parts(analysis, analysis.manifest)
@@ -151,7 +151,7 @@ def report_document(analysis: Folds) -> dict[str, Any]:
 
 
 def gate_results(analysis: Folds, gates: Sequence[Gate] | None = None) -> tuple[GateResult, ...]:
-    """The results of these gates as of now; None: of the session's own."""
+    """Return the present results of `gates`; None: of the session's own gates."""
     gates = analysis.gates if gates is None else gates
     if not gates or analysis.manifest is None:
         return ()
@@ -167,7 +167,7 @@ def promises(folds: Folds) -> Promises:
 
 @once
 def verdict(folds: Folds) -> Verdict:
-    """The verdict on the whole session up to now: the one that screen, report, list and hooks print."""
+    """Return the verdict on the whole session up to now, which screen, report, list and hooks print."""
     seen = Evidence(
         progress=folds.progress.view(),
         session=folds.statistics(),
@@ -191,7 +191,7 @@ def _drift_ratio(analysis: Folds) -> float | None:
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
-    """None: nothing was steady yet, so nothing can be compared."""
+    """Return the slowdowns; None: nothing was steady yet, so nothing can be compared."""
     view = analysis.slowdowns.view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 
@@ -209,7 +209,7 @@ def _overhead(analysis: Folds) -> Overhead:
 
 
 def to_json(value: Any) -> Any:
-    """Plain JSON values. A field that says `omit` in its metadata is left out where it is None."""
+    """Convert to plain JSON values. A field with `omit` in its metadata is left out if it is None."""
     if type(value) in _AS_JSON:
         return _AS_JSON[type(value)](value)
     if dataclasses.is_dataclass(value):
@@ -223,7 +223,7 @@ def to_json(value: Any) -> Any:
 
 
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """The words are those of the screen's first line; `now` is what held at the end, of a session that is over."""
+    """Return the JSON part. If the session is over, `now` is the state in which it ended."""
     return {
         "now": verdict.now,
         "words": verdict.words,
@@ -236,7 +236,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _tail_json(tail: TailView) -> dict[str, Any]:
-    """The lists are empty for a session in which nothing stands out."""
+    """Return the JSON part. Its lists are empty if no inference stands out."""
     return {
         "stands_out": STANDS_OUT,
         "summary": tail_words(tail.parts) or None,

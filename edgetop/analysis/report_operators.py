@@ -15,8 +15,8 @@ from edgetop.session.manifest import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """Over all bursts. `mean_us` is its share of the p50 that was measured, `energy_mj_estimate` of an inference's
-    energy: an estimate, which takes every operator to draw the same power.
+    """One operator over all bursts. `mean_us` is its share of the measured p50, `energy_mj_estimate` that of the energy
+    of an inference. The latter assumes that all operators draw the same power.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Profile:
 
 
 def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
-    """None where there was no burst."""
+    """Return the figures of every operator; None: there was no burst."""
     gross_j = energy.total.gross_j if energy.total else None
     statistics = analysis.statistics()
     p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
@@ -104,14 +104,14 @@ def share_figures(operator: OperatorView) -> dict[str, Any]:
 
 
 def thread_figures(view: ThreadView | None) -> Threads | None:
-    """None: nothing is known."""
+    """Return the figures of threads; None: they are unknown."""
     if view is None:
         return None
     return Threads(view.count, rounded(view.wait_share, 6), view.most or None, rounded(view.moves_per_s))
 
 
 def profile(analysis: Folds) -> Profile | None:
-    """None where nothing was profiled."""
+    """Return how operators were timed; None: they were not profiled."""
     operators = analysis.operators
     tally = operators.session
     if not tally.bursts:

@@ -130,7 +130,7 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
 
 
 def _imported_latency(analysis: Folds) -> LatencyFigures | None:
-    """The figures of a tool that printed no single inference; what it did not print is None."""
+    """Return the figures that a tool printed without single inferences. What it did not print is None."""
     printed = analysis.tool_summary
     tool: Any = printed.get("tool")
     if tool is None:
@@ -194,7 +194,7 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 
 
 def is_throttled(analysis: Folds) -> bool | None:
-    """Whether a limit was in force in the measured phase; None where the board has no flag that would show it."""
+    """Whether a limit was in force in the measured phase; None: the board has no flag to show it."""
     view, slow = analysis.throttles_view(), analysis.slowdowns.view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.has_flag else None

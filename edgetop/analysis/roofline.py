@@ -24,14 +24,14 @@ class Rates:
 
 
 def rates(flops: int | None, moved: int | None, ns: float | None) -> Rates:
-    """`ns`: of the call that computes and moves so much."""
+    """Return the rates of a call that takes `ns`, computes `flops` and moves `moved` bytes."""
     if not ns or ns <= 0:
         return Rates(None, None)
     return Rates(None if flops is None else flops / ns * 1e9, None if moved is None else moved / ns * 1e9)
 
 
 def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None) -> str | None:
-    """MEMORY, COMPUTE or OVERHEAD; None where something is not known that it follows from."""
+    """Return what limits the call: MEMORY, COMPUTE or OVERHEAD; None: an input is unknown."""
     if flops is None or moved is None or not ns or ns <= 0 or ceilings is None:
         return None
     compute_ns, memory_ns = flops / ceilings.flops_per_s * 1e9, moved / ceilings.bytes_per_s * 1e9
@@ -46,7 +46,7 @@ def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | N
 
 
 def why_unknown(ceilings: Ceilings | None, precision: str | None) -> str:
-    """Why no operator can be told to be held up by anything; "": it can."""
+    """Return why the limit of operators is unknown; "": it can be known."""
     if ceilings is None:
         return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
     if precision not in (None, DTYPE):

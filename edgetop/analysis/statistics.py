@@ -41,14 +41,14 @@ class Statistics:
 
 
 def as_response(inferences: Inferences) -> Inferences:
-    """The same with their response times for latencies."""
+    """Return the inferences with their response times as latencies."""
     responding: Inferences = inferences.copy()
     responding["latency_ns"] = response_ns(inferences)
     return responding
 
 
 def of_inferences(inferences: Inferences, span_ns: int | None) -> Statistics | None:
-    """Exact figures of a small set, in the order in which it was measured; None where none came to an end."""
+    """Return exact figures of a small set, in the order of measurement; None: no inference succeeded."""
     latency_ns = inferences["latency_ns"][inferences["ok"]].astype(np.int64)
     count = len(latency_ns)
     if not count:
@@ -133,7 +133,7 @@ class Totals:
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
-        """Runs of misses go on over the ends of seconds, and over seconds in which all missed."""
+        """Update the longest run of misses. Runs continue across seconds, also across those in which all missed."""
         count, first, last = (rows[name].astype(np.int64) for name in ("count", "miss_run_first", "miss_run_last"))
         within = np.cumsum(np.where(first == count, count, 0))  # misses of seconds in which all missed
         ends = np.flatnonzero(first < count)  # of runs from before
@@ -144,7 +144,7 @@ class Totals:
         self.longest_miss_run = max(self.longest_miss_run or 0, self.last_miss_run, within_one, over_ends)
 
     def statistics(self, span_ns: int | None) -> Statistics | None:
-        """None where nothing was measured. Percentiles are good to 1 %, the rest is exact."""
+        """Return the figures: percentiles to 1 %, the rest exact. None: nothing was measured."""
         if not self.count or self.min_ns is None or self.max_ns is None:
             return None
         return Statistics(
@@ -163,7 +163,7 @@ class Totals:
 
 
 def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """The seconds in which there were inferences; of a day, copied only where some had none."""
+    """Return the rows of seconds with inferences; they are copied only if some seconds have none."""
     ran = rows["count"] > 0
     return rows if ran.all() else rows[ran]
 
@@ -173,5 +173,5 @@ def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
     return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
 
 
-# Of the percentiles that a second tells, from its least to its greatest.
+# The quantiles that the row of a second has, from its least to its greatest.
 TOLD_PLACES = between_percentiles(np.array([0.0, *QUANTILES, 0.9999]))

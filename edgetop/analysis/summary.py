@@ -1,4 +1,4 @@
-"""The summary of a session, made on its board for whoever watches many: the same verdict, gates and figures as here."""
+"""The summary of a session, made on its board for a viewer of many boards: its verdict, gates and figures."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,7 +24,7 @@ class Summaries:
     """The summaries of one session for one viewer."""
 
     def __init__(self, gates: Sequence[str]) -> None:
-        """Raises ValueError for a gate that is none, or for too many of them."""
+        """Raises ValueError for an invalid gate, or for too many gates."""
         if len(gates) > MAX_GATES:
             raise ValueError(f"at most {MAX_GATES} gates")
         self._gates = tuple(map(parse_gate, gates))
@@ -107,7 +107,7 @@ class Summaries:
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:
-    """The highest of each step."""
+    """Return the highest value of each step, scaled."""
     if points is None or not steps:
         return ()
     highest = np.fmax.reduce(points.high.reshape(COURSE, -1), axis=1)[:steps] * scale
@@ -115,5 +115,5 @@ def _course(points: Points | None, steps: int, scale: float) -> Course:
 
 
 def _words(event: Event) -> str:
-    """A log line is cut: what is sent is for a line of a log of many boards."""
+    """Return the message; a log line is shortened, because viewers show it in one line."""
     return event.message[:MAX_MESSAGE]

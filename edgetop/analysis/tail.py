@@ -55,7 +55,7 @@ SLOWEST = np.dtype([("second", "<i8"), ("max_ns", "<i8"), ("p50_ns", "<i8")])
 
 @dataclass(frozen=True, slots=True)
 class SlowInference:
-    """The slowest of its second."""
+    """The slowest inference of its second."""
 
     t_ns: int  # when it began; the begin of its second where that is not known
     latency_ns: int
@@ -103,7 +103,7 @@ class Tail:
         return replace(self, _slowest=list(self._slowest), examined=dict(self.examined))
 
     def advance(self, rows: Rows, signals: Signals) -> None:
-        """Rows of seconds about which everything is known that will be."""
+        """Examine the seconds of these rows, whose readings and events are complete."""
         rows = rows[rows["count"] > 0]
         if not len(rows):
             return
@@ -120,7 +120,7 @@ class Tail:
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
-        """Take over what `later`, a copy, examined of settled seconds."""
+        """Take over the settled seconds that `later`, a copy of this, has examined."""
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
         self.examined.update(fresh)
@@ -131,7 +131,7 @@ class Tail:
         slowdowns: Sequence[Slowdown],
         signals: Signals,
     ) -> TailView:
-        """`p50_ns`: of the session, above which the tail stands out."""
+        """Return the tail. `p50_ns`: the median of the session, which the tail must exceed by 10 %."""
         least_ns = STANDS_OUT * p50_ns
         recent = []
         for row in _largest(self._recent, KEPT_RECENT):
@@ -145,7 +145,7 @@ class Tail:
 
 
 def _largest(rows: Rows, count: int) -> Rows:
-    """The slowest first; of two that took as long, the earlier."""
+    """Return the `count` slowest rows, the slowest first; of equals, the earlier first."""
     return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
@@ -171,7 +171,7 @@ def _examine(row: np.void, signals: Signals) -> _Found:
 
 
 def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
-    """The event in which the engine reported this inference."""
+    """Return the event in which the engine reported this inference; None: it reported none."""
     reported = event_index.in_second(SLOW, second)
     return next((event for event in reported if event.data.get("latency_ns") == max_ns), None)
 
@@ -216,7 +216,7 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
     seen = set()
     for channel in signals.channels:
         if channel.role == "trip" or (is_counted and channel.cause == "contention"):
-            continue  # of a wait for the CPU the engine itself knows better
+            continue  # the engine's own counters are better evidence of a wait for the CPU
         values = channel.values(held)
         _, threshold = normal_range(channel, values[:at])
         with np.errstate(invalid="ignore"):  # of a threshold that there is not

@@ -76,7 +76,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
-    """The view with its timelines along that axis."""
+    """Return the view with its timelines along this axis."""
     clock = view.leading.info if view.leading else None
     return replace(
         view,
@@ -87,9 +87,9 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
-    """The clock by the firmware of a Raspberry Pi, else the one whose cap fell furthest, else one of the fastest group.
+    """Return a Raspberry Pi's firmware clock, else the one whose cap fell furthest, else one of the fastest group.
 
-    Of a group, the one that was fastest on average: the fastest at present changes each second.
+    In a group it is the one that was fastest on average: the fastest at present changes each second.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)
@@ -101,7 +101,7 @@ def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackVi
 
 
 def _lowest_cap(tracks: Tracks, clock: TrackView) -> float:
-    """The lowest cap so far, as a share of the highest clock."""
+    """Return the lowest cap so far, as a share of the highest clock."""
     cap = tracks.one(f"freqcap/{clock.info.label}")
     highest = max((mhz for mhz in (clock.info.max, cap and cap.max) if mhz), default=0.0)
     return cap.min / highest if cap and cap.min is not None and highest else 1.0
@@ -122,7 +122,7 @@ def headroom_c(zone: TrackView) -> float | None:
 
 
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
-    """Neighbouring CPUs of one kind make one group if they are many; every other clock is one by itself."""
+    """Yield the groups of clocks: four or more neighbouring CPUs of one kind, or a single clock."""
 
     def cpu_mhz(clock: TrackView) -> float | None:  # CPUs of one kind have the same highest clock
         return clock.info.max if _CPU.fullmatch(clock.info.label) else None

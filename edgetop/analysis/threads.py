@@ -19,7 +19,7 @@ class ThreadView:
 
 
 class ThreadTally:
-    """The sums over bursts."""
+    """Adds up the use of threads over bursts."""
 
     def __init__(self) -> None:
         self._count = self._all_ns = self._wait_ns = self._moves = 0
@@ -34,7 +34,7 @@ class ThreadTally:
             self._most_ns[use.most] = self._most_ns.get(use.most, 0) + use.most_ns
 
     def view(self) -> ThreadView | None:
-        """None without data."""
+        """Return the figures over all bursts; None: no data."""
         if not self._all_ns:
             return None
         most = max(self._most_ns, key=lambda name: self._most_ns[name])
@@ -48,7 +48,7 @@ class ThreadTally:
 
 
 def use_from(data: Mapping[str, JsonValue]) -> ThreadUse | None:
-    """The figures of one burst or several in an event's data; None if it has none."""
+    """Parse the use of threads from the data of an event; None: it has none."""
     if "thread_count" not in data:
         return None
     count, all_ns, wait_ns, moves, most_ns = (

@@ -55,7 +55,7 @@ def least_in_force(info: SensorInfo) -> float | None:
 
 
 def cause_of(info: SensorInfo) -> Cause | None:
-    """The cause that a signal indicates; None: it does not say why."""
+    """Return the cause that a signal indicates; None: it does not say why."""
     return "thermal" if info.kind == "cooling" else cause_of_flag(info) or cause_of_count(info.id)
 
 
@@ -102,7 +102,7 @@ def board_of(manifest: Manifest) -> Board:
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
-    """The clock by the firmware of a Raspberry Pi, else those of the fastest kind of CPU, else the fastest clock."""
+    """Return the firmware clock of a Raspberry Pi, else those of the fastest CPUs, else the fastest clock; its name."""
     places = [place for place, info in enumerate(infos) if info.kind == "freq"]
     by_firmware = [place for place in places if infos[place].label == "arm"]
     if by_firmware:
@@ -148,7 +148,7 @@ class Span:
 
     @property
     def end_ns(self) -> int | None:
-        """None: it continues."""
+        """Return the end in ns; None: it continues."""
         return None if self.in_force else self.until_ns
 
     def covers(self, t_ns: Ints) -> Bools:
@@ -156,7 +156,7 @@ class Span:
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
     def touches(self, second: Ints) -> Bools:
-        """The seconds of which a part lies in it."""
+        """Return which of these seconds overlap the span."""
         is_in: Bools = second >= self.start_ns // NS
         return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
@@ -195,7 +195,7 @@ class Spans:
     fell_ns: list[int] = field(default_factory=list)
 
     def is_credible(self, board: Board) -> bool:
-        """Whether spans that a stranger sent are possible, beyond the checks of `from_json`."""
+        """Whether received spans are possible, beyond the checks of `from_json`."""
         by_place = [getattr(self, name) for name in _BY_PLACE]
         latencies = [self.free, *(span.latency for span in self.spans)]
         return (
@@ -239,7 +239,7 @@ class Spans:
             self.last[int(place[at])], self.last_ns[int(place[at])] = float(value[at]), int(t_ns[at])
 
     def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
-        """The marks of sensors that have not been read for too long."""
+        """Yield a mark for each sensor with a value above 0 that has not been read for 12 s."""
         for place, (value, t_ns) in enumerate(zip(self.last, self.last_ns, strict=True)):
             if value > 0 and until_ns - t_ns > HOLD_NS:
                 self.last[place] = math.nan
@@ -262,7 +262,7 @@ class Spans:
         return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
 
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
-        """Heat lowers a cap: one that falls while a zone is at its trip is a signal until it is back."""
+        """Follow a cap: one that falls while a zone is at its trip is a signal until it is back."""
         place = mark.place
         if any(place in span.in_force for span in self.spans):
             if not mark.value < SAME * self.above[place]:
@@ -273,7 +273,7 @@ class Spans:
                 self._open(mark.t_ns, place, "thermal", board)
 
     def _follow_falls(self, hot_ns: int, board: Board) -> None:
-        """A zone has reached its trip: this explains a cap that fell, or a flag that was set, a moment before."""
+        """Attribute to heat a cap that fell, or a flag that was set, up to 3 s before a zone reached its trip."""
         for place in np.flatnonzero(board.is_cap).tolist():
             is_down = self.now[place] < SAME * self.above[place]
             if is_down and hot_ns - self.fell_ns[place] <= NEAR_NS and not self._holding(place):
@@ -303,7 +303,7 @@ class Spans:
         span.in_force.append(place)
 
     def _going_on(self, cause: Cause, t_ns: int) -> Span | None:
-        """The span of that cause that was in force a moment ago."""
+        """Return the span of that cause that is in force or was a moment ago; None: there is none."""
         of_cause = (span for span in reversed(self.spans) if span.cause == cause)
         return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
 
@@ -331,7 +331,7 @@ class Spans:
             self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
 
     def cover(self, stretches: Stretches, board: Board) -> None:
-        """Make spans of a past that comes without its readings: of the stretches in which a signal was in force."""
+        """Add spans of a past without single readings, from stretches in which a signal was in force."""
         least = board.least[stretches["sensor"]]
         is_up = board.is_signal[stretches["sensor"]] & (stretches["high"] >= least)
         for stretch in stretches[is_up][np.argsort(stretches["t_ns"][is_up], kind="stable")].tolist():
@@ -367,7 +367,7 @@ class Spans:
         self.best_mhz = float(np.fmax.reduce(clock[is_free], initial=self.best_mhz))
 
     def _measure_latency(self, rows: Rows) -> None:
-        """A second belongs to the spans that its middle is in."""
+        """Add the latency of each second to the spans that contain its middle."""
         if not len(rows):
             return
         level, is_free = levels(rows["p50_ns"]), np.ones(len(rows), np.bool_)

@@ -24,7 +24,7 @@ MAX_RECORDED = 64
 
 
 def throttle_events(view: ThrottlesView) -> list[Event]:
-    """The end of each span before its beginning; spans in no order. One cut by the end of the session has no end."""
+    """Return the end of each span before its beginning; spans in no order. One cut by the session's end has no end."""
     events = []
     for span in reversed(view.spans):
         if span.end_ns is not None and not span.was_cut:
@@ -137,7 +137,7 @@ class ThrottleEvents:
         self._viewed_ns = 0
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
-        """The new beginnings and ends. A throttling cut by the end of the session has no end."""
+        """Return the new beginnings and ends. A throttling cut by the end of the session has no end."""
         self._waiting.append(batch)
         is_last = any(event.kind == "ended" for event in batch.events)
         if batch.until_ns - self._viewed_ns < CHECK_EVERY_NS and not is_last:
@@ -160,7 +160,7 @@ class ThrottleEvents:
                 yield _end(span, view)
 
     def _recorded_of(self, span: ThrottleSpan) -> _Recorded | None:
-        """The recorded event of a span, whose beginning and cause may have changed with a late reading."""
+        """Return the recorded event of a span, whose beginning and cause may have changed with a late reading."""
         for recorded in reversed(self._recorded):
             is_within = recorded.start_ns >= span.start_ns and (span.end_ns is None or recorded.start_ns <= span.end_ns)
             if is_within and recorded.cause in (span.cause, "unknown"):

@@ -63,13 +63,13 @@ class ThrottlesView:
 
     @property
     def now(self) -> ThrottleSpan | None:
-        """The gravest of those in force."""
+        """Return the gravest span in force; None: there is none."""
         in_force = [span for span in self.spans if span.end_ns is None]
         return min(in_force, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
     @property
     def share(self) -> float | None:
-        """Return the share of the measured phase; None before it."""
+        """Return the share of the measured phase that is in spans; None before it."""
         return self.throttled_ns / self.measured_ns if self.measured_ns > 0 else None
 
 
@@ -131,7 +131,7 @@ class Throttles(TracksReader):
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def view(self) -> ThrottlesView:
-        """The same object until the next batch."""
+        """Return the spans; it is the same object until the next batch."""
         if self._view is None:
             self._view = NO_THROTTLES if self._board is None else self._make_view(self._board)
         return self._view
@@ -169,7 +169,7 @@ class Throttles(TracksReader):
         )
 
     def _read_now(self, places: Sequence[int]) -> list[int]:
-        """The places of those sensors that can be read at present."""
+        """Return the places of the sensors that were read in the last 12 s."""
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
@@ -195,7 +195,7 @@ class Throttles(TracksReader):
         )
 
     def _import_state(self, document: Mapping[str, JsonValue], board: Board) -> None:
-        """Continue from an export. One of another version is ignored: the judgement begins here."""
+        """Continue from an exported state. One of another version is ignored: spans begin here."""
         with contextlib.suppress(ValueError):
             state = from_json(_State, document.get("throttles"))
             if state.version == VERSION and state.spans.is_credible(board):
@@ -203,7 +203,7 @@ class Throttles(TracksReader):
                 self._spans.register(board)
 
     def export_state(self) -> dict[str, JsonValue]:
-        """The settled spans, for a viewer that continues from here."""
+        """Return the settled spans as JSON, for a viewer that continues from here."""
         return {"throttles": to_json(_State(VERSION, self._spans))}
 
 
@@ -212,7 +212,7 @@ def _known(value: float) -> float | None:
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
-    """The highest possible clock."""
+    """Return the highest clock seen outside spans, else the allowed one, but at least the present one."""
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
     allowed = min((mhz for mhz in limits if mhz), default=None)

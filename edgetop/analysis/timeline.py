@@ -33,7 +33,7 @@ SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)  # so close that no half of 
 
 
 def choose_axis(now_s: float, whole: bool) -> Axis:
-    """The last ten minutes, or less while the session is young; the whole session if asked.
+    """Return an axis of the last ten minutes or, for a shorter session, of less; if `whole`, of the whole session.
 
     It moves in steps of at most a thirtieth of its span, so that a chart is redrawn as a whole only then.
     """
@@ -68,13 +68,13 @@ class Points:
         return bool(np.isnan(self.middle).all())
 
     def until(self, second: float) -> "Points":
-        """The points up to `second`, for a screen that is paused while the session continues."""
+        """Return the points up to `second`, for a screen that is paused while the session continues."""
         span = self.axis.to_s - self.axis.from_s
         is_after = np.arange(POINTS) * span >= (second - self.axis.from_s) * POINTS
         return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
 
     def extremes(self, from_s: float) -> tuple[float, float]:
-        """The lowest and the highest value from that second on; NaN where there is none."""
+        """Return the lowest and the highest value from that second on; NaN: there is none."""
         span = self.axis.to_s - self.axis.from_s
         first = math.ceil(min(max(from_s - self.axis.from_s, 0.0), span) * POINTS / span)
         lowest, highest = (
@@ -83,7 +83,7 @@ class Points:
         return float(lowest), float(highest)
 
     def bridged(self, seconds: float) -> "Points":
-        """The points with each hole of at most `seconds` between two values filled by the value before it."""
+        """Fill each hole of at most `seconds` between two values with the value before it."""
         known = np.flatnonzero(~np.isnan(self.middle))
         most = int(seconds * POINTS / (self.axis.to_s - self.axis.from_s))
         holes = np.diff(known) - 1
@@ -179,7 +179,7 @@ class Timeline:
                 self._coarse_width *= 2
 
     def points(self, axis: Axis, track: int = 0) -> Points:
-        """A frozen copy of one quantity along the axis."""
+        """Return a frozen copy of one quantity along the axis."""
         if axis.from_s > self._newest - RECENT_SECONDS or self._coarse_width == 1:
             if POINTS % (axis.to_s - axis.from_s) == 0:
                 return Points(axis, *self._seconds(axis, track))
@@ -193,7 +193,7 @@ class Timeline:
         return self._coarse_width
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
-        """The sums in each second, or coarse bin, from `begin_s` on: of values times their weights, and of weights.
+        """Return sums in each second, or coarse bin, from `begin_s` on: of values times weights, and of weights.
 
         Shapes (tracks, seconds or bins). `begin_s` and `end_s` lie on borders of bins.
         """
@@ -211,7 +211,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Like `_resampled` if each second has the same number of places, as at each refresh of a screen."""
+        """Do the same as `_resampled`, faster, if each second has the same number of places."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)

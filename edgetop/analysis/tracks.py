@@ -219,20 +219,20 @@ class Tracks:
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
-        """The last reading of these sensors in each of these seconds; NaN without one. Shape (sensors, seconds)."""
+        """Return the last reading in each of these seconds; NaN without one. Shape (sensors, seconds)."""
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """The last value known in each of these seconds, and where it was read just then. Shapes (sensors, seconds)."""
+        """Return the valid value in each second, and whether it was read in that second. Shapes (sensors, seconds)."""
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
 
     def blocks(
         self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int, *, timed: bool = True
     ) -> ReadingBlocks:
-        """The complete blocks of that width, a power of two, within this time: the latest `most`.
+        """Return the latest `most` complete blocks within this time. The width is a power of two.
 
         They are wider in a session so long that seconds so far back are merged further. `timed`: with the mean time
         of the readings.
@@ -265,7 +265,7 @@ class Tracks:
         return ReadingBlocks(width_s, first, mean, mid_s, count)
 
     def views(self, *kinds: str) -> tuple[TrackView, ...]:
-        """Every sensor of these kinds, or of all, in the manifest's order."""
+        """Return every sensor of these kinds, or of all kinds, in the manifest's order."""
         if kinds not in self._views:
             self._views[kinds] = (
                 tuple(track for track, kind in zip(self.views(), self._kinds, strict=True) if kind in kinds)
@@ -275,12 +275,12 @@ class Tracks:
         return self._views[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
-        """None if the board has no such sensor."""
+        """Return the sensor with this id; None: the board has none."""
         place = self._places.get(sensor_id)
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis) -> Points | None:
-        """Between two readings the former is valid, as sensors are read at times of their own."""
+        """Return the timeline, with short holes filled by the value before; None: no such sensor."""
         place = self._places.get(sensor_id)
         return None if place is None else self._timeline.points(axis, place).bridged(BRIDGED_S)
 

@@ -40,7 +40,7 @@ class Usage:
         self._places: dict[int, str] = {}
 
     def began(self, t_ns: int) -> None:
-        """The measured phase begins."""
+        """Begin the measured phase."""
         for sums in self._sums.values():
             sums.began(t_ns)
 
@@ -59,7 +59,7 @@ class Usage:
                 self._sums[name].add(rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64))
 
     def view(self, until_ns: int) -> UsageView:
-        """`until_ns`: the end of the measured phase, or now."""
+        """Return the usage. `until_ns`: the end of the measured phase, or now."""
         found = {name: sums.until(until_ns) for name, sums in self._sums.items()}
         return UsageView(
             found[CPU].mean_w,
@@ -80,7 +80,7 @@ class OwnLoad:
 
     @property
     def mean(self) -> float | None:
-        """None where the measured phase was too short to tell."""
+        """Return the mean; None: the measured phase was too short for a reading."""
         return self._sum / self._count if self._count else None
 
     @property
@@ -102,6 +102,6 @@ class OwnLoad:
 
 
 def _count(sums: Integral) -> int | None:
-    """A rate for as long as it was not read was as it was while it was read."""
+    """Return the count from a rate; time without readings counts at the mean rate. None: under half was read."""
     covered = sums.covered_s * 1e9 / sums.length_ns if sums.length_ns else 0.0
     return round(sums.energy_j / min(covered, 1.0)) if covered >= LEAST_COVERED else None

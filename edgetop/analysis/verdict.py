@@ -1,7 +1,7 @@
 """The verdict: the present state, since when it holds, and past troubles.
 
-It is judged here and nowhere else. The first line of the screen, `--headless`, the report, its JSON, the list of
-sessions and `edgetop stop` print this one value. The present state gives the word; of several troubles the gravest,
+Only this module judges it. The first line of the screen, `--headless`, the report, its JSON, the list of
+sessions and `edgetop stop` print this one value. The word is the present state. Of several troubles it is the gravest,
 and of equally grave ones the cause before its effect: a board that throttles is overloaded because it
 throttles. Past troubles are in the past tense. `STEADY` is a claim: it needs the absence of any sign against it.
 """
@@ -55,12 +55,12 @@ class Verdict:
 
     @property
     def now(self) -> str:
-        """The word of the present state or, of a session that is over, of the state when it ended."""
+        """Return the word of the present state or, if the session is over, of the state in which it ended."""
         return self.at_end or self.word
 
     @property
     def words(self) -> str:
-        """The whole verdict in one line.
+        """Return the whole verdict in one line.
 
         >>> Verdict("FINISHED", "good", ("all runs are done",), past=("was throttled twice",)).words
         'FINISHED: all runs are done; was throttled twice'
@@ -69,7 +69,7 @@ class Verdict:
 
     @property
     def first(self) -> str:
-        """The word with its details.
+        """Return the word with its details.
 
         >>> Verdict("THROTTLING", "critical", ("thermal", "for 0:27"), p50_change=0.32).first
         'THROTTLING: thermal, for 0:27, p50 +32 %'
@@ -118,14 +118,14 @@ def judge(seen: Evidence) -> Verdict:
 
 
 def _measuring(seen: Evidence) -> Verdict:
-    """The state while it measures or at its end."""
+    """Return the verdict while the session measures, or on its state at the end."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
     also = tuple(_in_short(other, is_explained=not first.word.startswith("GATE")) for other in others)
     return replace(first, also=also, past=tuple(_past(seen)))
 
 
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
-    """`is_explained`: by the text before it."""
+    """Return the verdict in a few words. `is_explained`: the text before it says more."""
     if verdict.word == MISSING:
         *cause, share = (detail for detail in verdict.details if not detail.startswith("for "))
         why = "" if is_explained or not cause else f": {cause[0]}"
@@ -134,7 +134,7 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
-    """Every present trouble, causes before effects."""
+    """Yield every present trouble, causes before effects."""
     yield from _ceased(seen)
     if seen.recent.errors:
         yield Verdict("FAILING", "critical", (_errors_words(seen),))
@@ -154,7 +154,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
-    """Whether the recording or the inferences have stopped."""
+    """Return the troubles of a recording or of inferences that have stopped."""
     if seen.progress.phase == "over":
         return []
     verdicts = []
@@ -172,7 +172,7 @@ def _errors_words(seen: Evidence) -> str:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """Whether the board slows itself: as it reports, whatever the latency does, or as its clocks show."""
+    """Yield a verdict if the board slows itself, by its own reports, whatever the latency does, or by its clocks."""
     limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
     now = _in_force(seen) or limited
     board = tuple(_board_now(seen.throttles))
@@ -197,13 +197,13 @@ def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
 
 
 def _in_force(seen: Evidence) -> ThrottleSpan | None:
-    """The gravest throttling that is in force now or, of a session that is over, was when it ended."""
+    """Return the gravest throttling in force now or, if the session is over, at its end."""
     spans = [span for span in seen.throttles.spans if span.end_ns is None or span.end_ns >= seen.until_ns]
     return min(spans, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
 
 def _board_now(throttles: ThrottlesView) -> Iterator[str]:
-    """The clock beside its best, and the hottest zone beside its trip."""
+    """Yield the clock with its best, and the temperature with its trip."""
     if throttles.clock_mhz is not None:
         best = "" if throttles.best_mhz is None else f" of {throttles.best_mhz:.0f}"
         yield f"{throttles.clock} {throttles.clock_mhz:.0f}{best} MHz".lstrip()
@@ -213,13 +213,13 @@ def _board_now(throttles: ThrottlesView) -> Iterator[str]:
 
 
 def _change(seen: Evidence) -> float | None:
-    """The change of p50 from the burst to now, as a share; None: not known."""
+    """Return the change of p50 from the burst to now, as a share; None: not known."""
     burst, p50_ns = seen.slowdowns.burst, seen.recent.p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
 
 def _logged_change(seen: Evidence) -> float | None:
-    """The change as in the log while a slowdown continues: one slowdown has one figure everywhere."""
+    """Return the change; during a slowdown it is the figure of the log, so that both agree."""
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None
     return change if ratio is None or change is None or change < STEADY_WITHIN / 2 else ratio - 1
@@ -230,7 +230,7 @@ def _lasts(begin_ns: int, seen: Evidence) -> str:
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """Whether others take the CPU, or the model is slower for another cause than the board's limits."""
+    """Yield a verdict if others take the CPU, or if the model is slower for a cause other than the board's limits."""
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _change(seen)
     if change is not None and change < STEADY_WITHIN / 2:  # over, or an interruption: now it is not slow
@@ -252,7 +252,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
-    """Whether the load is too high, or a gate fails already."""
+    """Yield a verdict if the load is too high, or if a gate fails already."""
     overload = seen.promises.overload
     if overload and not overload.is_over:
         hz, p50_ns, burst = (
@@ -278,7 +278,7 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _steadiness(seen: Evidence) -> Verdict:
-    """The verdict without a trouble: whether it may be called steady."""
+    """Return the verdict if there is no trouble; "STEADY" only with enough evidence."""
     slowdowns = seen.slowdowns
     if not slowdowns.is_settled:
         return Verdict(MEASURING, "neutral" if seen.progress.phase == "over" else "good")
@@ -312,7 +312,7 @@ def _preparing(seen: Evidence) -> Verdict:
 
 
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
-    """`longest_ns`: of the latencies so far; None: there was none."""
+    """Whether an inference is overdue. `longest_ns`: the longest latency so far; None: there was none."""
     if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
         return False
     first_ns = manifest.engine.first_ns if manifest else None
@@ -380,7 +380,7 @@ def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
 
 
 def _past(seen: Evidence) -> Iterator[str]:
-    """Past troubles, the gravest first; of a session that is over, all its troubles."""
+    """Yield the past troubles, the gravest first; if the session is over, all its troubles."""
     is_over = seen.progress.phase == "over"
     throttled = _throttled_before(seen, is_over=is_over)
     if throttled:
@@ -457,7 +457,7 @@ def _of_the_time(share: float | None) -> str:
 
 
 def _findings_in_brief(seen: Evidence) -> Iterator[str]:
-    """`throttled 6x, 22 %`; the gravest first."""
+    """Yield short texts such as `throttled 6x, 22 %`, the gravest first."""
     if throttled := _throttled_before(seen, is_over=True):
         times, share, _ = throttled
         yield f"throttled {times}x{BEFORE if _is_before_measuring(seen) else _share_in_brief(share)}"

@@ -1,4 +1,4 @@
-"""The vital signs: how far each quantity is from its limit at present. A quantity without a sensor is absent."""
+"""The vital signs: the distance of each quantity from its limit now. A quantity without a sensor is absent."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ class Vital:
 
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
-    """The most needed first."""
+    """Return the vital signs, the most needed first."""
     makers = (_tail, _heat, _clock_and_input, _misses, _memory, _power, _time)
     return tuple(vital for make in makers for vital in make(view))
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
-    """p99 beside the deadline, or beside that of the burst."""
+    """Yield p99 with the deadline, or with the p99 of the burst."""
     window, deadline = view.latency.window, view.deadline
-    if window is None or view.ab is not None:  # that of two models together means nothing
+    if window is None or view.ab is not None:  # a p99 of two models together means nothing
         return
     # Against a deadline it counts from the intended start, if there is a rate.
     counted = (view.latency.window_response if deadline else None) or window
@@ -89,7 +89,7 @@ def _misses(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Memory in use beside the limit of the cgroup or the board, whichever is nearer; of a leak, its rate and end."""
+    """Yield memory in use with the nearer limit of cgroup or board; for a leak, its rate and end."""
     memory = view.memory
     if rate := leak_rate(memory.growth):
         full = leak_ends(memory.growth)
@@ -115,7 +115,7 @@ def _power(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
-    """The part of the requested runs or duration that is done."""
+    """Yield the completed share of the requested runs or duration."""
     progress, session = view.progress, view.latency.session
     shares = []
     if progress.duration_ns and progress.measured_ns is not None:
@@ -128,7 +128,7 @@ def _time(view: "MonitorView") -> Iterator[Vital]:
 
 
 def elapsed(view: "MonitorView") -> str:
-    """The elapsed time, the requested duration, and the wall-clock time of its end."""
+    """Describe the elapsed time, the requested duration, and the wall-clock time of its end."""
     progress, manifest = view.progress, view.manifest
     now = formatting.stopwatch(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":

@@ -1,4 +1,4 @@
-"""Alerts: the problems that a person should hear of, with when they began and ended.
+"""Alerts: the problems that are reported to a person, with their beginnings and ends.
 
-Like slowdowns they are derived, not recorded: a replay comes to the same ones, and a later edgetop to better ones.
+Like slowdowns they are derived, not recorded: a replay gives the same ones, and a later edgetop may give better ones.
 """

@@ -79,7 +79,7 @@ class AlertsView:
 
 
 def began_words(alert: Alert) -> str:
-    """The problem; for a rule with the worst value so far."""
+    """Return the problem in words; for a rule, with the worst value so far."""
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return alert.text
@@ -98,7 +98,7 @@ def ended_words(alert: Alert) -> str:
 
 
 def title_words(manifest: "Manifest | None") -> str:
-    """The session of an alert, for a person away from the screen."""
+    """Describe the session of an alert, for a person away from the screen."""
     if manifest is None:
         return "edgetop"
     return f"edgetop {manifest.name}{' SIMULATED' if manifest.board.simulated else ''}"
@@ -129,5 +129,5 @@ def alert_document(alert: Alert) -> dict[str, Any]:
 
 
 def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
-    """Oldest first. The end of a session is not in it."""
+    """Return the alerts as JSON, oldest first, without the end of the session."""
     return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]

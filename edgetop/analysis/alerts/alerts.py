@@ -1,4 +1,4 @@
-"""The fold: seconds, readings and events in, alerts out, the same live and from a recording."""
+"""The fold of seconds, readings and events into alerts, which are the same live and from a recording."""
 
 import contextlib
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ MAX_RULES = 100  # in a recording
 
 
 class Alerts(TracksReader):
-    """Folds batches. `rules` are the viewer's; those of the session come as its events."""
+    """Folds batches into alerts. `rules` are the viewer's; those of the session come as events."""
 
     def __init__(self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None) -> None:
         super().__init__(tracks)
@@ -53,7 +53,7 @@ class Alerts(TracksReader):
     def missing(self, why: str = "") -> tuple[Alert, ...]:
         """Return the times of missed deadlines, oldest first; a time ends at the last miss before a minute without one.
 
-        `why`: of the last one.
+        `why`: the cause of the last one.
         """
         rest_ns = (MINUTE_S - 1) * NS  # after the last miss, which is still in the last minute
         text = f"the deadline of {(self._load.deadline_ns or 0) / 1e6:g} ms is missed"
@@ -91,7 +91,7 @@ class Alerts(TracksReader):
                     excursions.fold(first_s, series[excursions.rule.series])
 
     def view(self, findings: Findings) -> AlertsView:
-        """The latest of the session up to now, and all that continue."""
+        """Return the latest alerts of the session, and all that continue."""
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
         for excursions in self._rules:
             if excursions.rule.series == THROTTLED:

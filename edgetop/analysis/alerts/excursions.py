@@ -1,4 +1,4 @@
-"""The spans in which a rule held, found second by second; nothing depends on how many seconds come at once."""
+"""The spans in which a rule held, second by second; the result does not depend on how seconds were batched."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class Excursion:
 
 class Excursions:
     def __init__(self, rule: AlertRule, name: str = RULE) -> None:
-        """`name`: of the alerts. Edgetop's own rules have other names than the user's."""
+        """`name`: the name of the alerts. Edgetop's own rules have other names than the user's."""
         self.rule = rule
         self._name = name
         self._next_s = 0
@@ -41,7 +41,7 @@ class Excursions:
         self._closed: deque[Excursion] = deque(maxlen=MAX_ALERTS)
 
     def fold(self, first_s: int, values: Floats) -> None:
-        """Values of successive seconds, in their series' own unit."""
+        """Fold the values of successive seconds, in the unit of their series."""
         if self._open and first_s > self._next_s and not self._open.is_alert:
             self._open = None  # the seconds between are not known
         self._next_s = first_s + len(values)
@@ -69,7 +69,7 @@ class Excursions:
             i = stop
 
     def alerts(self) -> list[Alert]:
-        """Oldest first."""
+        """Return the alerts, oldest first."""
         spans = [*self._closed, *([self._open] if self._open and self._open.is_alert else [])]
         return [self._alert(span) for span in spans]
 
@@ -93,6 +93,6 @@ class Excursions:
 
 
 def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
-    """The first of the places from `i` on."""
+    """Return the first of the places from `i` on; `otherwise` if there is none."""
     nth = int(np.searchsorted(places, i))
     return int(places[nth]) if nth < len(places) else otherwise

@@ -44,7 +44,7 @@ class Findings:
 
 
 def derived_alerts(findings: Findings) -> Iterator[Alert]:
-    """The alerts that follow from these results, in no order."""
+    """Yield the alerts that follow from these results, in no order."""
     yield from _slower(findings)
     for begin_ns, end_ns in findings.overloads:
         last = findings.overload if (begin_ns, end_ns) == findings.overloads[-1] else None
@@ -60,7 +60,7 @@ def derived_alerts(findings: Findings) -> Iterator[Alert]:
 
 
 def _slower(findings: Findings) -> Iterator[Alert]:
-    """The throttling that the board reports, with its effect on the latency; and slowdowns that it does not report."""
+    """Yield the throttling that the board reports, with its effect on latency, and the other slowdowns."""
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
@@ -74,7 +74,7 @@ def _slower(findings: Findings) -> Iterator[Alert]:
 
 
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
-    """The alerts of a rule about `throttled`, whatever the causes; oldest first."""
+    """Yield the alerts of a rule about `throttled`, whatever the causes; oldest first."""
     joined: list[tuple[int, float]] = []
     for span in throttles.spans:
         end_ns = math.inf if span.end_ns is None else span.end_ns
@@ -91,7 +91,7 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """Folds events: how a session ended, and that it was not recorded."""
+    """Folds the events that say how a session ended, or that it was not recorded."""
 
     def __init__(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # oldest first
@@ -115,7 +115,7 @@ class Incidents:
 
 
 class Stalls:
-    """Folds batches: seconds in a row in which no inference began, far longer than one takes, and that are over."""
+    """Folds batches into past stalls: successive seconds without an inference, far more than one takes."""
 
     def __init__(self) -> None:
         self._next_s = 0
@@ -129,11 +129,11 @@ class Stalls:
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """Return begin and end in ns, oldest first."""
+        """Return the begin and end of each stall in ns, oldest first."""
         return tuple(self._spans)
 
     def fold(self, batch: Batch, rest_ns: int) -> None:
-        """`rest_ns`: the longest time without a due inference."""
+        """Fold a batch. `rest_ns`: the longest time without a due inference."""
         for event in batch.events:
             if event.kind == "profile-burst" and isinstance(took_ns := event.data.get("duration_ns"), int):
                 self._bursts.append((event.t_ns, event.t_ns + took_ns))

@@ -27,7 +27,7 @@ class AlertNews:
         self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # of those that are reported every time
 
     def due(self, view: AlertsView) -> list[Alert]:
-        """The alerts to report now, oldest first. They count as reported."""
+        """Return the alerts to report now, oldest first, and count them as reported."""
         if view.now_ns < self._now_ns:  # another session, whose time begins anew
             self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
         self._now_ns = view.now_ns
@@ -40,7 +40,7 @@ class AlertNews:
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Whether it is to be reported though others of its name were. Its beginning may still move a little."""
+        """Whether it is fresh and no reported alert began within it: beginnings may move. Counts it as reported."""
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):
             return False

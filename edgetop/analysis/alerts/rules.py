@@ -1,4 +1,4 @@
-"""Rules of the user: an expression like that of a gate, and for how long it must hold.
+"""Alert rules of the user: an expression like that of a gate, and how long it must hold.
 
     temp>80C for=30s until=75C repeat=10m
 
@@ -54,11 +54,11 @@ class AlertRule:
 
     @property
     def name(self) -> str:
-        """The name in the expression, as it was written."""
+        """Return the name in the expression, as it was written."""
         return self.series.removesuffix("%")
 
     def holds(self, values: Floats) -> Bools:
-        """`values` in `unit`. An unknown value, NaN, neither holds nor is over."""
+        """Whether each of `values`, in `unit`, meets the condition. NaN, an unknown value, does not."""
         if not self.compare:
             return np.asarray(values >= SET)
         return np.asarray(_COMPARE[self.compare](values, self.limit))
@@ -71,7 +71,7 @@ class AlertRule:
 
 
 def parse_rule(text: str) -> AlertRule:
-    """Raises ValueError, which says how to write it."""
+    """Parse a rule. Raises ValueError, which says how to write it."""
     expression, words = _split(text)
     gate = parse_gate(" ".join(expression), "a rule", _OFFERED)
     if gate.name in _OF_SESSION:
@@ -94,7 +94,7 @@ def parse_rule(text: str) -> AlertRule:
 
 
 def _split(text: str) -> tuple[list[str], dict[str, str]]:
-    """The expression, and the words after it with their values."""
+    """Split into the words of the expression, and the words after it with their values."""
     words: dict[str, str] = {}
     expression = []
     for token in text.split():

@@ -1,4 +1,4 @@
-"""The values that rules are about, one a second: of the sensors, and of the inferences."""
+"""The values that rules check, one per second, from sensors and from inferences."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -39,7 +39,7 @@ class SensorValues:
         self.register()
 
     def register(self) -> None:
-        """Choose the sensors of each wanted series; to be called when the board has more of them."""
+        """Choose the sensors of each wanted series; call this again when the board has more sensors."""
         infos = self._tracks.infos
         totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
         places = {
@@ -51,9 +51,9 @@ class SensorValues:
         self._places = {name: of for name, of in places.items() if name in self.wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """The seconds that became complete, in order; none if nothing was read for long.
+        """Yield the values of the seconds that became complete, in order; none if nothing was read for long.
 
-        `ended_ns`: when the session was over; None: not known yet. The seconds before it are complete then.
+        `ended_ns`: the end of the session, before which all seconds are complete; None: not known yet.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S
@@ -85,7 +85,7 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """The values of these complete seconds. Response time counts where there is one."""
+        """Yield the values of these complete seconds, with response times if the load has them."""
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
         if not len(rows):
@@ -117,7 +117,7 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """A second in which nothing ran has the value of the one before."""
+        """Give each second in which nothing ran the value of the second before."""
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]
         self._last[name] = float(held[-1])

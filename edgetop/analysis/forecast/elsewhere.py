@@ -26,7 +26,7 @@ NEAR = "too near to where it throttles to tell"
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Ranges hold in nine of ten cases, and are widened by the error of the change."""
+    """The result. Its ranges hold in nine of ten cases, and include the error of the change."""
 
     ambient_c: float
     measured_at_c: float
@@ -42,9 +42,9 @@ class Elsewhere:
 
 
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
-    """`batches`: of a session up to where it throttled, if it did; `until_ns`: that, or the end of its measurement.
+    """Forecast for a room of `ambient_c`. `batches` end where the session throttled, if it did.
 
-    Raises ValueError with the reason if the session is unsuitable.
+    `until_ns`: that time, or the end of the measurement. Raises ValueError if the session is unsuitable.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:
@@ -79,7 +79,7 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
 
 
 def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
-    """The result with the time to the trip and the remaining throughput, over all three shifts."""
+    """Return the result with the time to the trip and the remaining throughput, over all three shifts."""
     assert result.sensor is not None
     gone_s, times = (until_ns - crossings.began_ns) / NS, []
     for place, view in enumerate(views):

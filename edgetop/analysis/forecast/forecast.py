@@ -1,6 +1,6 @@
-"""The fold: readings and phases in; where the temperature goes, and whether the board will throttle, out.
+"""The fold of readings and phases into a forecast: the final temperature, and whether the board will throttle.
 
-Wherever it cannot know it gives a reason instead: people act upon a forecast.
+If a result is not sure enough, it gives a reason instead: people act upon a forecast.
 """
 
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class Forecast(TracksReader):
     """Folds the readings of heat, load and cooling."""
 
     def __init__(self, tracks: Tracks | None = None, warmer_c: float | None = None) -> None:
-        """`warmer_c`: in a room that is so much warmer, a board is as much nearer to its trip."""
+        """`warmer_c`: forecast for a room that is so many °C warmer, as if the trips were so much lower."""
         super().__init__(tracks)
         self._warmer_c = warmer_c
         self._history = History(self._tracks)
@@ -82,7 +82,7 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Data of that time came: a forecast as of a later time is no longer valid."""
+        """Drop a forecast as of a later time: new data of that time came."""
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
 
@@ -100,7 +100,7 @@ class Forecast(TracksReader):
             self._idle[place] = total + int(milli.sum()), before + int(weight[rows].sum())
 
     def view(self, until_ns: int) -> ForecastView:
-        """The forecast as of now, or of the end of the measured phase."""
+        """Return the forecast as of `until_ns`: now, or the end of the measured phase."""
         if self._began_ns is None:
             return ForecastView(reason="nothing is measured yet")
         until_s = min(self._tracks.newest_s, until_ns // NS)
@@ -117,7 +117,7 @@ class Forecast(TracksReader):
         return replace(view, trip_in_s=Estimate(value_s, low_s, max(high_s, value_s + LEAST_RANGE_S)))
 
     def _judge(self, as_of_s: int) -> tuple[ForecastView, float | None]:
-        """The forecast, and the second from which its time to the trip counts."""
+        """Return the forecast, and the second from which its time to the trip counts."""
         began_s = (self._began_ns or 0) / NS
         now = self._history.blocks(0, as_of_s - NOW_BLOCKS, as_of_s)
         nearest = self._nearest(now)
@@ -139,7 +139,7 @@ class Forecast(TracksReader):
         return self._fitted(view, row, span, now)
 
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:
-        """The zone nearest to its trip: its row, its temperature, and its trip. Or why there is none."""
+        """Return row, temperature and trip in °C of the zone nearest to its trip, or the reason why there is none."""
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
             trip_c = throttles_at_c(info, self._board)
@@ -183,7 +183,7 @@ class Forecast(TracksReader):
         return weighed, float(from_s)
 
     def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
-        """The view with the results that are sure enough to report."""
+        """Return the view with the results that are sure enough to report."""
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
         range_c = steady.high - steady.low

@@ -1,4 +1,4 @@
-"""Since when the load and the cooling have been as they are now: a thermal model holds for no longer."""
+"""Detects since when load and cooling have been as they are now: a thermal model holds only for that time."""
 
 import math
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def is_throttling(info: SensorInfo) -> bool:
 
 
 def is_drive(info: SensorInfo) -> bool:
-    """Whether it measures a source of heat, or cooling."""
+    """Whether the sensor measures a source of heat, or cooling."""
     is_total = info.kind == "power" and info.role == "total"
     return info.id == "load/cpu" or is_total or info.kind in ("fan", "freqcap") or is_fan(info)
 
@@ -68,7 +68,7 @@ class History:
         self.infos = tuple(infos[place] for place in self.places)
 
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
-        """The complete blocks of the width WIDTHS_S[level] within this time. `row`: of one alone, with its times."""
+        """Return the complete blocks of width WIDTHS_S[level] within this time. `row`: only this row, with times."""
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
 
@@ -123,7 +123,7 @@ class Drives:
 
 
 def _lasting(off: Bools, least: int) -> Bools:
-    """The elements that are in a run of at least so many."""
+    """Return which elements are in a run of at least `least`."""
     lasting = np.zeros_like(off)
     if off.shape[1] >= least:
         runs = np.lib.stride_tricks.sliding_window_view(off, least, axis=1).all(axis=2)
@@ -133,7 +133,7 @@ def _lasting(off: Bools, least: int) -> Bools:
 
 
 def steady_span(history: History, drives: Drives, from_s: float, until_s: int) -> Steady | None:
-    """The longest steady span that ends there, in the narrowest blocks that reach back so far.
+    """Return the longest steady span up to `until_s`, in the narrowest blocks that reach back so far.
 
     None if nothing was read, or if the load goes up and down all the time.
     """

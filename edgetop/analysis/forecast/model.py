@@ -173,7 +173,7 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """The model's own error of the time left, in nepers, after `seen_s` of readings."""
+    """Return the model's own error of the time left, in nepers, after `seen_s` of readings."""
     return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
 
 
@@ -184,7 +184,7 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 
 
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
-    """The range of the model's error alone: few boards of the grid may remain, and agree by chance."""
+    """Return the range of the model's error alone: if few boards of the grid remain, they may agree by chance."""
     if not np.isfinite(value_s):
         return value_s, value_s
     left_s = value_s - now_s
@@ -219,7 +219,7 @@ def _samples(t_s: Floats, celsius: Floats, count: Floats, all_alike: bool) -> _S
 
 
 def _columns(grid: _Grid, t_s: Floats, rise_c: Floats) -> Floats:
-    """A constant, each exponential and its derivative, and the readings.
+    """Return the columns of the fit: a constant, each exponential and its derivative, and the readings.
 
     The mean of an exponential over a block is a multiple of its value in the middle, the same in all blocks of a width.
     """
@@ -235,7 +235,7 @@ def _diagonal(of: Floats) -> Floats:
 
 
 def _noise_c2(grid: _Grid, columns: Floats, products: Floats, normal: Floats, seen: Floats, wanted: Floats) -> float:
-    """The variance of a reading about the best fit, raised for the correlation of neighbours."""
+    """Return the variance in °C² of readings about the best fit, raised for the correlation of neighbours."""
     trial = normal / TRIAL_NOISE_C2 + _diagonal(grid.precision)
     terms = np.linalg.solve(trial, (seen / TRIAL_NOISE_C2 + wanted)[..., None])[..., 0]
     squares = products[-1, -1] - 2 * (terms * seen).sum(axis=1) + np.einsum("pi,pij,pj->p", terms, normal, terms)
@@ -294,7 +294,7 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
 
 
 def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
-    """The time that most boards agree with within 20 %, and how many do."""
+    """Return the time with which most boards agree within 20 %, and their share."""
     tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
     tried = tried[np.isfinite(tried)]
     if not len(tried):

@@ -58,7 +58,7 @@ def _duration(seconds: float) -> str:
 
 
 def forecast(view: ForecastView) -> dict[str, Any]:
-    """The JSON document. Unknown values and an infinite end are None."""
+    """Return the forecast as JSON. Unknown values and an infinite end are None."""
     share = view.throughput_share
     return {
         "sensor": view.sensor.id if view.sensor else None,

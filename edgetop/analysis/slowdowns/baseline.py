@@ -31,14 +31,14 @@ class Baseline:
 
     @property
     def p50_ns(self) -> float:
-        """The median latency that the level stands for."""
+        """Return the median latency in ns at this level."""
         return math.exp(self.level / NEPER)
 
 
 def find_baseline(points: Points) -> tuple[Baseline | None, int]:
-    """The baseline that the points so far give, and from which second on they are still needed.
+    """Return the baseline (None: not yet), and the second from which on `points` are still needed.
 
-    `points`: of the measured phase, in order.
+    `points`: the points of the measured phase so far, in order.
     """
     if not len(points):
         return None, 0
@@ -58,7 +58,7 @@ def find_baseline(points: Points) -> tuple[Baseline | None, int]:
 
 
 def partial(points: Points) -> Baseline | None:
-    """The baseline of a measurement that ended before there was a complete one."""
+    """Return the baseline of a measurement that ended before it was complete; None: too few seconds."""
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
     return _baseline(points)
@@ -82,7 +82,7 @@ def _best_split(points: Points) -> tuple[int, float]:
 
 
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Median and spread of those levels that each row of `part`, shape (rows, levels), selects."""
+    """Return median and spread of the levels that each row of `part`, shape (rows, levels), selects."""
     size = part.sum(axis=1)
     row, low, high = np.arange(len(part)), (size - 1) // 2, size // 2
 

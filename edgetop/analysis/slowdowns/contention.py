@@ -1,10 +1,10 @@
-"""Whether others take the CPU that the engine would use: now, and from the first moment of the measurement on.
+"""Whether others take CPU time that the engine needs: now, and from the start of the measurement.
 
-A rise needs something to compare with; contention that stands from the start is judged here by itself. The engine's
-own threads are no others: of the time that they wait for a CPU, no more is lost to others than others ran, and no more
-than the engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself.
+A rise of latency needs a level before it; contention from the start has none, so it is judged here. The engine's own
+threads do not count as others: of their waiting time, no more counts as lost than others ran, and no more than the
+engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself.
 
-A watched program does more than inferences, at a pace of its own: there the waiting of its calls counts.
+A watched program does more than inferences: for it the waiting time within its calls counts.
 """
 
 from collections.abc import Iterator
@@ -53,13 +53,13 @@ def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
 
 
 def taken_of(signals: Signals, held: Floats) -> Taken:
-    """`held`: the values of every signal, shape (sensors, seconds)."""
+    """Return the CPU that others took. `held`: the values of every sensor, shape (sensors, seconds)."""
     known = {info.id: values for info, values in zip(signals.infos, held, strict=True) if info.id in ROWS}
     return taken(known, held.shape[1], signals.machine)
 
 
 def taken(known: dict[str, Floats], seconds: int, machine: Machine) -> Taken:
-    """`known`: the values of ROWS in each second, by name."""
+    """Return the CPU that others took. `known`: the values of ROWS in each second, by name."""
     unknown = np.full(seconds, np.nan)
     values = {name: known.get(name, unknown) for name in ROWS}
     beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
@@ -79,7 +79,7 @@ def taken(known: dict[str, Floats], seconds: int, machine: Machine) -> Taken:
 
 
 def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
-    """Judge by how long the engine's threads waited, the best evidence."""
+    """Judge by how long the engine's threads waited for a CPU: the best evidence."""
     lost, engine, others = values[WAIT] / 1000, values[ENGINE] / 100, values[OTHERS] / 100
     runs = np.where(np.isnan(engine), float(machine.wanted), engine)
     if machine.usable is not None:
@@ -178,5 +178,5 @@ class Contention:
 
     @property
     def share(self) -> float:
-        """The share of the seconds up to its end that were contended."""
+        """Return the share of contended seconds, up to the end of the contention."""
         return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

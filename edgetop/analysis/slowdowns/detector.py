@@ -117,11 +117,11 @@ class Detector:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
 
     def pop_closed(self) -> Span | None:
-        """The oldest span that is over."""
+        """Remove and return the oldest span that is over; None: there is none."""
         return self.spans.pop(0) if self.spans and self.spans[0].end_s is not None else None
 
     def fold(self, windows: Windows, points: Points) -> None:
-        """`windows`: of the measured phase; `points`: those in them."""
+        """Fold windows of the measured phase with the points in them."""
         place = 0
         while self.baseline is None and place < len(windows):
             row = windows[place : place + 1]
@@ -146,11 +146,11 @@ class Detector:
             self.points = self.points[self.points["second"] >= wanted_s]
 
     def provisional(self) -> Baseline | None:
-        """The baseline; where there is none yet, that of the points so far."""
+        """Return the baseline; if it is not complete, that of the points so far."""
         return self.baseline or burst.partial(self.points)
 
     def _compare_with(self, baseline: Baseline) -> None:
-        """Judge by this baseline from now on, beginning with what came after it."""
+        """Set the baseline, and judge the windows after it."""
         windows, points = _relative(self.windows, baseline), _relative(self.points, baseline)
         inside, later = windows["end_s"] <= baseline.to_s, points["second"] >= baseline.to_s
         self.baseline = baseline
@@ -189,7 +189,7 @@ class Detector:
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
-        """About how many of the last of these windows are a slowdown; 0: none.
+        """Return about how many of the last windows are a slowdown; 0: none.
 
         Either they are surely above the tolerated level, or they surely changed from the windows
         before them, and are likely above it.
@@ -217,7 +217,7 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _check(self, span: Span, until_s: int) -> None:
-        """Test whether correlated noise explains it; `until_s`: where its last window ends."""
+        """Test whether correlated noise explains the span. `until_s`: the end of its last window."""
         whole = len(span.first) - LATEST
         first = span.first[:whole] if whole >= LATEST else span.first  # a rise out of it may have begun since
         span.ratio = self.noise.rise_ratio(np.empty(0, np.int64), np.array(first, np.int64))
@@ -284,7 +284,7 @@ class Detector:
         return True
 
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
-        """The second in which the level began to rise to that of `start_s`."""
+        """Return the second in which the level began to rise to that of `start_s`."""
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
         settled = earlier["second"][earlier["level"] <= before_level + (level - before_level) / 5]
@@ -326,7 +326,7 @@ class Detector:
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
-        """Page's cumulative sum of how far windows are below the level, and since when it grows."""
+        """Update Page's cumulative sum of how far windows are below the level, and since when it grows."""
         reach = max(span.leave, 20_000)
         below = min(max(span.leave - window.level, -reach), reach)
         if self.calm_sum + below <= 0:
@@ -373,13 +373,13 @@ class Detector:
 
 
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """The levels, none counting for too much; a median of five inferences that take seconds is no blip."""
+    """Return the levels, limited to CLIP, or to SPARSE_CLIP in windows of SPARSE_S or more, which are no blips."""
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))
 
 
 def _first_above(points: Points, border: float, reach: float) -> int:
-    """The second that best divides points below the border from those above; one counts for `reach` at most."""
+    """Return the second that best divides points below the border from those above; `reach` limits outliers."""
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])
 

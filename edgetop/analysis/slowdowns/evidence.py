@@ -55,7 +55,7 @@ class Tally:
 
     @property
     def mean(self) -> float:
-        """Over the slow seconds. Raises ZeroDivisionError if it was never read in them."""
+        """Return the mean over the slow seconds. Raises ZeroDivisionError if it was never read in them."""
         return self.sum_milli / self.known / 1000
 
 
@@ -85,7 +85,7 @@ class Evidence:
 
     @classmethod
     def begun(cls, onset: Onset, signals: Signals, floor: int = 0) -> "Evidence":
-        """The evidence of a slowdown with this onset: so far only the signals before it."""
+        """Begin the evidence of a slowdown with this onset, with the usual ranges of the signals before it."""
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
@@ -101,9 +101,9 @@ class Evidence:
         )
 
     def resumed(self, at_s: int) -> "Evidence":
-        """The same signals from then on, as far as they began with the slowdown; nothing is counted yet.
+        """Return new evidence from `at_s` on, for signals that began with the slowdown; its counts are 0.
 
-        For some seconds a sensor that is read every few seconds still has the value of before.
+        It starts some seconds later, because a sensor that is seldom read still has an old value.
         """
         other = replace(self, tallies=fork(self.tallies), explained=dict.fromkeys(CAUSES, 0), seconds=0, stood=0)
         other.until_s, other.start_s = at_s, at_s + STALE_S
@@ -186,7 +186,7 @@ class Evidence:
         return max(rose_s, min(clear_s, default=NEVER) + 1)
 
     def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
-        """The seconds that each cause explains."""
+        """Return the seconds that each cause explains."""
         nothing = np.zeros(beyond.shape[1], np.bool_)
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
         limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, no matter since when
@@ -229,7 +229,7 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tal
 
 
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
-    """The median of the values before, and the threshold from which on the signal counts. NaN: not known."""
+    """Return the median of the values before, and the threshold beyond which the signal counts. NaN: unknown."""
     known = np.sort(before[~np.isnan(before)])
     median = _quantile(known, 0.5)
     if channel.fixed is not None:
@@ -242,7 +242,7 @@ def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
 
 
 def _quantile(in_order: Floats, share: float) -> float:
-    """Nearest rank; NaN of no values."""
+    """Return the quantile by nearest rank; NaN without values."""
     return float(in_order[round(share * (len(in_order) - 1))]) if len(in_order) else float("nan")
 
 
@@ -259,9 +259,9 @@ class Finding:
 
 
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
-    """`level`: of the slowdown, in nepers over the baseline; `named`: the cause that was found before.
+    """Return the best cause. `level`: that of the slowdown, in nepers over the baseline.
 
-    The cause named before needs half as much to stay: it is not lost while its evidence still stands.
+    `named`, the cause reported before, needs only half the evidence, so that it does not change back and forth.
     """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
@@ -293,7 +293,7 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
 
 
 def _standing(evidence: Evidence) -> Finding:
-    """Others took the CPU all along: nothing rose, and yet it explains the time."""
+    """Return contention that was there before the slowdown: nothing rose with it, but it explains the time."""
     share = evidence.stood / evidence.seconds
     sentences = [f"others took the CPU all along, in {percent(share)} of the slow time"] + [
         f"{channel.name} stood at {reading(tally.mean, channel.unit)} {channel.unit} before it and in it"
@@ -330,7 +330,7 @@ def _belief(cause: Cause, evidence: Evidence, clock: float | None) -> float:
 
 
 def _sentences(cause: Cause, evidence: Evidence) -> Iterator[str]:
-    """The evidence of this cause, with the clocks that it slowed."""
+    """Yield the evidence of this cause in words, with the clocks that it lowered."""
     for channel, tally in evidence.pairs:
         if channel.cause == cause and channel.role == "proof" and tally.beyond:
             if evidence.began_with_it(tally):

@@ -1,7 +1,7 @@
-"""Whether a board is limited from the first moment on, so that there is no burst to compare with.
+"""Whether a board is limited from the start, so that there is no burst to compare with.
 
-It is if a flag of a limit is set for most of the first seconds, or if no CPU's clock comes near to
-the one that its governor allows although the engine keeps one busy.
+This is so if a limit's flag is set for most of the first seconds, or if no CPU's clock comes near
+the one that its governor allows although the engine keeps one CPU busy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

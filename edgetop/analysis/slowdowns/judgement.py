@@ -25,7 +25,7 @@ MAX_ROWS = 512  # until there is a burst: it is found within three minutes
 
 @dataclass(slots=True)
 class Judgement:
-    """Advances second by second; nothing in it depends on how many seconds come at once."""
+    """The state, which advances second by second and does not depend on how seconds were batched."""
 
     until_s: int = 0
     opening_s: int | None = None  # the first second with a measured inference
@@ -47,7 +47,7 @@ class Judgement:
         return fork(self)
 
     def advance(self, rows: Rows, until_s: int, signals: Signals) -> None:
-        """Judge these seconds, which follow those before; `until_s`: where they end."""
+        """Judge the next seconds, up to `until_s`."""
         from_s, self.until_s = self.until_s, until_s
         rows = rows[rows["count"] > 0]
         if self.opening_s is None and len(rows):
@@ -74,7 +74,7 @@ class Judgement:
         self._detect(until_s - free_s, signals)
 
     def _detect(self, until_s: int, signals: Signals) -> None:
-        """Detect slowdowns in the waiting seconds up to then."""
+        """Detect slowdowns in the waiting seconds up to `until_s`."""
         due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
         rows, self.waiting = self.waiting[:due], self.waiting[due:]
         if not self.is_anew:
@@ -89,7 +89,7 @@ class Judgement:
         self._explain(signals)
 
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
-        """Others that were there from the start are gone: only now is there a burst to compare with."""
+        """Restart the detector after a contention from the start: only now can a burst be measured."""
         self.is_anew = True
         self.contention.named = signals.events.competitors(opening_s, from_s)
         if self.detector.open:
@@ -160,7 +160,7 @@ class Judgement:
         return SlowdownsView(burst, rows, is_settled, latest, total, contended_now, scatter)
 
     def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
-        """Empty if it began later and was no slower than the burst that came after it."""
+        """Return the limitation as a slowdown; [] if it began later and was no slower than the burst after it."""
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
             to_s = self.until_s - limited.free_s  # as far as is known now
@@ -183,7 +183,7 @@ class Judgement:
     def _from_start(
         self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, sentences: tuple[str, ...]
     ) -> Slowdown:
-        """`level_sum`: over `count` medians of seconds; 0 where there is no burst to compare them with."""
+        """Return a slowdown from the start. `level_sum`: of the levels of `count` seconds; `count` 0: unknown ratio."""
         ratio = None
         if self.detector.baseline and count:
             ratio = round(math.exp((level_sum / count - self.detector.baseline.level) / NEPER), 4)
@@ -196,7 +196,7 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
 
 
 def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
-    """Empty if the noise alone may have made the span, and the evidence for a cause is too weak."""
+    """Return the stages to report; [] if noise may explain the span and the evidence for a cause is too weak."""
     surest = max((stage.finding.proof for stage in stages), default=0.0)
     was_sure = span.sure_s is not None and len(stages) > 1  # another level on top makes it look less like a step
     if not (span.is_proven or was_sure) and span.ratio < min(CERTAIN, UNCAUSED * (1 - surest)):
@@ -205,13 +205,13 @@ def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
 
 
 def _stands(span: Span, stage: Stage) -> bool:
-    """Whether a stage that others follow was a slowdown before them."""
+    """Whether a stage with others after it was a slowdown by itself."""
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY
 
 
 def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slowdown:
-    """`sigma`: how much windows scatter, in nepers."""
+    """Return the slowdown of a stage. `sigma`: the scatter of windows, in nepers."""
     finding, evidence = stage.best()
     start_s, sentences = stage.start_s, finding.sentences
     if sigma > TOO_SCATTERED:  # then the proof of the cause shows better than the latency when it rose

@@ -24,7 +24,7 @@ OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
 
 @dataclass(slots=True)
 class Noise:
-    """The standard deviation, in nepers, that independent windows would have to scatter as the mean of some does."""
+    """The noise of windows, as the standard deviation, in nepers, of independent windows with the same effect."""
 
     levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     since: int = 0  # windows since the last estimate
@@ -38,11 +38,11 @@ class Noise:
         return self._sigma
 
     def restore(self, sigma: float) -> None:
-        """Go on from an earlier estimate."""
+        """Continue from an earlier estimate."""
         self._sigma, self._due = max(LEAST, sigma), None
 
     def begin(self, windows: Windows, points: Points) -> None:
-        """Estimate from the few windows of the baseline."""
+        """Estimate the noise from the few windows of the baseline."""
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
             self.restore(1.2 * OF_FIVE * _scatter(points["level"]))
@@ -54,7 +54,7 @@ class Noise:
         self.levels = self.levels[: max(len(self.levels) - count, 0)]
 
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
-        """The log-likelihood ratio of a step to the levels of `rise` over correlated noise that continues.
+        """Return the log-likelihood ratio of a step to the levels of `rise` over correlated noise that continues.
 
         `before`: levels between the calm ones and the rise.
         """
@@ -67,7 +67,7 @@ class Noise:
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
-        """Windows in which nothing happened."""
+        """Add the levels of windows in which nothing happened."""
         joined = np.concatenate([self.levels, levels])
         self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
         self.since = since % EVERY
@@ -76,9 +76,9 @@ class Noise:
 
 
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
-    """The log-likelihood ratio of a step between them in an autoregression of order one, over blocks of `size` windows.
+    """Return the log-likelihood ratio of a step from `calm` to `rise`, over blocks of `size` windows.
 
-    SURE where there are too few blocks.
+    The noise is an autoregression of order one. SURE if there are too few blocks.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -109,7 +109,7 @@ def _scatter(levels: Ints | Floats) -> float:
 
 
 def _estimate(levels: Ints) -> float:
-    """The scatter of neighbouring windows, or that of medians over blocks of them where the noise is correlated."""
+    """Return the scatter of windows or, if it is larger, of medians over blocks of them, for correlated noise."""
     scatters = [_scatter(levels)]
     for size in BLOCKS:
         blocks = medians(levels[len(levels) % size :].reshape(-1, size))

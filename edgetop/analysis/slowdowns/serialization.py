@@ -1,6 +1,6 @@
-"""State as JSON values, and back by the types of its fields. What a stranger sent and does not fit is a ValueError.
+"""Converts state to JSON values and back, by the types of its fields; input that does not fit is a ValueError.
 
-Also copies of state that can go on by themselves.
+It also makes independent copies of state.
 """
 
 import types
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def fork(value: T) -> T:
-    """A copy of mutable dataclasses, lists and dicts, at any depth but within tuples; all else is shared."""
+    """Copy mutable dataclasses and lists at any depth, and dicts; the items of dicts, and all else, are shared."""
     if type(value) in _SCALARS:
         return value
     if isinstance(value, list):
@@ -37,7 +37,7 @@ def fork(value: T) -> T:
 
 
 def to_json(value: Any) -> Any:
-    """NaN becomes null; a dataclass becomes the list of its fields."""
+    """Convert to JSON values. NaN becomes null; a dataclass becomes the list of its fields."""
     if is_dataclass(value):
         return [to_json(getattr(value, name)) for name in _exported(value)]
     if isinstance(value, float):
@@ -54,7 +54,7 @@ def _exported(record: Any) -> list[str]:
 
 
 def from_json(kind: type[T], value: Any) -> T:
-    """The value of that type that `to_json` was given. Raises ValueError."""
+    """Convert the result of `to_json` back to `kind`. Raises ValueError if it does not fit."""
     return cast("T", _parse(kind, value))
 
 

@@ -57,7 +57,7 @@ class Channel:
     is_blind: bool = False  # for clocks: a cap of the firmware does not show in it
 
     def values(self, held: Floats) -> Floats:
-        """Shape (seconds,); NaN where nothing is known."""
+        """Return the signal in each second, shape (seconds,); NaN: unknown. `held`: shape (sensors, seconds)."""
         rows: Floats = held[list(self.rows)]
         if self.reduction == "others":
             rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
@@ -72,13 +72,13 @@ class Channel:
 
 
 def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
-    """Every signal that these sensors make. `trips_c`: at which temperature zones throttle, by their places here."""
+    """Return every signal of these sensors. `trips_c`: the throttling temperatures of zones, by place in `infos`."""
     row = {info.id: place for place, info in enumerate(infos)}
     return (*_flags(infos), *_counts(row), *_heat(trips_c), *_clocks(infos), *_load_and_inputs(infos, row))
 
 
 def is_flag(info: SensorInfo) -> bool:
-    """Whether it says that a limit is in force now; a sticky flag says that one was since boot."""
+    """Whether the sensor reports a limit in force now; a sticky flag reports one since boot."""
     return info.kind == "throttle" and not info.label.endswith(STICKY)
 
 
@@ -91,7 +91,7 @@ _FLAG_CAUSES: tuple[tuple[str, Cause], ...] = (
 
 
 def cause_of_flag(info: SensorInfo) -> Cause | None:
-    """None: a sticky flag, or one that does not say why."""
+    """Return the cause that the flag reports; None: a sticky flag, or one that does not say why."""
     return next((cause for word, cause in _FLAG_CAUSES if word in info.label), None) if is_flag(info) else None
 
 
@@ -124,7 +124,7 @@ _COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
 
 
 def cause_of_count(sensor_id: str) -> Cause | None:
-    """None: this sensor counts nothing that slows a board."""
+    """Return the cause that the sensor counts; None: it counts nothing that slows a board."""
     return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
 
 
@@ -153,7 +153,7 @@ def hides_caps(infos: Sequence[SensorInfo]) -> bool:
 
 
 def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
-    """CPUs of one kind make one channel: the fastest of them runs the model, the others may idle."""
+    """Yield a channel for each kind of CPU: the fastest CPU of a kind runs the model, the others may idle."""
     has_firmware_clock = any(info.id == "freq/arm" for info in infos)
     is_blind = hides_caps(infos)
     for kind, role in (("freq", "clock"), ("freqcap", "cap")):
@@ -196,12 +196,12 @@ class Machine:
 
     @property
     def usable(self) -> float | None:
-        """CPUs that the engine may use; None: not known."""
+        """Return how many CPUs the engine may use; None: not known."""
         return min((count for count in (self.cores, self.cpus) if count), default=None)
 
     @property
     def wanted(self) -> int:
-        """CPUs that the engine asks for at least."""
+        """Return how many CPUs the engine asks for at least."""
         return max(1, self.threads) * max(1, self.streams)
 
 
@@ -232,7 +232,7 @@ class Signals:
         self.channels = channels(self.infos, self.trips_c)
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
-        """The last value known in each of these seconds, and where it was read just then. Shapes (sensors, seconds).
+        """Return the valid value in each second, and whether it was read in it. Shapes (sensors, seconds).
 
         `rows`: None means all.
         """

@@ -1,6 +1,6 @@
-"""A slowdown, all slowdowns of a session, and their words: the same in verdict, report and event log.
+"""A slowdown, all slowdowns of a session, and their words, the same in verdict, report and event log.
 
-The events are derived, not recorded: every analysis of the recording finds them again, or better ones.
+The events are derived, not recorded: each analysis of the recording derives them again.
 """
 
 from collections.abc import Iterator
@@ -50,17 +50,17 @@ class SlowdownsView:
 
     @property
     def now(self) -> Slowdown | None:
-        """The one that continues; of two, the later one."""
+        """Return the slowdown that continues; of two, the later one. None: there is none."""
         return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
 
     @property
     def is_too_scattered(self) -> bool:
-        """The latency scatters so much that half a minute could not show whether it rose by 8 %."""
+        """Whether the latency scatters so much that half a minute cannot show a rise by 8 %."""
         return self.scatter is not None and self.scatter > TOO_SCATTERED
 
 
 def is_throttling(slowdown: Slowdown) -> bool:
-    """Whether the board slows itself, as far as the cause shows; anything else is done to it."""
+    """Whether the board slows itself, by the cause of the slowdown."""
     return slowdown.cause in LIMITS or (slowdown.from_start and slowdown.cause != "contention")
 
 
@@ -73,7 +73,7 @@ def slower_words(slowdown: Slowdown) -> str:
 
 
 def cause_words(slowdown: Slowdown) -> str:
-    """The cause, with the first piece of evidence."""
+    """Return the cause, with the first piece of evidence."""
     if slowdown.cause == "unknown":
         return "unknown cause"
     if not slowdown.evidence:
@@ -92,7 +92,7 @@ def slowdown_words(slowdown: Slowdown) -> str:
 
 
 def slowdown_events(view: SlowdownsView) -> Iterator[Event]:
-    """Beginnings and ends, the newest first."""
+    """Yield an event for each beginning and end, the newest first."""
     for slowdown in reversed(view.slowdowns):
         cause = slowdown.cause
         if slowdown.end_ns is not None:

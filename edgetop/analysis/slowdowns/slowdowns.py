@@ -1,4 +1,4 @@
-"""The fold: seconds and readings in, slowdowns with their causes out, the same live and from a recording.
+"""The fold of seconds and readings into slowdowns with their causes, the same live and from a recording.
 
 The tail is folded here too: the same signals explain it, and it is settled at the same times.
 """
@@ -62,7 +62,7 @@ class Slowdowns(TracksReader):
 
     @property
     def _newest_s(self) -> int:
-        """Up to here every second is known."""
+        """Return the second up to which all seconds are known."""
         return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self._settled_s
 
     def _settle(self, until_s: int) -> None:
@@ -74,21 +74,21 @@ class Slowdowns(TracksReader):
         self._tail.advance(rows, self._signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
-        """Judge those of the rows that are not judged yet."""
+        """Judge the rows that are not judged yet."""
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self._signals)
 
     def export_state(self) -> dict[str, JsonValue] | None:
-        """The settled judgement, for a viewer that continues from here; None where that is not possible just now."""
+        """Return the settled judgement as JSON, for a viewer that continues from here; None: not possible now."""
         return export_state(self._judgement) if is_quiet(self._judgement) else None
 
     @property
     def settled_s(self) -> int:
-        """The slowdowns up to this second change no more."""
+        """Return the second up to which slowdowns are final."""
         return self._settled_s
 
     def view(self) -> SlowdownsView:
-        """The same object until the next batch with data."""
+        """Return the slowdowns; it is the same object until the next batch with data."""
         if self._view is None:
             judgement = self._judgement.copy()
             judgement.detector.end_s = self._end_s
@@ -97,7 +97,7 @@ class Slowdowns(TracksReader):
         return self._view
 
     def tail(self, p50_ns: float | None) -> TailView:
-        """`p50_ns`: of the session; None where nothing was measured."""
+        """Return the tail. `p50_ns`: the median of the session; None: nothing was measured."""
         if p50_ns is None:
             return TailView()
         if self._newest_tail is None:
@@ -109,9 +109,9 @@ class Slowdowns(TracksReader):
 
 
 def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
-    """The state of slowdowns and throttling at the first quiet moment after that second, for a viewer that continues.
+    """Return the state of slowdowns and throttling at the first quiet moment from `from_s` on, for a viewer.
 
-    Without such a moment, the state of throttling alone.
+    Without such a moment, return the state of throttling alone.
     """
     tracks = Tracks()
     slowdowns, throttles = Slowdowns(tracks), Throttles(tracks)

@@ -47,7 +47,7 @@ class Stage:
 
     @property
     def level(self) -> float:
-        """Mean, in millionths of a neper over the baseline."""
+        """Return the mean level, in millionths of a neper over the baseline."""
         return self.level_sum / self.slow if self.slow else 0.0
 
     @property
@@ -68,7 +68,7 @@ class Stage:
         self.pending = []
 
     def best(self, named: Cause | None = None) -> tuple[Finding, Evidence]:
-        """The best explanation. `named`: the cause to prefer; None: the last known one."""
+        """Return the best explanation. `named`: the cause to prefer; None: the last known one."""
         named = self.named if named is None else named
         found = [(find_cause(one, max(self.level - one.floor, 0) / NEPER, named), one) for one in self.candidates]
         return max(found, key=lambda each: (each[0].cause != "unknown", each[0].confidence))
@@ -78,7 +78,7 @@ class Stage:
         return self.best()[0]
 
     def name(self, signals: Signals) -> None:
-        """Store the cause: at times that do not depend on how many windows come at once."""
+        """Store the cause, at times that do not depend on how windows were batched."""
         if self.slow >= NAMED_FROM and (self.slow & (self.slow - 1) == 0 or self.slow % NAMED_EVERY == 0):
             self.collect(signals)
             cause = self.finding.cause
@@ -118,7 +118,7 @@ class Change:
         return self.beyond >= MOSTLY * len(self.windows)
 
     def is_sure_rise(self, sigma: float) -> bool:
-        """Whether it is a rise even without the windows that a blip of two seconds could have made slow."""
+        """Whether the change is a rise even without the windows that a blip of two seconds may have slowed."""
         if self.lasts_s < LEAST_S or len(self.windows) < _least(self.windows[-1]) or not self.is_mostly_beyond:
             return False
         is_dense = all(window.end_s - window.begin_s == 1 for window in self.windows)
@@ -145,7 +145,7 @@ class Stages:
         return cls(span.sigma, span.slack_s, Stage(span.start_s, [Evidence.begun(onset, signals)]))
 
     def add(self, windows: Sequence[SlowWindow], signals: Signals) -> Iterator[Stage]:
-        """Yields the stages that are over for sure."""
+        """Add windows. Yield the stages that are over for sure."""
         for window in windows:
             over = self._step(window, signals)
             self.stage.name(signals)
@@ -155,7 +155,7 @@ class Stages:
         self.stage.collect(signals)
 
     def now(self, signals: Signals) -> tuple[Stage, ...]:
-        """The stages that were not yielded yet, undecided windows included."""
+        """Return the stages that were not yielded yet, with the undecided windows."""
         stage = fork(self.stage)
         if self.change:
             stage.add(self.change.windows)
@@ -163,7 +163,7 @@ class Stages:
         return _rejoined(self.over, stage)
 
     def closed(self, span: Span, signals: Signals) -> tuple[Stage, ...]:
-        """The same for a slowdown that is over; empty if it was none."""
+        """Return the remaining stages of a slowdown that is over, without a last one that is too short."""
         *over, last = self.now(signals)
         assert span.end_s is not None
         if span.is_short or (over and min(last.slow_s, span.end_s - last.start_s) <= LEAST_S):
@@ -201,7 +201,7 @@ class Stages:
         return None
 
     def _dismiss(self) -> None:
-        """Drop the change: it is no other stage. If it lasted, its level is that of the stage from now on."""
+        """Drop the change: it is no new stage. If it lasted, its level becomes that of the stage."""
         assert self.change is not None
         change, self.change = self.change, None
         if change.stage or len(change.windows) > LONGEST:
@@ -260,7 +260,7 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Both; or one, if no cause explains the later, higher one any more."""
+    """Return both stages, or join them if no cause explains the later, higher one any more."""
     if before is None:
         return (stage,)
     if before.then != "slower" or stage.best("unknown")[0].cause != "unknown":

@@ -1,7 +1,7 @@
-"""The judgement of a session up to some moment, for a viewer to whom the past comes too coarse to judge.
+"""The judgement of a session up to some moment, for a viewer whose data of the past is too coarse to judge.
 
 The moment is a quiet one: no change is half decided. So little has to be transferred,
-and a viewer who continues from it comes to the same slowdowns as the board itself.
+and a viewer that continues from it derives the same slowdowns as the board itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -60,7 +60,7 @@ class _State:
 
 
 def is_quiet(judgement: Judgement) -> bool:
-    """Whether it can be transferred as it is."""
+    """Whether the judgement can be transferred now: no change is half decided."""
     detector, stages = judgement.detector, judgement.stages
     if not judgement.is_opened or len(judgement.waiting):
         return False
@@ -70,7 +70,7 @@ def is_quiet(judgement: Judgement) -> bool:
 
 
 def export_state(judgement: Judgement) -> dict[str, Any]:
-    """A JSON document of a quiet judgement."""
+    """Return a quiet judgement as a JSON document."""
     detector, stages, span = judgement.detector, judgement.stages, judgement.detector.open
     assert judgement.opening_s is not None
     state = _State(
@@ -88,9 +88,9 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
 
 
 def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
-    """The judgement that was exported. Raises ValueError where it cannot be true, or is of another version.
+    """Restore an exported judgement. Raises ValueError if it is impossible, or of another version.
 
-    `until_ns`: how far the session has come.
+    `until_ns`: the present end of the session.
     """
     state = from_json(_State, document.get("state"))
     tables: Any = document.get("tables")
@@ -137,7 +137,7 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
 
 
 def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> None:
-    """Raises ValueError. The evidence gets the channels, which are not exported."""
+    """Check the open span; raises ValueError. Its evidence gets the channels, which are not exported."""
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
     require(0 <= span.slack_s <= until_s)

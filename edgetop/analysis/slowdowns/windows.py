@@ -1,7 +1,7 @@
 """The windows whose medians are judged: a second each, or five inferences where these take longer.
 
-They are made from the rows of seconds alone, which a replay of a day has too. From a row with up to four inferences
-every one of them follows (least, median, greatest and sum), so a window over several sparse seconds has its exact
+They are made from the rows of seconds alone, which a replay of a day has too. A row with up to four inferences gives
+each of them (from least, median, greatest and sum), so a window over several sparse seconds has its exact
 median.
 """
 
@@ -34,7 +34,7 @@ class WindowCutter:
     pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
 
     def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
-        """The windows that these rows complete, and all points in them."""
+        """Return the windows that these rows complete, and all points in them."""
         rows = rows[rows["count"] > 0]
         if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
             windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
@@ -51,7 +51,7 @@ class WindowCutter:
 
 
 def _grouped(counts: list[int]) -> tuple[Ints, int]:
-    """The window of each row, -1 for those given up; and from which row on no window is complete."""
+    """Return the window of each row, -1 if given up, and the first row whose window is not complete."""
     window = np.full(len(counts), -1, np.int64)
     number = first = held = 0
     for place, count in enumerate(counts):
@@ -84,7 +84,7 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
 
 
 def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
-    """Every latency that follows from the rows, with the place of its row; of a dense second its median alone."""
+    """Return the row and the latency in ns of each inference; for a dense second, of its median alone."""
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]
     has_ends = (count > 1) & (count < ENOUGH)
@@ -95,16 +95,16 @@ def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
 
 
 def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
-    """The logarithm of a latency, in whole millionths."""
+    """Return the logarithms of latencies in ns, in whole millionths of a neper."""
     return np.asarray(np.rint(np.log(np.maximum(latency_ns, 1)) * NEPER).astype(np.int64))
 
 
 def median(values: Ints | Floats) -> float:
-    """Like numpy's, which takes ten times as long for the few values of a window."""
+    """Return the median; `numpy.median` takes ten times as long for the few values of a window."""
     return float(medians(values[np.newaxis])[0])
 
 
 def medians(rows: Ints | Floats) -> Floats:
-    """The median of each row."""
+    """Return the median of each row."""
     ordered, size = np.sort(rows, axis=1), rows.shape[1]
     return np.asarray((ordered[:, (size - 1) // 2] + ordered[:, size // 2]) / 2, np.float64)
