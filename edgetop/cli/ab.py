@@ -10,7 +10,7 @@ from click import BadParameter, IntRange
 
 from edgetop.cli import options as text
 from edgetop.cli import run
-from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.companions import needs, not_beside, option, raw_words
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ _OF_TURNS = ("until", "max_duration", "turn")
 _NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", "refresh", "theme", "ascii_only"}
 LEAST_DURATION_NS = 2_000_000_000
 RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # of edgetop.analysis.ab
-
-WRITTEN = "edgetop.written"  # a key of Click's meta
 
 SideOptions = tuple[str, dict[str, Any]]
 
@@ -87,50 +85,50 @@ def max_duration(given: str) -> int:
 PARAMS = (
     click.Argument(["model"], type=run.PATH, metavar="A"),
     click.Argument(["other"], type=run.PATH, required=False, metavar="[B]"),
-    click.Option(
-        ["--a", "a"], type=side_options, metavar="'OPTIONS'", help="Options of A alone: --a '--threads 2'."
-    ),
-    click.Option(["--b", "b"], type=side_options, metavar="'OPTIONS'", help="Options of B alone."),
-    click.Option(
-        ["--until"], type=share, default="1%", show_default=True, metavar="SHARE",
+    option("--a", "a", type=side_options, metavar="'OPTIONS'", help="Options of A alone: --a '--threads 2'."),
+    option("--b", "b", type=side_options, metavar="'OPTIONS'", help="Options of B alone."),
+    option(
+        "--until", type=share, default="1%", show_default=True, metavar="SHARE",
         help="End when the ratio of p50 is known to so much on each side.",
     ),
-    click.Option(
-        ["--max-duration"], type=max_duration, default="5m", show_default=True, metavar="TIME",
+    option(
+        "--max-duration", type=max_duration, default="5m", show_default=True, metavar="TIME",
         help="End after this long at the latest.",
     ),
-    click.Option(
-        ["--turn"], type=text.duration, metavar="TIME",
+    option(
+        "--turn", type=text.duration, metavar="TIME",
         help="How long each runs before the other does. Default: 125ms to 2s, for fifty inferences.",
     ),
-    click.Option(["--order-seed"], type=IntRange(0), default=0, show_default=True, help="Of the order of turns."),
-    Companion(
-        ["--soak"], type=text.duration, metavar="TIME", rules=[not_beside(*_OF_TURNS, "detach")],
+    option("--order-seed", type=IntRange(0), default=0, show_default=True, help="Of the order of turns."),
+    option(
+        "--soak", type=text.duration, metavar="TIME", rules=[not_beside(*_OF_TURNS, "detach")],
         help="Which is faster when hot: so long alone in each session, cooled down before, A and B in turn.",
     ),
-    Companion(
-        ["--repeat"], type=IntRange(5, 1000), default=5, show_default=True, rules=[needs("soak")],
+    option(
+        "--repeat", type=IntRange(5, 1000), default=5, show_default=True, rules=[needs("soak")],
         help="Sessions of each with --soak.",
     ),
-    click.Option(
-        ["--fail-if", "ratio_gates"], type=ratio_gate, multiple=True, metavar="CHANGE",
+    option(
+        "--fail-if", "ratio_gates", type=ratio_gate, multiple=True, metavar="CHANGE",
         help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
     ),
-    Companion(["--labels", "classes"], rules=[needs("keep_outputs")], **text.LABELS),
-    Companion(["--metric"], rules=[needs("keep_outputs")], **text.METRIC),
-    click.Option(["--html"], type=run.PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
-    Companion(["--force"], is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
+    option("--labels", "classes", rules=[needs("keep_outputs")], **text.LABELS),
+    option("--metric", rules=[needs("keep_outputs")], **text.METRIC),
+    option("--html", type=run.PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
+    option("--force", is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
     *(param for param in run.command.params if param.name not in _NOT_OF_AB),
 )  # fmt: skip
 
 
+_RAW = "edgetop.raw"  # a key of Click's meta
+
+
 class Command(click.Command):
-    """A command that stores its arguments, which the sessions of a soak are given."""
+    """A command that stores its options as they were written: the sessions of a soak are given these."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Click's hook."""
-        with contextlib.suppress(click.UsageError):  # which comes again below, and is reported there
-            ctx.meta[WRITTEN] = self.make_parser(ctx).parse_args(args=list(args))[0]
+        with contextlib.suppress(click.UsageError):  # which is raised again below
+            ctx.meta[_RAW] = self.make_parser(ctx).parse_args(args=list(args))[0]
         return super().parse_args(ctx, args)
 
 
@@ -153,18 +151,15 @@ def command(**options: Any) -> int:
 
         options["page"] = refuse_html(options["html"], force=options["force"])
     if options["soak"]:
-        return _soak(options)
+        from edgetop.cli.ab_soak import soak  # noqa: PLC0415
+
+        names = {param.name for param in run.command.params if param.name} - _NOT_OF_EACH - _NOT_OF_AB
+        raw = click.get_current_context().meta[_RAW]
+        return soak(options, list(raw_words(run.command.params, names, raw)))
     terminal = terminal_for(options)
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
     return watch(options, terminal).exit_code()
-
-
-def _soak(options: dict[str, Any]) -> int:
-    from edgetop.cli.ab_soak import as_written, soak  # noqa: PLC0415  where it is asked for
-
-    names = {param.name for param in run.command.params if param.name} - _NOT_OF_EACH - _NOT_OF_AB
-    return soak(options, list(as_written(run.command, click.get_current_context().meta[WRITTEN], names)))
 
 
 def _both(given: dict[str, Any]) -> dict[str, Any]:

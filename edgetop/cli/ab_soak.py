@@ -2,7 +2,7 @@
 
 import random
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -98,17 +98,3 @@ def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
     else:
         print_text(comparison_text.comparison_text(comparison, results))
     return exit_code(results)
-
-
-def as_written(command: click.Command, given: dict[str, Any], names: set[str]) -> Iterator[str]:
-    """The options with these names as a command line has them. `given`: as Click's parser gives them, not converted."""
-    for param in command.params:
-        value = given.get(param.name or "")
-        if param.name not in names or value is None:
-            continue
-        option = max(param.opts, key=len)
-        if isinstance(param, click.Option) and param.is_flag:
-            yield option
-        else:
-            for one in value if param.multiple or isinstance(value, list | tuple) else (value,):
-                yield f"{option}={one}"

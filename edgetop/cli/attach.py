@@ -8,7 +8,7 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import needs, option
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
@@ -34,24 +34,24 @@ def is_local(session: str | None) -> bool:
     return not is_remote(session)
 
 
-@click.command("attach", epilog=EXAMPLES)
+OPTIONS = (
+    screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT, screen.NOTIFY,
+    option(
+        "--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.",
+        rules=[needs("session", holds=is_local, message="{} does not go with ssh:", advice=THERE)],
+    ),
+    screen.LIVE,
+    option(
+        "--remote-command", default="edgetop", metavar="TEXT", help="Of ssh:HOST: how edgetop is called there.",
+        rules=[
+            needs("session", holds=is_remote, message="{} needs ssh:HOST", advice="it is how edgetop is called there")
+        ],
+    ),
+)  # fmt: skip
+
+
+@click.command("attach", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
-@screen.REFRESH
-@screen.THEME
-@screen.ASCII
-@screen.CONFIG
-@screen.ALERT
-@screen.NOTIFY
-@click.option(
-    "--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.",
-    cls=Companion, rules=[needs("session", holds=is_local, message="{} does not go with ssh:", advice=THERE)],
-)  # fmt: skip
-@screen.LIVE
-@click.option(
-    "--remote-command", default="edgetop", metavar="TEXT", help="Of ssh:HOST: how edgetop is called there.",
-    cls=Companion,
-    rules=[needs("session", holds=is_remote, message="{} needs ssh:HOST", advice="it is how edgetop is called there")],
-)  # fmt: skip
 def command(
     session: str | None, *, refresh: int | None, theme: str | None, ascii_only: bool | None, config_file: Path | None,
     alerts: tuple[Any, ...], notify: bool, headless: bool, live: bool, remote_command: str,

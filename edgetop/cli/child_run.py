@@ -1,12 +1,11 @@
 """A session of `edgetop run` in its own process, for the commands that run many sessions."""
 
 import contextlib
-import copy
 import json
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,59 +14,12 @@ from typing import Any
 import click
 
 from edgetop import formatting
-from edgetop.cli import options as text
 from edgetop.cli.terminal import signal_at_parents_end
 from edgetop.errors import EXIT_GATE_FAILED, EdgetopError, InputError
 
 MAX_LOG_BYTES = 100_000
 LOOK_S = 0.5
 ERROR_PREFIX = "edgetop: "  # of the line with which a command fails
-
-
-class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """A value that another type accepts, as it was written: it is passed on to each run."""
-
-    name = "text"
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        self.inner.convert(value, param, ctx)
-        return str(value)
-
-
-def handed_on(options: Sequence[text.Decorator], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Options of `run` that a command passes on to each of its runs."""
-
-    @text.add_options(options)
-    def holder() -> None:
-        pass
-
-    options_of_run = []
-    for param in reversed(holder.__click_params__):  # type: ignore[attr-defined]
-        if param.name not in without:
-            given = copy.copy(param)
-            if not given.is_flag:
-                given.type = AsWritten(given.type)
-            options_of_run.append(given)
-    return tuple(options_of_run)
-
-
-def as_words(options: Sequence[click.Option], ctx: click.Context, given: Collection[str]) -> list[str]:
-    """Return the options that were given, as words of a run's command line."""
-    words: list[str] = []
-    for param in options:
-        if param.name in given:
-            name, value = max(param.opts, key=len), ctx.params[param.name]
-            values = value if param.multiple else (value,)
-            words += [name] if param.is_flag else [f"{name}={one}" for one in values]
-    return words
-
-
-def given_names(ctx: click.Context) -> list[str]:
-    """Options that were written on the command line."""
-    return [name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
 
 
 @dataclass(frozen=True, slots=True)

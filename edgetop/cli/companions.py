@@ -1,11 +1,12 @@
-"""Options that mean something only beside others: what would be ignored is refused, in one line.
+"""Options of commands, those that are useful only beside others, and options that are passed on to another run.
 
-Every rule stands with its option, and looks only at what was written on the command line: a
-default, or a user's settings, are never in the way of anything.
+A rule of an option refuses in one line what would be ignored. It reads only what was written on the command line: a
+default, or a user's settings, never break a rule.
 """
 
+import copy
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +37,8 @@ Test = Callable[[Any], bool]  # of a value as it was written; None: it was not
 class Companion(click.Option):
     """An option with rules."""
 
-    def __init__(self, *declarations: Any, rules: Sequence[Rule], **attributes: Any) -> None:
-        super().__init__(*declarations, **attributes)
+    def __init__(self, declarations: Sequence[str], rules: Sequence[Rule], **attributes: Any) -> None:
+        super().__init__(declarations, **attributes)
         self._rules = tuple(rules)
 
     def handle_parse_result(
@@ -58,6 +59,51 @@ class Companion(click.Option):
         return (
             f"{option} {opts[self.name or '']}" if isinstance(self.type, click.Choice) and not self.multiple else option
         )
+
+
+def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Any) -> click.Option:
+    """Return an option with the attributes that Click documents, and with these rules."""
+    return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
+
+
+class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
+    """A value that another type accepts, as it was written: it is passed on to each run."""
+
+    name = "text"
+
+    def __init__(self, inner: click.ParamType) -> None:  # type: ignore[type-arg]
+        self.inner = inner
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        self.inner.convert(value, param, ctx)
+        return str(value)
+
+
+def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tuple[click.Option, ...]:
+    """Return copies of options of `run`, for a command that passes their values on to its runs as text."""
+    copies = tuple(copy.copy(param) for param in options if param.name not in without)
+    for param in copies:
+        if not param.is_flag:
+            param.type = AsWritten(param.type)
+    return copies
+
+
+def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the options with these names as words of a command line. `given`: their values as text."""
+    for param in params:
+        value = given.get(param.name or "")
+        if param.name not in names or value is None:
+            continue
+        name = max(param.opts, key=len)
+        if isinstance(param, click.Option) and param.is_flag:
+            yield name
+        else:
+            yield from (f"{name}={one}" for one in (value if isinstance(value, list | tuple) else (value,)))
+
+
+def given_names(ctx: click.Context) -> list[str]:
+    """Return the names of the options that were written on the command line."""
+    return [name for name in ctx.params if ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE]
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click import option
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import needs, option
 
 PATH = click.Path(path_type=Path)
 
@@ -25,19 +24,18 @@ OPTIONS = (
         "--fail-if", "gates", type=text.relative_gate, multiple=True, metavar="GATE",
         help="Exit with 1 where this is certain against the first: p50>+3%, rss>+20MiB. Repeatable.",
     ),
-    option("--strict", is_flag=True, help="Or where it cannot be excluded.", cls=Companion, rules=[needs("gates")]),
+    option("--strict", is_flag=True, help="Or where it cannot be excluded.", rules=[needs("gates")]),
     option(
         "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file.",
-        cls=Companion, rules=[needs("gates")],
+        rules=[needs("gates")],
     ),
     option("--html", type=PATH, metavar="FILE", help="Charts and tables as one page, for a browser offline."),
-    option("--force", is_flag=True, help="Replace files that exist.", cls=Companion, rules=[needs("csv_file", "html")]),
+    option("--force", is_flag=True, help="Replace files that exist.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
-@click.command("compare")
+@click.command("compare", params=[*OPTIONS])
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION SESSION...", shell_complete=completion.sessions)
-@text.add_options(OPTIONS)
 def command(sessions: tuple[str, ...], **options: Any) -> int:
     """Compare sessions (paths, names, or enough of an id) with the first of them, the baseline.
 

@@ -8,6 +8,7 @@ import click
 from click import BadParameter
 
 from edgetop.cli import completion, run
+from edgetop.cli.companions import option
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 from edgetop.simulation.scenarios import DEFAULT, SCENARIOS, Scenario
@@ -45,16 +46,16 @@ def speed(text: str) -> float:
 
 
 PARAMS = (
-    click.Option(
-        ["--scenario"], type=scenario, default=DEFAULT, show_default=True, metavar="NAME",
+    option(
+        "--scenario", type=scenario, default=DEFAULT, show_default=True, metavar="NAME",
         shell_complete=completion.scenarios,
         help=", ".join(SCENARIOS) + ".",
     ),
-    click.Option(
-        ["--speed"], type=speed, default="20x", show_default=True, metavar="20x",
+    option(
+        "--speed", type=speed, default="20x", show_default=True, metavar="20x",
         help="How many seconds of heat pass in one of yours.",
     ),
-    click.Option(["--board-state"], type=run.PATH, hidden=True, help="The board's heat, from one session to the next."),
+    option("--board-state", type=run.PATH, hidden=True, help="The board's heat, from one session to the next."),
     *(param for param in run.command.params if param.name not in _NOT_OF_DEMO),
 )  # fmt: skip
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click import IntRange, option
+from click import IntRange
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.companions import needs, not_beside, option
 from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, ReaderLeftError
 
 EXAMPLES = """\b
@@ -33,34 +33,33 @@ OPTIONS = (
     option("--power-mode", metavar="NAME", help="The power mode that production runs: a name or id of nvpmodel."),
     option(
         "--engine-python", type=PATH, metavar="PATH", help="Look for runtimes in this Python interpreter.",
-        cls=Companion, rules=[THIS_MACHINE],
+        rules=[THIS_MACHINE],
     ),
     option("--sysroot", type=PATH, metavar="DIR", help="Check a captured board instead of this one."),
     option(
         "--roofline", is_flag=True, help="Also measure the peak FLOP/s and bandwidth with each runtime, 2 s each.",
-        cls=Companion, rules=[THIS_MACHINE],
+        rules=[THIS_MACHINE],
     ),
     option(
         "--engine", metavar="NAME", help="--roofline: this runtime: onnxruntime, litert or tflite-runtime.",
-        shell_complete=completion.engines, cls=Companion, rules=[OF_ROOFLINE],
+        shell_complete=completion.engines, rules=[OF_ROOFLINE],
     ),
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME", help="--roofline: on this.",
-        shell_complete=completion.providers, cls=Companion, rules=[OF_ROOFLINE],
+        shell_complete=completion.providers, rules=[OF_ROOFLINE],
     ),
     option(
         "--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH", help="--roofline: on this.",
-        cls=Companion, rules=[OF_ROOFLINE],
+        rules=[OF_ROOFLINE],
     ),
     option(
         "--threads", type=IntRange(0, 1024), default=0, show_default=True, help="--roofline: 0: the runtime's default.",
-        cls=Companion, rules=[OF_ROOFLINE],
+        rules=[OF_ROOFLINE],
     ),
 )  # fmt: skip
 
 
-@click.command("doctor", epilog=EXAMPLES)
-@text.add_options(OPTIONS)
+@click.command("doctor", params=[*OPTIONS], epilog=EXAMPLES)
 def command(**options: Any) -> int:
     """Look for what would make a measurement wrong, and name the command that fixes it.
 

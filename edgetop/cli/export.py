@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click import option
 
 from edgetop.cli import completion, options
-from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.companions import needs, not_beside, option
 from edgetop.cli.output import print_text, raise_problems
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
@@ -35,30 +34,28 @@ OPTIONS = (
     option("--end", type=options.duration_or_zero, metavar="TIME", help="Up to this session time."),
     option(
         "--last", type=options.duration_or_zero, metavar="TIME", help="The last part of it.",
-        cls=Companion, rules=[not_beside("begin", "end", message="{} goes with neither --begin nor --end")],
+        rules=[not_beside("begin", "end", message="{} goes with neither --begin nor --end")],
     ),
     option(
         "--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).",
-        cls=Companion,
         rules=[needs("form", holds=lambda form: form in ("csv", "json"), message="{} is for csv and json")],
     ),
     option(
-        "--no-raw", is_flag=True, help="Without single inferences.", cls=Companion, rules=[
+        "--no-raw", is_flag=True, help="Without single inferences.", rules=[
             needs("form", holds=lambda form: form != "parquet", message="{} is not for parquet", advice="it holds none")
         ],
     ),
     option(
         "--hz", type=float, default=1.0, show_default=True, help="parquet: rows per second: 10 or 0.1.",
-        cls=Companion, rules=[needs("form", holds=lambda form: form == "parquet", message="{} is for parquet",
+        rules=[needs("form", holds=lambda form: form == "parquet", message="{} is for parquet",
                                     advice="the others keep each time as it was")],
     ),
     option("--force", is_flag=True, help="Replace a file that exists."),
 )  # fmt: skip
 
 
-@click.command("export")
+@click.command("export", params=[*OPTIONS])
 @click.argument("session", shell_complete=completion.sessions)
-@options.add_options(OPTIONS)
 def command(
     session: str, *, form: str, output: str | None, begin: int | None, end: int | None, last: int | None,
     tables: tuple[str, ...], no_raw: bool, hz: float, force: bool,

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click import option
 
 from edgetop.cli import completion
-from edgetop.cli import options as text
+from edgetop.cli.companions import option
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@click.command("fit")
-@text.add_options(OPTIONS)
+@click.command("fit", params=[*OPTIONS])
 def command(**options: Any) -> int:
     """Draw a line through what models take at the desk and on the device, and predict what others take there.
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click import option
 
 from edgetop.cli import options as text
 from edgetop.cli import run
-from edgetop.cli.child_run import ChildRun, as_words, given_names, handed_on
+from edgetop.cli.child_run import ChildRun
+from edgetop.cli.companions import given_names, option, passed_on, raw_words
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
 
 MIB = 2**20
@@ -21,10 +21,19 @@ DURATION = "5s"
 FAULTS_HZ = 2.0  # major page faults a second: fewer are of something else
 LOOK_S = 0.5
 
-_HANDED_ON = handed_on(
+# Of `run`: what each trial is given.
+_OF_RUN = passed_on(
     (*run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS),
     without={"isolation", "monitor_cpus", "sysroot", "idle_baseline"},
 )
+OPTIONS = (
+    option(
+        "--tolerance", type=text.FiniteRange(0.1, 1000), default=10.0, show_default=True, metavar="PERCENT",
+        help="By how much p50 may be above that without a limit.",
+    ),
+    option("--resolution", type=text.size, default="4M", show_default=True, metavar="SIZE", help="How exactly."),
+    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help limits)."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +58,8 @@ class Trial:
 HEADS = f"{'memory':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MiB':>9}{'faults/s':>9}{'hits/s':>9}  result"
 
 
-@click.command("fit-memory", params=[])
+@click.command("fit-memory", params=[*OPTIONS, *_OF_RUN])
 @click.argument("model", type=run.PATH)
-@text.add_options((
-    option(
-        "--tolerance", type=text.FiniteRange(0.1, 1000), default=10.0, show_default=True, metavar="PERCENT",
-        help="By how much p50 may be above that without a limit.",
-    ),
-    option("--resolution", type=text.size, default="4M", show_default=True, metavar="SIZE", help="How exactly."),
-    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help limits)."),
-))  # fmt: skip
 @click.pass_context
 def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Any) -> int:
     """Find the least memory with which MODEL runs before it slows down, faults or dies.
@@ -75,7 +76,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
     from edgetop.runner.limits import Limit, enclosed  # noqa: PLC0415
 
     given = given_names(ctx)
-    words = as_words(_HANDED_ON, ctx, given)
+    words = list(raw_words(_OF_RUN, given, ctx.params))
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DURATION}")
     with enclosed(Limit(memory_bytes=2**30)):  # fails before anything runs where there can be no limit
@@ -91,9 +92,6 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
     else:
         print_text(_words(model, least, resolution, whole))
     return EXIT_DONE if least is not None else EXIT_ENGINE_DIED
-
-
-command.params += _HANDED_ON
 
 
 class Trials:

@@ -11,7 +11,7 @@ import click
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import needs, option
 from edgetop.errors import (
     EXIT_DONE,
     EXIT_ENGINE_DIED,
@@ -84,38 +84,37 @@ def fleet_gate(given: str) -> "FleetGate":
 
 
 OPTIONS = (
-    click.option(
+    option(
         "-f", "--file", "file", type=click.Path(path_type=Path), metavar="FILE",
         help="A file of boards, in TOML (edgetop help fleet).",
     ),
-    click.option("--group", "groups", multiple=True, metavar="NAME", help="Only boards of this group. Repeatable."),
-    click.option(
+    option("--group", "groups", multiple=True, metavar="NAME", help="Only boards of this group. Repeatable."),
+    option(
         "--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE",
         help="Only boards with this label. Repeatable.",
     ),
-    click.option(
+    option(
         "--fail-if", "gates", type=fleet_gate, multiple=True, metavar="GATE",
         help="Exit with 1 where this holds: 'any throttled', 'all p99>33ms'. Repeatable.",
     ),
-    click.option("--headless", is_flag=True, help="No screen: lines on stderr until every session is over."),
-    click.option(
+    option("--headless", is_flag=True, help="No screen: lines on stderr until every session is over."),
+    option(
         "--json", "as_json", is_flag=True,
         help="One JSON document: as soon as each board has answered or, with --headless, at the end.",
     ),
-    click.option(
-        "--patience", type=text.duration, metavar="TIME", cls=Companion, rules=[needs("headless")],
+    option(
+        "--patience", type=text.duration, metavar="TIME", rules=[needs("headless")],
         help="With --headless: wait so long for a board of which nothing comes. Default: 1m.",
     ),
-    click.option("--remote-command", default="edgetop", metavar="TEXT", help="How edgetop is called there."),
+    option("--remote-command", default="edgetop", metavar="TEXT", help="How edgetop is called there."),
     screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG,
 )  # fmt: skip
 
 
-@click.command("fleet", cls=FleetCommand, epilog=EXAMPLES)
+@click.command("fleet", params=[*OPTIONS], cls=FleetCommand, epilog=EXAMPLES)
 @click.argument(
     "targets", nargs=-1, metavar="[ssh:[USER@]HOST]... [run MODEL|stop]", shell_complete=completion.fleet_orders
 )
-@text.add_options(OPTIONS)
 @click.pass_context
 def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
     """Watch many boards on one screen, a line each, the worst first.
@@ -187,7 +186,7 @@ def _stop(boards: "Sequence[Address]", more: Sequence[str], *, as_json: bool) ->
 def _model(words: Sequence[str]) -> Path:
     """Raises InputError where `run` would not take these words, or not here."""
     from edgetop.cli import run  # noqa: PLC0415  as above
-    from edgetop.cli.child_run import given_names  # noqa: PLC0415
+    from edgetop.cli.companions import given_names  # noqa: PLC0415
 
     parsed = run.command.make_context("edgetop fleet run", list(words))
     for param in run.command.params:

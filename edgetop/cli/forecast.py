@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
-from click import option
 
 from edgetop.cli import completion
-from edgetop.cli.options import add_options, celsius
+from edgetop.cli.companions import option
+from edgetop.cli.options import celsius
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,9 +25,8 @@ OPTIONS = (
 )
 
 
-@click.command("forecast")
+@click.command("forecast", params=[*OPTIONS])
 @click.argument("session", required=False, shell_complete=completion.sessions)
-@add_options(OPTIONS)
 def command(session: str | None, *, ambient: float, target: str | None, as_json: bool) -> None:
     """Forecast from SESSION whether its board would throttle at another ambient temperature.
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import click
-from click import option
 
 from edgetop.cli import options as text
+from edgetop.cli.companions import option
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 
@@ -27,9 +27,8 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@click.command("import")
+@click.command("import", params=[*OPTIONS])
 @click.argument("files", nargs=-1, required=True, type=PATH)
-@text.add_options(OPTIONS)
 def command(
     files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, interval: int, force: bool
 ) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click import option
 
+from edgetop.cli.companions import option
 from edgetop.cli.run import BATCH, SHAPE
 from edgetop.errors import InputError
 
@@ -26,11 +26,11 @@ Examples:
 """
 
 
-@click.command("inspect", epilog=EXAMPLES)
+JSON = option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
+
+
+@click.command("inspect", params=[SHAPE, BATCH, JSON], epilog=EXAMPLES)
 @click.argument("model", type=click.Path(path_type=Path))
-@SHAPE
-@BATCH
-@option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
 def command(
     model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
 ) -> None:  # fmt: skip

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click import BadParameter, option
+from click import BadParameter
 
-from edgetop.cli.companions import Companion, needs
-from edgetop.cli.options import add_options, duration, label
+from edgetop.cli.companions import needs, option
+from edgetop.cli.options import duration, label
 
 QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "sql")
 ENGINES = ("duckdb", "daft")
@@ -36,22 +36,21 @@ OPTIONS = (
     option("--limit", type=click.IntRange(1), metavar="N", help="So many rows at most."),
     option("--json", "as_json", is_flag=True, help="One JSON document."),
     option("--html", type=click.Path(path_type=Path), metavar="FILE", help="The fleet as a page with charts."),
-    option("--force", is_flag=True, help="Replace a page that exists.", cls=Companion, rules=[needs("html")]),
+    option("--force", is_flag=True, help="Replace a page that exists.", rules=[needs("html")]),
     option("--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="What answers."),
-    option("--ray", metavar="ADDRESS", default="", help="On this Ray cluster.", cls=Companion, rules=[
+    option("--ray", metavar="ADDRESS", default="", help="On this Ray cluster.", rules=[
         needs("engine", holds=lambda engine: engine == "daft", message="{} is for --engine daft")
     ]),
     option("--print-sql", is_flag=True, help="Print the question as SQL, and ask nothing."),
-    option("--dialect", type=click.Choice(DIALECTS), default="duckdb", help="Of --print-sql.", cls=Companion,
+    option("--dialect", type=click.Choice(DIALECTS), default="duckdb", help="Of --print-sql.",
            rules=[needs("print_sql")]),
 )  # fmt: skip
 
 
-@click.command("lake")
+@click.command("lake", params=[*OPTIONS])
 @click.argument("target")
 @click.argument("question", type=click.Choice(QUESTIONS), default="fleet")
 @click.argument("statement", required=False)
-@add_options(OPTIONS)
 def command(target: str, question: str, statement: str | None, **options: Any) -> None:
     """Ask the lake at TARGET, which edgetop push fills, about all its boards.
 

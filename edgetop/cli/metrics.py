@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click import BadParameter, option
+from click import BadParameter
 
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import needs, option
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 
@@ -54,15 +54,15 @@ METRICS_OPTIONS = (
     ),
     option(
         "--metrics-token-file", type=_PATH, metavar="FILE", help="Ask for the bearer token that FILE holds.",
-        cls=Companion, rules=[_METRICS],
+        rules=[_METRICS],
     ),
     option(
         "--metrics-cert", type=_PATH, metavar="FILE", help="Serve over TLS with this certificate (PEM).",
-        cls=Companion, rules=[_METRICS],
+        rules=[_METRICS],
     ),
     option(
         "--metrics-key", type=_PATH, metavar="FILE", help="Its key, where that is in another file.",
-        cls=Companion, rules=[needs("metrics_cert")],
+        rules=[needs("metrics_cert")],
     ),
     option("--otlp", type=collector, metavar="URL", help="Send metrics to an OpenTelemetry collector: http://HOST:4318."),
 )  # fmt: skip

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click import IntRange, option
+from click import IntRange
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import needs, option
 from edgetop.cli.run import MODEL_OPTIONS
 from edgetop.errors import EXIT_DONE
 
@@ -35,14 +35,13 @@ OPS_OPTIONS = (
     option("--trace", "trace_file", type=PATH, metavar="FILE", help="One inference as a Chrome trace, for Perfetto."),
     option(
         "--force", is_flag=True, help="Replace files that exist.",
-        cls=Companion, rules=[needs("csv_file", "trace_file", advice="nothing else is written")],
+        rules=[needs("csv_file", "trace_file", advice="nothing else is written")],
     ),
 )  # fmt: skip
 
 
-@click.command("ops", epilog=EXAMPLES)
+@click.command("ops", params=[*MODEL_OPTIONS, *OPS_OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
-@text.add_options((*MODEL_OPTIONS, *OPS_OPTIONS))
 def command(**options: Any) -> int:
     """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL: the built-in demo model.
 

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,19 +44,6 @@ METRIC: dict[str, Any] = {
     "metavar": "MODULE:FUNCTION",
     "help": "A Python function that is called with outputs and labels, and returns a number: eval.py's eval:score.",
 }
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-
-
-def add_options(options: Sequence[Decorator]) -> Decorator:
-    """A decorator that gives a command these options, in this order."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
 
 
 class FiniteRange(click.FloatRange):

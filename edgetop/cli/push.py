@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click import option
 
 from edgetop.cli import completion
-from edgetop.cli.options import add_options
+from edgetop.cli.companions import option
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,10 +22,9 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@click.command("push")
+@click.command("push", params=[*OPTIONS])
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
 @click.argument("target")
-@add_options(OPTIONS)
 def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     """Copy sessions into a lake: TARGET is a folder, s3://BUCKET/PATH, gs:// or az://.
 

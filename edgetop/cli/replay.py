@@ -9,6 +9,7 @@ from edgetop import formatting
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
+from edgetop.cli.companions import option
 from edgetop.errors import EXIT_DONE, InputError
 
 EXAMPLES = """\b
@@ -19,19 +20,17 @@ Examples:
 """
 
 
-@click.command("replay", epilog=EXAMPLES)
+OPTIONS = (
+    option("--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True,
+        help="Times as fast as it went."),
+    option("--from", "from_ns", type=text.session_time, default="0s", metavar="TIME",
+        help="Where to begin: 01:30:00 or 1h30m."),
+    screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT,
+)  # fmt: skip
+
+
+@click.command("replay", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.sessions)
-@click.option(
-    "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
-)
-@click.option(
-    "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME", help="Where to begin: 01:30:00 or 1h30m."
-)
-@screen.REFRESH
-@screen.THEME
-@screen.ASCII
-@screen.CONFIG
-@screen.ALERT
 def command(
     session: str | None, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
     config_file: Path | None, alerts: tuple[Any, ...],

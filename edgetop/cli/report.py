@@ -7,7 +7,7 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import needs, option
 
 if TYPE_CHECKING:
     from edgetop.analysis.gates import Gate
@@ -15,16 +15,20 @@ if TYPE_CHECKING:
 PATH = click.Path(path_type=Path)
 
 
-@click.command("report")
-@click.argument("session", required=False, shell_complete=completion.sessions)
-@click.option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report).")
-@click.option(
-    "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
-    help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
+OPTIONS = (
+    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report)."),
+    option(
+        "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
+        help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
+    ),
+    option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file."),
+    option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
+    option("--force", is_flag=True, help="Replace a page that exists.", rules=[needs("html")]),
 )  # fmt: skip
-@click.option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file.")
-@click.option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline.")
-@click.option("--force", is_flag=True, help="Replace a page that exists.", cls=Companion, rules=[needs("html")])
+
+
+@click.command("report", params=[*OPTIONS])
+@click.argument("session", required=False, shell_complete=completion.sessions)
 def command(
     session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None, html: Path | None, force: bool
 ) -> int:

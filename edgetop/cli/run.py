@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click import IntRange, option
+from click import IntRange
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.companions import needs, not_beside, option
 from edgetop.cli.metrics import METRICS_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
 
@@ -59,7 +59,7 @@ MODEL_OPTIONS = (
     option(
         "--engine-python", type=PATH, metavar="PATH",
         help="Run the engine in this Python interpreter: JetPack's, or one with an older runtime.",
-        cls=Companion, rules=[A_PROCESS],
+        rules=[A_PROCESS],
     ),
     option(
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
@@ -97,7 +97,7 @@ RUN_OPTIONS = (
     ),
     option(
         "--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3.",
-        cls=Companion, rules=[A_PROCESS],
+        rules=[A_PROCESS],
     ),
     option("--monitor-cpus", type=text.cpus, metavar="CPUS", help="Pin edgetop itself to these CPUs."),
     option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
@@ -106,7 +106,7 @@ RUN_OPTIONS = (
 LIMIT_OPTION = option(
     "--limit", "limits", type=text.limit, multiple=True, metavar="WHAT",
     help="The engine alone: cpus=2, memory=512M, quota=150%[,period=10ms] (edgetop help limits). Repeatable.",
-    cls=Companion, rules=[A_PROCESS],
+    rules=[A_PROCESS],
 )  # fmt: skip
 COOLDOWN_OPTIONS = (
     option(
@@ -126,18 +126,18 @@ LOAD_OPTIONS = (
     ),
     option(
         "--arrivals", type=click.Choice(["fixed", "poisson"]),
-        cls=Companion, rules=[needs("rate", advice="a load without a rate has no arrivals")],
+        rules=[needs("rate", advice="a load without a rate has no arrivals")],
         help="With --rate: evenly (default), or at random, drawn from --seed.",
     ),
     option(
         "--pace-of", "pace_of", metavar="SESSION", shell_complete=completion.sessions,
-        cls=Companion, rules=[not_beside("rate", "arrivals", "streams", "delay", "duty")],
+        rules=[not_beside("rate", "arrivals", "streams", "delay", "duty")],
         help="Start inferences when those of a recorded session began, again and again (edgetop help gap).",
     ),
     option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="So many inferences at once."),
     option(
         "--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference.",
-        cls=Companion, rules=[not_beside("rate", advice="a rate says when each starts, a delay how long after")],
+        rules=[not_beside("rate", advice="a rate says when each starts, a delay how long after")],
     ),
     option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Work and rest in turn: 2s:8s."),
     option(
@@ -153,10 +153,10 @@ GATE_OPTIONS = (
     ),
     option(
         "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file, for CI systems.",
-        cls=Companion, rules=[A_GATE],
+        rules=[A_GATE],
     ),
     option(
-        "--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.", cls=Companion, rules=[A_GATE]
+        "--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.", rules=[A_GATE]
     ),
 )  # fmt: skip
 
@@ -189,21 +189,21 @@ POWER_OPTIONS = (
         help="What an instrument logs while the run goes on: edgetop help power.",
     ),
     option(
-        "--power-log-format", type=click.Choice(FORMATS), help="What wrote it.", cls=Companion, rules=[A_POWER_LOG]
+        "--power-log-format", type=click.Choice(FORMATS), help="What wrote it.", rules=[A_POWER_LOG]
     ),
     option(
         "--power-volts", type=text.volts, metavar="5V", help="The supply's voltage, for a log of current.",
-        cls=Companion, rules=[A_POWER_LOG],
+        rules=[A_POWER_LOG],
     ),
     option(
         "--power-log-offset", type=text.offset_seconds, default="0s", show_default=True, metavar="TIME",
         help="Session time at which the log's time is 0; negative where the log began first.",
-        cls=Companion, rules=[A_POWER_LOG],
+        rules=[A_POWER_LOG],
     ),
     option(
         "--power-log-interval", type=text.duration, metavar="TIME",
         help="tegrastats' --interval, where its lines have no time (JetPack 4). Default: its own, 1s.",
-        cls=Companion, rules=[A_POWER_LOG],
+        rules=[A_POWER_LOG],
     ),
 )  # fmt: skip
 
@@ -211,25 +211,25 @@ KEPT = not_beside("no_record", advice="it says how to record")
 NOTHING_KEPT = not_beside("output", advice="it says where to record")
 RECORD_OPTIONS = (
     option("-o", "--output", type=PATH, metavar="PATH", help="The recording's folder; .edgetop is appended."),
-    option("--no-record", is_flag=True, help="Keep nothing.", cls=Companion, rules=[NOTHING_KEPT]),
+    option("--no-record", is_flag=True, help="Keep nothing.", rules=[NOTHING_KEPT]),
     option(
         "--no-raw", is_flag=True, help="Keep seconds, readings and events, but no single inference.",
-        cls=Companion, rules=[KEPT],
+        rules=[KEPT],
     ),
     option(
         "--max-size", type=text.recording_size, metavar="SIZE",
         help="Beyond it the oldest single inferences go; seconds, readings and events stay: 512M 1G.",
-        cls=Companion, rules=[KEPT],
+        rules=[KEPT],
     ),
     option(
         "--fsync-interval", type=text.duration, default="5s", show_default=True, metavar="TIME",
         help="How much a loss of power may cost. Each one wears an SD card.",
-        cls=Companion, rules=[KEPT],
+        rules=[KEPT],
     ),
     option(
         "--keep-outputs", type=IntRange(1, 100_000), metavar="N",
         help="Keep the outputs of N inferences before the warm-up, for edgetop compare: is it still right?",
-        cls=Companion, rules=[KEPT],
+        rules=[KEPT],
     ),
     option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Kept in the recording."),
     option("--note", "notes", multiple=True, metavar="TEXT", help="A sentence about the set-up, kept as well."),
@@ -241,13 +241,12 @@ KEEPING_OPTIONS = (
     option(
         "--rotate", type=text.duration, metavar="TIME",
         help="Begin a new session so often, without a pause of the engine: 24h (edgetop help service).",
-        cls=Companion,
         rules=[KEPT, not_beside("gates", advice="a gate is of one session; --alert and --on-event are of each")],
     ),
     option(
         "--sessions-quota", type=text.recording_size, metavar="SIZE",
         help="Remove sessions beside this one beyond that, pushed ones first, then the oldest: 2G.",
-        cls=Companion, rules=[KEPT],
+        rules=[KEPT],
     ),
 )  # fmt: skip
 
@@ -256,11 +255,11 @@ SCREEN_OPTIONS = (
     screen.LIVE,
     option(
         "--detach", is_flag=True, help="Return when it has begun: edgetop attach shows it, edgetop stop ends it.",
-        cls=Companion, rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
+        rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
     ),
     option(
         "--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help report).",
-        cls=Companion, rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
+        rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
     ),
     screen.REFRESH,
     screen.THEME,
@@ -275,9 +274,8 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@click.command("run", epilog=EXAMPLES)
+@click.command("run", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
-@text.add_options(OPTIONS)
 def command(**options: Any) -> int:
     """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL: the built-in demo model.
 

@@ -6,7 +6,7 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import Companion, needs, not_beside, rings
+from edgetop.cli.companions import needs, not_beside, option, rings
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 
@@ -21,32 +21,32 @@ def theme(name: str) -> str:
     return name
 
 
-REFRESH = click.option(
+REFRESH = option(
     "--refresh", type=text.duration, metavar="TIME", help="How often the screen is drawn. Default: 1s.",
-    cls=Companion, rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line so often")],
+    rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line so often")],
 )  # fmt: skip
-THEME = click.option(
+THEME = option(
     "--theme", type=theme, metavar="NAME", shell_complete=completion.themes,
     help="Colours: dark, light, paper, contrast, 16 ... (edgetop help themes).",
-    cls=Companion, rules=[not_beside(*NO_SCREEN, advice="there is no screen to colour")],
+    rules=[not_beside(*NO_SCREEN, advice="there is no screen to colour")],
 )  # fmt: skip
-ASCII = click.option(
+ASCII = option(
     "--ascii/--no-ascii", "ascii_only", default=None, help="Draw with ASCII characters only.",
-    cls=Companion, rules=[not_beside("detach", advice="nothing is drawn here")],
+    rules=[not_beside("detach", advice="nothing is drawn here")],
 )  # fmt: skip
-CONFIG = click.option(
+CONFIG = option(
     "--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
     help="Settings over those of edgetop.toml in the config folder (edgetop help keys).",
 )  # fmt: skip
-LIVE = click.option(
+LIVE = option(
     "--live", is_flag=True, help="With --headless: a plain line in words at each refresh, as for a screen reader.",
-    cls=Companion, rules=[needs("headless", advice="it prints a plain line a refresh in place of the screen")],
+    rules=[needs("headless", advice="it prints a plain line a refresh in place of the screen")],
 )  # fmt: skip
-NOTIFY = click.option(
+NOTIFY = option(
     "--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts.",
-    cls=Companion, rules=[rings],
+    rules=[rings],
 )  # fmt: skip
-ALERT = click.option(
+ALERT = option(
     "--alert", "alerts", type=text.alert_rule, multiple=True, metavar="RULE",
     help="Tell when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
 )  # fmt: skip

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import click
-from click import option
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import Companion, needs, not_beside
+from edgetop.cli.companions import needs, not_beside, option
 
 EXAMPLES = """\b
 Examples:
@@ -27,25 +26,24 @@ A_CAPTURE = needs("capture", message="{} needs --capture FILE.tar.gz")
 OPTIONS = (
     option(
         "--json", "as_json", is_flag=True, help="One JSON document (edgetop help sensors); with --watch one a line.",
-        cls=Companion, rules=[LIST],
+        rules=[LIST],
     ),
     option(
         "--watch", is_flag=True, help="Read again and again, each sensor at its own pace, until Ctrl+C.",
-        cls=Companion, rules=[LIST],
+        rules=[LIST],
     ),
     option(
         "--refresh", type=text.duration, default="1s", show_default=True, help="How often --watch shows them.",
-        cls=Companion, rules=[needs("watch")],
+        rules=[needs("watch")],
     ),
     option("--sysroot", type=PATH, metavar="DIR", help="Read a captured board instead of this one."),
     option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save this board as a file; asks first."),
-    option("--yes", is_flag=True, help="With --capture: do not ask.", cls=Companion, rules=[A_CAPTURE]),
-    option("--force", is_flag=True, help="With --capture: overwrite the file.", cls=Companion, rules=[A_CAPTURE]),
+    option("--yes", is_flag=True, help="With --capture: do not ask.", rules=[A_CAPTURE]),
+    option("--force", is_flag=True, help="With --capture: overwrite the file.", rules=[A_CAPTURE]),
 )  # fmt: skip
 
 
-@click.command("sensors", epilog=EXAMPLES)
-@text.add_options(OPTIONS)
+@click.command("sensors", params=[*OPTIONS], epilog=EXAMPLES)
 def command(
     *, as_json: bool, watch: bool, refresh: int, sysroot: Path | None, capture: Path | None, yes: bool, force: bool
 ) -> None:

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import click
-from click import option
 
 from edgetop.cli import demo, run, watch_program
-from edgetop.cli.companions import Companion, not_beside
+from edgetop.cli.companions import not_beside, option
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError, OutputError
 
@@ -26,13 +25,19 @@ WATCHDOG_S, RESTART_S, STOP_S = 120, 30, 60
 OURS = "# Written by edgetop service"
 
 
-@click.command("service", epilog=EXAMPLES, context_settings={"allow_interspersed_args": False})
-@option("--install", is_flag=True, help="Write it as a unit of your own systemd manager.")
-@option(
-    "--system", is_flag=True, help="A unit of the machine, which runs as you.",
-    cls=Companion, rules=[not_beside("install", advice="write what it prints to /etc/systemd/system as root")],
+OPTIONS = (
+    option("--install", is_flag=True, help="Write it as a unit of your own systemd manager."),
+    option(
+        "--system", is_flag=True, help="A unit of the machine, which runs as you.",
+        rules=[not_beside("install", advice="write what it prints to /etc/systemd/system as root")],
+    ),
+    option("--name", default="edgetop", show_default=True, metavar="NAME", help="The unit's name."),
 )  # fmt: skip
-@option("--name", default="edgetop", show_default=True, metavar="NAME", help="The unit's name.")
+
+
+@click.command(
+    "service", params=[*OPTIONS], epilog=EXAMPLES, context_settings={"allow_interspersed_args": False}
+)  # fmt: skip
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, required=True, metavar="run|watch|demo [ARGS]...")
 def command(arguments: tuple[str, ...], name: str, *, install: bool, system: bool) -> None:
     """Print a systemd unit that keeps a run, watch or demo going, in this folder.

@@ -3,12 +3,11 @@
 from typing import Any
 
 import click
-from click import IntRange, option
+from click import IntRange
 
 from edgetop.cli import completion, demo, run
 from edgetop.cli import options as text
-from edgetop.cli.child_run import AsWritten, as_words, given_names, handed_on
-from edgetop.cli.companions import Companion, needs
+from edgetop.cli.companions import AsWritten, given_names, needs, option, passed_on, raw_words
 from edgetop.errors import InputError
 
 EXAMPLES = """\b
@@ -22,9 +21,12 @@ DEFAULT_DURATION = "60s"
 
 # Of `run`: what differs between runs, and what is not of each.
 _OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"}
-_GIVEN_ON = (
-    *run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS, *run.COOLDOWN_OPTIONS,
-    *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
+_OF_RUN = passed_on(
+    (
+        *run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS, *run.COOLDOWN_OPTIONS,
+        *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
+    ),
+    without=_OWN,
 )  # fmt: skip
 
 
@@ -66,13 +68,13 @@ OWN_OPTIONS = (
         help="By what a setting is recommended."),
     option("--max-temp", type=text.celsius, metavar="80C", help="Recommend none that is hotter than this."),
     option("--max-rss", type=text.size, metavar="512M", help="Recommend none whose engine needs more."),
-    option("--labels", "classes", cls=Companion, rules=[needs("keep_outputs", "resume")], **text.LABELS),
-    option("--metric", cls=Companion, rules=[needs("keep_outputs", "resume")], **text.METRIC),
+    option("--labels", "classes", rules=[needs("keep_outputs", "resume")], **text.LABELS),
+    option("--metric", rules=[needs("keep_outputs", "resume")], **text.METRIC),
     option("--scenario", type=demo.scenario, metavar="NAME", shell_complete=completion.scenarios,
            help="On the virtual board: edgetop help demo."),
     option(
         "--speed", type=AsWritten(click.types.convert_type(demo.speed)), metavar="20x",
-        help="Of the virtual board.", cls=Companion, rules=[needs("scenario")],
+        help="Of the virtual board.", rules=[needs("scenario")],
     ),
     option("-o", "--output", type=run.PATH, metavar="PATH", help="The sweep's folder; .sweep is appended."),
     option("--resume", type=run.PATH, metavar="FOLDER",
@@ -82,7 +84,7 @@ OWN_OPTIONS = (
     option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help sweep)."),
     option("--csv", "csv_file", type=run.PATH, metavar="FILE", help="The table as CSV as well."),
     option("--html", type=run.PATH, metavar="FILE", help="The comparison as one page, for a browser offline."),
-    option("--force", is_flag=True, help="Replace files that exist.", cls=Companion, rules=[needs("csv_file", "html")]),
+    option("--force", is_flag=True, help="Replace files that exist.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
@@ -92,9 +94,8 @@ _BESIDE_RESUME = {
 }
 
 
-@click.command("sweep", params=[], epilog=EXAMPLES)
+@click.command("sweep", params=[*OWN_OPTIONS, *_OF_RUN], epilog=EXAMPLES)
 @click.argument("models", nargs=-1, type=run.PATH, metavar="MODEL...")
-@text.add_options(OWN_OPTIONS)
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Measure every combination of MODELs and settings, each in a session of its own, and recommend one.
@@ -127,13 +128,9 @@ def _written(ctx: click.Context, name: str) -> str:
     return max(param.opts, key=len) if isinstance(param, click.Option) else "MODEL"
 
 
-_HANDED_ON = handed_on(_GIVEN_ON, without=_OWN)
-command.params += _HANDED_ON
-
-
 def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
     """Return the options of each run as words of its command line."""
-    words = as_words(_HANDED_ON, ctx, given)
+    words = list(raw_words(_OF_RUN, given, ctx.params))
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DEFAULT_DURATION}")
     if scenario := ctx.params["scenario"]:

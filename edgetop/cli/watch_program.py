@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetop.cli import run
-from edgetop.cli.companions import Companion, not_beside
+from edgetop.cli.companions import not_beside, option
 from edgetop.cli.privileges import become, invoking_user, with_sudo
 from edgetop.errors import EXIT_DONE, InputError
 from edgetop.taps import perf
@@ -37,24 +37,22 @@ _NOT_OF_WATCH = {
 }
 
 PARAMS = (
-    click.Option(
-        ["--pid"], type=click.IntRange(1), metavar="N", help="Watch this process, which runs already. Needs root."
-    ),
-    click.Option(
-        ["--unit"], metavar="NAME.service",
+    option("--pid", type=click.IntRange(1), metavar="N", help="Watch this process, which runs already. Needs root."),
+    option(
+        "--unit", metavar="NAME.service",
         help="Watch the main process of this systemd unit, through its restarts. Needs root.",
     ),
-    click.Option(
-        ["all_", "--all"], is_flag=True,
+    option(
+        "all_", "--all", is_flag=True,
         help="List the processes that run models, and watch the one that you choose.",
     ),
-    click.Option(
-        ["--app-output"], type=click.Path(path_type=Path), metavar="FILE",
+    option(
+        "--app-output", type=click.Path(path_type=Path), metavar="FILE",
         help="Append what the program prints to FILE. Default: program.log of the session, and the events.",
     ),
-    click.Option(["--follow-children"], is_flag=True, help="Watch the programs that this one starts, too."),
-    Companion(
-        ["--against"], type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",
+    option("--follow-children", is_flag=True, help="Watch the programs that this one starts, too."),
+    option(
+        "--against", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",
         help="When the program has ended, run MODEL in a loop for 20 s, and say why the program is slower.",
         rules=[not_beside("no_record", "no_raw", "as_json", "detach")],
     ),

@@ -11,7 +11,8 @@ import pytest
 
 from edgetop.cli import run
 from edgetop.cli.ab import max_duration, ratio_gate, share, side_options
-from edgetop.cli.ab_soak import as_written, counterbalanced
+from edgetop.cli.ab_soak import counterbalanced
+from edgetop.cli.companions import raw_words
 from tests.cli.test_run import engine_of, wait_for_words
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
@@ -184,6 +185,6 @@ def test_what_was_written_is_handed_on_to_each_session():
     written = ["--threads", "2", "--provider", "CPU", "--provider", "CUDA:a=1", "--no-raw", "--label", "k=v", "--ascii"]
     given = run.command.make_parser(click.Context(run.command)).parse_args(args=written)[0]
     names = {"threads", "providers", "no_raw", "labels"}
-    assert sorted(as_written(run.command, given, names)) == [
+    assert sorted(raw_words(run.command.params, names, given)) == [
         "--label=k=v", "--no-raw", "--provider=CPU", "--provider=CUDA:a=1", "--threads=2",
     ]  # fmt: skip
