@@ -14,11 +14,11 @@ from edgetop.cli import comparison_text
 from edgetop.cli.child_run import ChildRun, run_to_end
 from edgetop.cli.comparing import comparison_json, exit_code, read_samples
 from edgetop.cli.output import print_text
-from edgetop.cli.sweeping import heat_now
+from edgetop.cli.sweeping import heat_now, make_folder
 from edgetop.comparison.compare import compare
 from edgetop.comparison.gates import judge_gates
 from edgetop.comparison.sample import grouped
-from edgetop.errors import EXIT_INTERRUPTED, InputError, OutputError
+from edgetop.errors import EXIT_INTERRUPTED
 from edgetop.paths import recordings_home
 from edgetop.session.turns import SIDES
 
@@ -29,11 +29,13 @@ VARIANT = "variant"  # the label that says whose a session is
 
 def soak(options: dict[str, Any], written: Sequence[str]) -> int:
     """Run the sessions, one after the other, and compare them. `written`: the options of both, as they were given."""
-    folder = _folder(options)
+    folder = options["output"] or recordings_home() / f"soak-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    folder = Path(folder).absolute()
+    make_folder(folder, "name another folder with -o")
     heat = heat_now(options)
     cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]
     order = counterbalanced(options["repeat"], options["order_seed"])
-    _tell_plan(options, folder, heat, len(order))
+    _print_plan(options, folder, heat, len(order))
     done: list[Path] = []
     try:
         for number, side in enumerate(order, 1):
@@ -60,19 +62,7 @@ def counterbalanced(repeat: int, seed: int) -> str:
     return (first * repeat)[: 2 * repeat]
 
 
-def _folder(options: dict[str, Any]) -> Path:
-    folder = options["output"] or recordings_home() / f"soak-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    try:
-        folder = Path(folder).absolute()
-        folder.mkdir(parents=True, mode=0o700)
-    except FileExistsError:
-        raise InputError(f"{folder}: is there already", "name another folder with -o") from None
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
-    return folder
-
-
-def _tell_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | None, count: int) -> None:
+def _print_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | None, count: int) -> None:
     least, most = (count * (options["soak"] + more) for more in (0, options["cooldown_max"]))
     print_text(f"{count} sessions of {formatting.stopwatch(options['soak'])} in {folder}", err=True)
     if heat is None:

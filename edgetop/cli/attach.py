@@ -1,6 +1,8 @@
-"""`edgetop attach`: the live screen of a session that another process runs."""
+"""`edgetop attach`: the live screen of a session that another process runs, on this machine or on another."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,9 @@ from edgetop.cli.companions import needs, option
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
+    from edgetop.analysis.alerts.rules import AlertRule
+    from edgetop.feeds.conversation import Connect
+    from edgetop.feeds.ssh import Target
     from edgetop.recording.files import FolderHandle
     from edgetop.ui.settings import ScreenSettings
 
@@ -22,7 +27,8 @@ Examples:
   edgetop attach ssh:pi@board      the newest that runs on another machine
   edgetop attach ssh:pi@board:soak-42 --remote-command '~/.local/bin/edgetop'
 """
-LAST_ORDERS_S = 2.0
+LAST_ORDERS_S, LAST_REMOTE_ORDERS_S = 2.0, 5.0  # a link may be slow
+GOES_ON = "the session goes on"
 THERE = "ssh HOST edgetop attach --headless"
 
 
@@ -65,29 +71,27 @@ def command(
 
     ssh:[USER@]HOST[:SESSION] watches over ssh (edgetop help remote).
     """
-    from edgetop.cli.choosing import running  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415
+    from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415  --help needs none of it
 
+    settings_for = partial(screen_settings, refresh, theme, ascii_only, notify=notify, config_file=config_file)
     if session and is_remote(session):
-        from edgetop.cli.attach_remote import watch_remote  # noqa: PLC0415
         from edgetop.feeds.ssh import parse_target  # noqa: PLC0415
 
         target = parse_target(session)
-        settings = screen_settings(refresh, theme, ascii_only, notify=notify, config_file=config_file)
-        watch_remote(target, settings, remote_command, alerts)
+        watch_remote(target, settings_for(), remote_command, alerts)
         return EXIT_DONE
+    from edgetop.cli.background import how_to_come_back  # noqa: PLC0415
+    from edgetop.cli.choosing import running  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.recording.files import is_live  # noqa: PLC0415
+
     folder = running(session, newest=True)
     if headless:
         refresh_ns, is_ascii = line_settings(refresh, ascii_only, config_file)
         live_ns = refresh_ns if live else None
         seen = _print_lines(folder, alerts, live_ns=live_ns, notifies=notify, ascii_only=is_ascii)
     else:
-        settings = screen_settings(refresh, theme, ascii_only, folder, notify=notify, config_file=config_file)
-        seen = _on_screen(folder, alerts, settings)
-    from edgetop.cli.background import how_to_come_back  # noqa: PLC0415
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.recording.files import is_live  # noqa: PLC0415
-
+        seen = _on_screen(folder, alerts, settings_for(folder))
     if is_live(seen.path):
         print_text(how_to_come_back(seen.name), err=True)
     return EXIT_DONE
@@ -115,8 +119,54 @@ def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings"
 
     require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
     feed = AttachFeed(folder, SystemClock())
-    failure = show_until_left(feed, Analysis(alerts), replace(settings, moved=feed))
-    feed.close(LAST_ORDERS_S)
-    if failure:
-        raise InputError(f"the screen failed: {failure}", "the session goes on")
+    try:
+        show_until_left(feed, Analysis(alerts), replace(settings, moved=feed), GOES_ON)
+    finally:
+        feed.close(LAST_ORDERS_S)
     return feed.folder
+
+
+def watch_remote(
+    target: "Target", settings: "ScreenSettings", remote_command: str, alerts: "tuple[AlertRule, ...]" = ()
+) -> None:
+    """Show the session at `target` until it is left.
+
+    Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
+    """
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
+    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.cli.viewing import require_screen, show_until_left  # noqa: PLC0415
+    from edgetop.feeds.remote import RemoteFeed  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+
+    has_screen = False  # which a line of ssh (a banner, a warning) would tear
+
+    def print_line(line: str) -> None:
+        if not has_screen:
+            print_text(line, err=True)
+
+    require_screen(f"ssh {target} edgetop report")
+    print_line(f"edgetop: connecting to {target}")
+    feed = RemoteFeed(connector(target, remote_command, print_line), str(target), SystemClock())
+    has_screen = True
+    settings = replace(settings, recording=Path(feed.session), recording_host=str(target))
+    try:
+        show_until_left(feed, Analysis(alerts), settings, GOES_ON)
+    finally:
+        unconfirmed = feed.close(LAST_REMOTE_ORDERS_S)
+    if feed.failure:
+        raise InputError(feed.failure)
+    if unconfirmed:
+        raise InputError(
+            f"{target} has not confirmed: {', '.join(unconfirmed)}", f"edgetop attach ssh:{target} looks again"
+        )
+
+
+def connector(target: "Target", command: str, on_line: Callable[[str], None]) -> "Connect":
+    """Return the function that makes links to a board by ssh. `on_line` is called with what ssh prints."""
+    from edgetop.feeds.ssh import SshLink  # noqa: PLC0415  as above
+
+    def connect(session: str | None, attended: bool) -> SshLink:
+        return SshLink(target, session or target.session, command, attended=attended, on_line=on_line)
+
+    return connect

@@ -168,7 +168,7 @@ def _settings(options: dict[str, Any]) -> "ScreenSettings":
 
 
 def _stop(boards: "Sequence[Address]", more: Sequence[str], *, as_json: bool) -> int:
-    from edgetop.cli.fleet_orders import stop  # noqa: PLC0415  as above
+    from edgetop.cli.fleet_boards import stop  # noqa: PLC0415  as above
     from edgetop.cli.output import print_text  # noqa: PLC0415
 
     if more:
@@ -200,7 +200,7 @@ def _model(words: Sequence[str]) -> Path:
 
 def _start(boards: "Sequence[Address]", model: Path, words: Sequence[str]) -> "tuple[list[Address], dict[str, str]]":
     """Each as its session, and why some have none. Raises InputError where the model cannot be read."""
-    from edgetop.cli.fleet_orders import start  # noqa: PLC0415  as above
+    from edgetop.cli.fleet_boards import start  # noqa: PLC0415  as above
     from edgetop.cli.output import print_text  # noqa: PLC0415
 
     placed, refused = {board.name: board for board in boards}, {}
@@ -216,13 +216,18 @@ def _watch(
     boards: "Sequence[Address]", refused: dict[str, str], options: dict[str, Any], settings: "ScreenSettings | None"
 ) -> "tuple[int, list[BoardView]]":
     """The exit code, and how the boards were in the end."""
-    from edgetop.cli.fleet_result import tell_failed  # noqa: PLC0415  as above
+    from edgetop.cli.attach import connector  # noqa: PLC0415  as above
+    from edgetop.cli.fleet_result import tell_failed  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
     from edgetop.feeds.fleet import Fleet  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     gates = options["gates"]
-    fleet = Fleet(boards, _connect, list(dict.fromkeys(gate.gate for gate in gates)), SystemClock(), refused)
+
+    def connect(address: "Address") -> "Connect":
+        return connector(address.target, address.command, on_line=lambda _line: None)
+
+    fleet = Fleet(boards, connect, list(dict.fromkeys(gate.gate for gate in gates)), SystemClock(), refused)
     with noted_signals() as come:
         fleet.start()
         try:
@@ -236,15 +241,6 @@ def _watch(
     if come and not settings:
         return EXIT_INTERRUPTED, views
     return EXIT_GATE_FAILED if tell_failed(gates, views) else EXIT_DONE, views
-
-
-def _connect(address: "Address") -> "Connect":
-    from edgetop.feeds.ssh import SshLink  # noqa: PLC0415  as above
-
-    def connect(session: str | None, attended: bool) -> SshLink:
-        return SshLink(address.target, session, address.command, attended=attended, on_line=lambda _line: None)
-
-    return connect
 
 
 def _as_lines(fleet: "Fleet", options: dict[str, Any], come: Sequence[int]) -> None:
@@ -262,7 +258,7 @@ def _as_lines(fleet: "Fleet", options: dict[str, Any], come: Sequence[int]) -> N
 
 def _on_screen(fleet: "Fleet", settings: "ScreenSettings", come: Sequence[int]) -> None:
     """The fleet, and in turns a board that was opened there."""
-    from edgetop.cli.attach_remote import watch_remote  # noqa: PLC0415  as above
+    from edgetop.cli.attach import watch_remote  # noqa: PLC0415  as above
     from edgetop.ui.app import show_fleet  # noqa: PLC0415
     from edgetop.ui.settings import FleetListing  # noqa: PLC0415
 

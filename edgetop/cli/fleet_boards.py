@@ -1,19 +1,45 @@
-"""The boards of a fleet: named on the command line, or in a file of boards (TOML)."""
+"""The boards of a fleet, and orders for all of them at once: run the same model, or stop.
 
+Boards are named on the command line, or in a file (TOML). Each gets an ssh of its own; one that cannot do it is a line.
+The model is copied once to each board, in a folder named by its SHA-256, and its sum is compared there by `sha256sum`.
+"""
+
+import contextlib
+import hashlib
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from edgetop.cli.config import SettingError, read_toml
 from edgetop.errors import InputError
 from edgetop.feeds.fleet import Address
-from edgetop.feeds.ssh import parse_target
+from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED, Target, command_line, not_found, parse_target
+from edgetop.formatting import clean, cut
 from edgetop.nearest import nearest_hint
 
 MAX_BOARDS = 500
 KEYS = ("ssh", "group", "labels", "command")
 _NAME = re.compile(r"[\w.@+-]{1,40}")
+AT_ONCE = 16
+COPY_S, START_S, STOP_S, LOOK_S = 1800.0, 900.0, 120.0, 60.0  # an engine may be built for minutes before it begins
+MAX_SAID, MAX_QUOTED = 64 * 1024, 300
+_IN_CACHE = (
+    'd="${XDG_CACHE_HOME:-$HOME/.cache}/edgetop/models/%(sum)s"; f="$d/%(name)s"; '
+    'sum() { echo "%(sum)s  $1" | sha256sum -c - >/dev/null 2>&1; }; '
+)
+_IS_THERE = _IN_CACHE + 'sum "$f" && echo "$f"; true'
+_COPY = _IN_CACHE + (
+    'mkdir -p "$d" && cat > "$f.part" && { sum "$f.part" || { rm -f "$f.part"; '
+    'echo "the copy has another SHA-256 than the model, or sha256sum is missing" >&2; exit 1; }; } '
+    '&& mv "$f.part" "$f" && echo "$f"'
+)
+_RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
 
 
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
@@ -78,3 +104,113 @@ def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tu
     if not found:
         raise InputError("no board has these labels", "edgetop help fleet")
     return found
+
+
+class CannotError(Exception):
+    """Why a board cannot, in a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    address: Address
+    reason: str = ""  # why it was not done; "": it was
+    said: str = ""  # by the board
+
+
+def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
+    """The lines that a command over there prints, on stdout or stderr. Raises CannotError where it fails."""
+    with contextlib.ExitStack() as stack:
+        stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
+        try:
+            process = subprocess.Popen(  # noqa: S603  an argument list, and `--` before the host
+                command_line(address.target, command, attended=False), stdin=stdin, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise CannotError(f"ssh cannot be started: {error.strerror}") from None
+        stack.enter_context(process)
+        timer = threading.Timer(timeout_s, process.kill)
+        timer.daemon = True
+        timer.start()
+        stack.callback(timer.cancel)
+        assert process.stdout
+        said = process.stdout.read(MAX_SAID)
+        if process.stdout.read(1):
+            process.kill()
+            raise CannotError("it prints more than edgetop does")
+        code = process.wait()
+    lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    if code:
+        raise CannotError(_why(address, code, lines, timeout_s))
+    return lines
+
+
+def _why(address: Address, code: int, lines: Sequence[str], timeout_s: float) -> str:
+    if code < 0:
+        return f"no answer within {timeout_s:.0f} s"
+    if code == NOT_FOUND:
+        return not_found(address.command, address.target)
+    said = cut(clean(lines[-1].removeprefix("edgetop: ")), MAX_QUOTED) if lines else ""
+    return said or (f"ssh could not reach {address.target}" if code == SSH_FAILED else f"exit code {code}")
+
+
+def _shell(script: str) -> str:
+    """Quote a script for the user's shell on the board, whichever that is."""
+    return f"sh -c {shlex.quote(script)}"
+
+
+def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
+    """Do this on all boards at once, and yield each result when it is ready."""
+
+    def done(address: Address) -> Done:
+        try:
+            return do(address)
+        except CannotError as error:
+            return Done(address, str(error))
+
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        for future in as_completed([pool.submit(done, address) for address in boards]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def stop(boards: Sequence[Address]) -> Iterator[Done]:
+    def on(address: Address) -> Done:
+        session = f" -- {shlex.quote(address.target.session)}" if address.target.session else ""
+        lines = _there(address, f"{address.command} stop{session}", STOP_S)
+        return Done(address, said=clean(lines[-1]) if lines else "")
+
+    return _each(boards, on)
+
+
+def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
+    """The same model on all, with these options of `run`; the addresses that come back name the sessions.
+
+    Raises InputError where the model cannot be read.
+    """
+    try:
+        digest = hashlib.sha256(model.read_bytes()).hexdigest()
+    except OSError as error:
+        raise InputError(f"{model}: cannot be read: {error.strerror}") from None
+    place = {"sum": digest, "name": re.sub(r"[^A-Za-z0-9._-]", "_", model.name)}
+
+    def on(address: Address) -> Done:
+        found = _paths(_there(address, _shell(_IS_THERE % place), LOOK_S))
+        found = found or _paths(_there(address, _shell(_COPY % place), COPY_S, model))
+        if not found:
+            raise CannotError("it did not confirm the copy")
+        words = shlex.join([*options, "--detach"])
+        lines = _there(address, f"{address.command} run {shlex.quote(found[-1])} {words}", START_S)
+        match = _RECORDED.search("\n".join(lines))
+        if not match:
+            raise CannotError("it began, but did not report where it records")
+        return Done(replace(address, target=Target(address.target.host, match[1])))
+
+    return _each(boards, on)
+
+
+def _paths(lines: Sequence[str]) -> list[str]:
+    """Beside what the start-up files of a shell print."""
+    return [line for line in lines if line.startswith("/")]

@@ -56,8 +56,6 @@ def command(
     if from_ns > end_ns:
         raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
     settings = screen_settings(refresh, theme, ascii_only, recording.folder, config_file=config_file)
-    failure = show_until_left(feed, Analysis(alerts), settings)
-    if failure:
-        raise InputError(f"the screen failed: {failure}")
+    show_until_left(feed, Analysis(alerts), settings)
     raise_problems(recording.problems, "the rest is played")
     return EXIT_DONE

@@ -64,7 +64,7 @@ def sweep_meant(given: str | None) -> Path | None:
     """
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import all_sessions, live_sessions  # noqa: PLC0415
-    from edgetop.sweep.plan import FILE, SUFFIX, is_running  # noqa: PLC0415
+    from edgetop.sweep import FILE, SUFFIX, is_running  # noqa: PLC0415
 
     if given and (Path(given) / FILE).is_file():
         return Path(given)
@@ -82,7 +82,7 @@ def sweep_meant(given: str | None) -> Path | None:
 def _stop_sweep(folder: Path) -> int:
     """Have the process that runs it end its session, and end."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.sweep.plan import hold, read_plan  # noqa: PLC0415
+    from edgetop.sweep import hold, read_plan  # noqa: PLC0415
 
     plan, is_asked, until_s = read_plan(folder), False, time.monotonic() + SWEEP_PATIENCE_S
     while (fd := hold(folder)) is None:

@@ -4,6 +4,7 @@ import json
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,7 @@ from edgetop.comparison.sample import Group, Sample
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.protocol import NamedOutput
-from edgetop.sweep.choice import GOALS, KEYS, Candidate, Choice, Wanted, choose
-from edgetop.sweep.plan import Plan
+from edgetop.sweep import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose
 
 _HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "items_per_s": "items/s", "energy_mj": "mJ/item",
           "rss_peak_mib": "MiB", "max_c": "max °C"}  # fmt: skip
@@ -96,24 +96,21 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Medians over the sessions; the hottest of all."""
+    """Return the medians over the sessions, and the hottest zone of all."""
     each = [_figures_of(sample) for sample in samples]
-    known = {key: [value for one in each if (value := one[key]) is not None] for key in KEYS}
-    medians = {key: round(statistics.median(values), 6) if values else None for key, values in known.items()}
-    return {**medians, "max_c": max(known["max_c"], default=None)}
+    values = {key: [value for one in each if (value := one[key]) is not None] for key in KEYS}
+    medians = {key: round(statistics.median(of), 6) if of else None for key, of in values.items()}
+    return {**medians, "max_c": max(values["max_c"], default=None)}
 
 
 def _figures_of(sample: Sample) -> dict[str, float | None]:
     report, batch = sample.report, sample.session.load.batch or 1
-    energy = report.energy.gross_mj
+    energy, zones = report.energy.gross_mj, report.temperature.values()
     return {
-        "p50_ms": report.latency.p50_ms,
-        "p99_ms": report.latency.p99_ms,
-        "items_per_s": report.latency.items_per_s,
-        "energy_mj": None if energy is None else energy / batch,
-        "rss_peak_mib": report.memory.rss_peak_mib,
-        "max_c": max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None),
-    }
+        "p50_ms": report.latency.p50_ms, "p99_ms": report.latency.p99_ms, "items_per_s": report.latency.items_per_s,
+        "energy_mj": None if energy is None else energy / batch, "rss_peak_mib": report.memory.rss_peak_mib,
+        "max_c": max((zone.max for zone in zones if zone.max is not None), default=None),
+    }  # fmt: skip
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
@@ -125,8 +122,11 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
     return [other for other in tied if other != name and other not in choice.excluded]
 
 
-def _ratios(comparison: Comparison) -> Iterator[str]:
-    """Yield how far each combination is from the first."""
+def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
+    """Yield how far each combination is from the first, the ranking, and what makes the comparison unfair."""
+    if comparison is None:
+        return
+    yield ""
     row = comparison.row(comparison.ranked_by)
     for name, one in zip(comparison.names, row.ratios if row else (), strict=False):
         if one is None:
@@ -135,14 +135,6 @@ def _ratios(comparison: Comparison) -> Iterator[str]:
             interval = f" ({one.ci95[0]:.3f} to {one.ci95[1]:.3f})" if one.ci95 else ""
             ratio = f"x {one.value:.3f}{interval}  " if one.value is not None else ""
             yield f"           {clean(name)}  {ratio}{one.words}"
-
-
-def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
-    """The ranking, and what makes the comparison unfair."""
-    if comparison is None:
-        return
-    yield ""
-    yield from _ratios(comparison)
     yield from ranking_lines(comparison)
     yield from islice(notice_lines("unfair", comparison.fair), 1, None)
     yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
@@ -201,21 +193,6 @@ def _command(plan: Plan, one: Candidate) -> str:
     return shlex.join(["edgetop", "run", *one.settings.arguments, *options])
 
 
-def _runs(plan: Plan) -> list[dict[str, Any]]:
-    return [
-        {
-            "number": number,
-            "repetition": run.repetition,
-            "combination": run.settings.words(plan.varied),
-            "session": run.session,
-            "state": run.state,
-            "reason": run.reason,
-            **run.figures,
-        }
-        for number, run in enumerate(plan.runs, 1)
-    ]
-
-
 def _document(
     folder: Path,
     plan: Plan,
@@ -231,15 +208,15 @@ def _document(
         "seed": plan.seed,
         "start_c": plan.start_c,
         "cooldown_to_c": plan.cooldown_to_c,
-        "runs": _runs(plan),
+        "runs": [
+            {"number": number, "repetition": run.repetition, "combination": run.settings.words(plan.varied),
+             "session": run.session, "state": run.state, "reason": run.reason, **run.figures}
+            for number, run in enumerate(plan.runs, 1)
+        ],
         "combinations": [
             {
                 "name": one.name,
-                "model": one.settings.model,
-                "threads": one.settings.threads,
-                "provider": one.settings.provider,
-                "batch": one.settings.batch,
-                "rate_hz": one.settings.rate_hz,
+                **asdict(one.settings),
                 "sessions": list(one.sessions),
                 **one.figures,
                 "outputs": worst(comparison, one.name) or None,
@@ -252,12 +229,15 @@ def _document(
         "goal": plan.wanted.get("goal"),
         "recommended": best and {"name": best.name, "command": _command(plan, best), "not_told_apart": list(as_good)},
         "compare": comparison and comparison_document(comparison),
-    }
+    }  # fmt: skip
 
 
 def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[Any]]:
-    keys = ("model", "threads", "provider", "batch", "rate_hz")
-    yield [*keys, "sessions", *KEYS, "failed"]
+    yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed"]
     for one in candidates:
-        named = [getattr(one.settings, key) for key in keys]
-        yield [*named, len(one.sessions), *(one.figures[key] for key in KEYS), clean(one.reason or "")]
+        yield [
+            *asdict(one.settings).values(),
+            len(one.sessions),
+            *(one.figures[key] for key in KEYS),
+            clean(one.reason or ""),
+        ]

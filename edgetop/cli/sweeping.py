@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ from edgetop.recording.files import is_live
 from edgetop.runner.cooldown import hottest
 from edgetop.sensors.protocol import Closable
 from edgetop.session.orders import Order
-from edgetop.sweep.plan import SUFFIX, Plan, Run, combined, figures_of, hold, ordered, read_plan, write_plan
+from edgetop.sweep import SUFFIX, Plan, Run, combined, figures_of, hold, ordered, read_plan, write_plan
 
 LOOK_S = 0.5
 REST_C = 2.0  # above where the first run began
@@ -118,13 +118,18 @@ def _new_folder(output: Path | None) -> Path:
     path = output or recordings_home() / f"sweep-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
     folder = path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
+    make_folder(folder, f"edgetop sweep --resume {folder}")
+    return folder
+
+
+def make_folder(folder: Path, advice: str) -> None:
+    """Make a folder for sessions. Raises InputError with this advice where it exists, OutputError where it cannot."""
     try:
         folder.mkdir(parents=True, mode=0o700)
     except FileExistsError:
-        raise InputError(f"{folder}: is there already", f"edgetop sweep --resume {folder}") from None
+        raise InputError(f"{folder}: is there already", advice) from None
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
-    return folder
 
 
 @contextlib.contextmanager
@@ -246,19 +251,15 @@ class Sweep:
             self._leave(is_asked=False)
         assert self._child
         if sys.stderr.isatty():
-            place = self._plan.runs.index(one) + 1
+            place, left = self._plan.runs.index(one) + 1, ""
+            if self._took_s:  # as long as runs took so far
+                to_go = sum(one.state == "planned" for one in self._plan.runs)
+                left = f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * to_go * 1e9)} left"
             now = self._child.last_line.rpartition("\r")[2].strip() or "starting"
-            line = f"{place}/{len(self._plan.runs)}{self._left()}  {one.settings.words(self._plan.varied)}: {now}"
+            line = f"{place}/{len(self._plan.runs)}{left}  {one.settings.words(self._plan.varied)}: {now}"
             line = formatting.cut(clean(line), shutil.get_terminal_size().columns - 1)
             with contextlib.suppress(OSError):
                 click.echo(f"\r{line}\x1b[K", nl=False, err=True)
-
-    def _left(self) -> str:
-        """`, 4m12s left`: as long as runs took so far."""
-        if not self._took_s:
-            return ""
-        left = sum(one.state == "planned" for one in self._plan.runs)
-        return f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * left * 1e9)} left"
 
     def _leave(self, *, is_asked: bool) -> None:
         """Give the terminal back; what is said goes to the log."""
@@ -283,11 +284,12 @@ class Sweep:
         place, name = f"{self._plan.runs.index(one) + 1}", one.settings.words(self._plan.varied)
         if one.state == "failed":
             return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
-        figures = one.figures
         keys = ("p50_ms", "p99_ms", "throughput_hz", "gross_mj", "rss_peak_mib", "max_c", "cooldown_s")
-        return self._row(place, name, tuple(_number(figures.get(key)) for key in keys))
+        values = [one.figures.get(key) for key in keys]
+        cells = (UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in values)
+        return self._row(place, name, cells)
 
-    def _row(self, place: str, name: str, cells: tuple[str, ...]) -> str:
+    def _row(self, place: str, name: str, cells: Iterable[str]) -> str:
         return f"{place:>3}  {clean(name):<{self._width}}" + "".join(f" {cell:>7}" for cell in cells)
 
     def _write(self) -> None:
@@ -295,10 +297,6 @@ class Sweep:
             write_plan(self._folder, self._plan)
         except OSError as error:
             raise OutputError(f"{self._folder}: cannot be written: {error.strerror}") from None
-
-
-def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}"
 
 
 def _clear(folder: Path) -> None:

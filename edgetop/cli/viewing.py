@@ -100,9 +100,11 @@ def noted_signals() -> Iterator[list[int]]:
         yield signals
 
 
-def show_until_left(feed: "Feed", analysis: "Analysis", settings: "ScreenSettings") -> str | None:
-    """Show a session that another process runs, or that is over. Returns why the screen failed, if it did."""
+def show_until_left(feed: "Feed", analysis: "Analysis", settings: "ScreenSettings", advice: str = "") -> None:
+    """Show a session that another process runs, or that is over. Raises InputError where the screen fails."""
     from edgetop.ui.app import show  # noqa: PLC0415  loads Textual, while the session's past is read
 
     with noted_signals() as signals:
-        return show(feed, analysis, settings, leave_now=lambda: bool(signals))
+        failure = show(feed, analysis, settings, leave_now=lambda: bool(signals))
+    if failure:
+        raise InputError(f"the screen failed: {failure}", advice)

@@ -1,7 +1,14 @@
 """`edgetop watch`: the inferences of a program that makes them itself, on the same screen."""
 
+import ctypes
+import json
+import os
+import pwd
+import shlex
+import shutil
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,11 +16,22 @@ import click
 
 from edgetop.cli import run
 from edgetop.cli.companions import not_beside, option
-from edgetop.cli.privileges import become, invoking_user, with_sudo
+from edgetop.cli.output import print_text
 from edgetop.errors import EXIT_DONE, InputError
+from edgetop.formatting import clean
 from edgetop.taps import perf
-from edgetop.taps.process import ProcessSpec, WatchedProcess, command_of, main_process
+from edgetop.taps.process import (
+    ModelProcess,
+    ProcessSpec,
+    WatchedProcess,
+    command_of,
+    main_process,
+    model_processes,
+    why_no_rates,
+    with_rates,
+)
 from edgetop.taps.program import ProgramSpec, WatchedProgram, preload_library
+from edgetop.taps.runtimes import runtime_of
 
 if TYPE_CHECKING:
     from edgetop.cli.watch import End
@@ -29,6 +47,8 @@ Examples:
   edgetop help watch                            how the calls are seen
 """
 
+COMMAND_WIDTH = 30  # of a command in the table of processes
+_PR_SET_DUMPABLE = 4  # prctl(2)
 # Options of `run` that are about a model that edgetop runs itself.
 _NOT_OF_WATCH = {
     *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
@@ -138,9 +158,7 @@ def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | 
                 f"--{name.replace('_', '-')} is for a program that edgetop starts", "edgetop watch -- COMMAND"
             )
     if options["all_"]:
-        from edgetop.cli.watch_all import choose  # noqa: PLC0415  where it is asked for
-
-        pid = choose(as_json=options["as_json"])
+        pid = _choose_process(as_json=options["as_json"])
         if pid is not None:
             refuse_where_unseen(("watch", "--pid", str(pid)))
         return pid
@@ -169,3 +187,78 @@ def _writable(path: Path) -> Path:
     except OSError as error:
         raise InputError(f"--app-output {path}: cannot be written: {error.strerror}") from None
     return path.absolute()
+
+
+def _choose_process(*, as_json: bool) -> int | None:
+    """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
+    processes, closed = model_processes()
+    why = why_no_rates()
+    if processes and not why:
+        processes = sorted(with_rates(processes), key=lambda one: -(one.calls_per_s or 0))
+    if as_json:
+        document = {"processes": [asdict(one) for one in processes], "closed": closed, "why_no_rates": why or None}
+        click.echo(json.dumps(document, indent=1))
+        return None
+    may_choose = sys.stdin.isatty() and sys.stderr.isatty()
+    for number, line in enumerate(_lines(processes)):
+        print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
+    for note in _notes(processes, closed, why):
+        print_text(f"edgetop: {note}", err=True)
+    if not (processes and may_choose):
+        return None
+    from edgetop.cli.choosing import ask_which  # noqa: PLC0415  where it is asked for
+
+    place = ask_which(len(processes))
+    if place is None:
+        raise InputError("no process was chosen", "give one: edgetop watch --pid N")
+    return processes[place].pid
+
+
+def _lines(processes: list[ModelProcess]) -> list[str]:
+    """A table with its head."""
+    rows = [("pid", "user", "calls/s", "command", "runtime and models")] if processes else []
+    for one in processes:
+        rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
+        command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
+        short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
+        runtimes = dict.fromkeys(runtime_of(name) for name in one.runtimes)
+        what = clean(", ".join((*runtimes, *(path.rpartition("/")[2] for path in one.models[:3]))))
+        rows.append((str(one.pid), one.user, rate, short, what))
+    widths = [max(len(row[place]) for row in rows) for place in range(4)] if rows else []
+    return ["  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]
+
+
+def _notes(processes: list[ModelProcess], closed: int, why: str) -> list[str]:
+    notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
+    if processes and why:
+        notes.append(f"rates are not known: {why}")
+    if closed:
+        number = "1 process" if closed == 1 else f"{closed} processes"
+        notes.append(f"{number} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
+    return notes
+
+
+def with_sudo(words: Sequence[str]) -> str:
+    """The command line that runs edgetop with these words as root. sudo does not search the user's own PATH."""
+    program = shutil.which("edgetop")
+    return shlex.join(["sudo", *([program] if program else [sys.executable, "-m", "edgetop"]), *words])
+
+
+def invoking_user() -> pwd.struct_passwd | None:
+    """Return the user who called sudo; None: no sudo, or root itself."""
+    number = os.environ.get("SUDO_UID", "")
+    if os.geteuid() != 0 or not number.isdecimal() or int(number) == 0:
+        return None
+    try:
+        return pwd.getpwuid(int(number))
+    except KeyError:
+        return None
+
+
+def become(user: pwd.struct_passwd) -> None:
+    """Become that user for good, with the user's own folders: all that is written then belongs to the user."""
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+    os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its /proc/self would stay root's

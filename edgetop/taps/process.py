@@ -1,7 +1,7 @@
 """Programs that run already: which of them run models, and one that is watched, as an engine that edgetop cannot end.
 
 Uprobes need root, and nothing else here does. So a helper holds them, and this process gives its own rights up as soon
-as the helper has begun (`start_helper`, then `edgetop.cli.privileges`).
+as the helper has begun (`start_helper`, then `edgetop.cli.watch_program`).
 """
 
 import contextlib

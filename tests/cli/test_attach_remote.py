@@ -3,13 +3,12 @@
 import os
 import signal
 import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.attach_remote import _connect, _SshMessages
+from edgetop.cli.attach import connector
 from edgetop.control.server import ControlServer
 from edgetop.control.wire import Answer
 from edgetop.feeds.remote import RemoteFeed
@@ -82,7 +81,7 @@ def test_it_is_watched_through_a_drop_marked_and_seen_to_its_end(way, script, li
     server = ControlServer(live.folder, asked)
     server.start()
     there = str(way.folder / "edgetop")
-    feed = RemoteFeed(partial(_connect, Target("board"), there, _SshMessages()), "board", SystemClock(), (0.01,))
+    feed = RemoteFeed(connector(Target("board"), there, print), "board", SystemClock(), (0.01,))
     analysis = Analysis()
     read_until(feed, analysis.fold, lambda: analysis.progress.view().now_ns == script.now_ns)
     feed.order(Order("mark", "fan on"))

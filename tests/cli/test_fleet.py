@@ -9,9 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetop.cli import fleet, fleet_orders
-from edgetop.cli.fleet_boards import addresses, chosen
-from edgetop.cli.fleet_orders import start, stop
+from edgetop.cli import fleet, fleet_boards
+from edgetop.cli.fleet_boards import addresses, chosen, start, stop
 from edgetop.cli.fleet_result import failing, have_answered, parse_fleet_gate, table, tell_failed
 from edgetop.errors import InputError
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED
@@ -146,7 +145,7 @@ class Boards:
         self.files: dict[str, bytes] = {}
         self.told: list[tuple[str, str]] = []
         self.answers: dict[tuple[str, str], tuple[int, str]] = {}  # by host and first word: exit code, and output
-        monkeypatch.setattr(fleet_orders.subprocess, "Popen", self)
+        monkeypatch.setattr(fleet_boards.subprocess, "Popen", self)
 
     def __call__(self, line, *, stdin, **_more) -> "Ended":
         host, command = line[-2], line[-1]
@@ -222,7 +221,7 @@ def test_the_copy_is_compared_by_its_sum_over_there(tmp_path):
     model = tmp_path / "model.onnx"
     model.write_bytes(b"weights")
     place = {"sum": "0" * 64, "name": "model.onnx"}
-    script = fleet_orders._shell(fleet_orders._COPY % place)
+    script = fleet_boards._shell(fleet_boards._COPY % place)
     env = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
     with model.open("rb") as file:
         done = subprocess.run(["sh", "-c", script], stdin=file, capture_output=True, check=False, env=env)

@@ -13,7 +13,7 @@ from edgetop.cli.stop import sweep_meant
 from edgetop.cli.sweep import command
 from edgetop.cli.sweeping import models_of
 from edgetop.errors import InputError
-from edgetop.sweep.plan import FILE, hold, read_plan
+from edgetop.sweep import FILE, hold, read_plan
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until
 
