@@ -38,8 +38,8 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
       edgetop push soak-42 's3://lake?endpoint_override=minio:9000&scheme=http' --board-id pi-07
     """
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
-    from edgetop.lake.board import board_id  # noqa: PLC0415
     from edgetop.lake.place import Place  # noqa: PLC0415
+    from edgetop.lake.push import board_id  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
@@ -65,8 +65,7 @@ def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) 
     Returns what the document says of it, and what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.lake.follow import follow  # noqa: PLC0415
-    from edgetop.lake.push import push, remove  # noqa: PLC0415
+    from edgetop.lake.push import follow, push, remove  # noqa: PLC0415
 
     if options["follow"]:
         pushed = follow(folder, place, board, lambda words: print_text(words, err=True))

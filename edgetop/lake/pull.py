@@ -10,9 +10,8 @@ from typing import Any
 import pyarrow.dataset as ds
 
 from edgetop.errors import InputError, OutputError
-from edgetop.lake.dataset import dataset
 from edgetop.lake.place import Place, refuse_full
-from edgetop.lake.row import FILES, MANIFEST, TABLE
+from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.files import FILE_MODE, FOLDER_MODE, SUFFIX
 from edgetop.recording.files import MANIFEST as SESSION

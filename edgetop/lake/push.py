@@ -1,109 +1,200 @@
-"""A session goes into a lake: its tables, each verified, and then its row in `sessions`, which makes it one.
+"""Pushes sessions into a lake: the tables, each verified, and then the row in `sessions`, which makes it a session.
 
-Killed anywhere and repeated, a push leaves one whole copy: names follow from the session, and what is there already is
-compared and not sent again. Nothing is written on this machine but the marker in the session's folder.
+A push that is killed anywhere and repeated leaves one whole copy: names follow from the session, and a file that the
+lake has already is compared and not sent again. On this machine only the marker in the session's folder is written.
+
+A running session is pushed in pieces of ten minutes that are final (`follow`). A piece of a table is
+`SESSION.BEGIN-END.parquet`, in seconds of session time. That of `seconds` is written last and completes it, so that a
+later push knows where to continue. When the session is over it is pushed like any other, and the pieces, which nobody
+reads beside a whole table, are removed.
 """
 
-import hashlib
+import hmac
 import io
 import json
+import re
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report
 from edgetop.errors import InputError, RecordingError
 from edgetop.lake.place import Place, digest_of
-from edgetop.lake.row import TABLE, row_of
-from edgetop.recording.files import MANIFEST, WriterLock, has_journal, open_regular
+from edgetop.lake.tables import TABLE, row_of
+from edgetop.recording.columns import to_arrow
+from edgetop.recording.files import MANIFEST, WriterLock, has_journal, is_live, open_regular
 from edgetop.recording.reader import Recording
+from edgetop.recording.registry import PUSHED
 from edgetop.recording.rows import TABLES, WHOLE, Span
+from edgetop.recording.schema import SCHEMAS
 from edgetop.session.clock import SystemClock, format_utc
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NS
 
-MARKER = "pushed.json"
-Files = Mapping[str, list[Any]]  # by table: size and SHA-256
+PIECE_S = 600
+SETTLES_S = 60  # rows of earlier times may come so much later
+POLL_S = 5.0
+LAST = "seconds"  # completes a piece
+_PIECE = re.compile(r".*/[^/.]+\.(\d+)-(\d+)\.parquet")
+
+APPLICATION = bytes.fromhex("6d1f0e1a2b7c4f0f9a3c5e8d7b6a4c21")  # drawn once; another one gives other ids
+MACHINE_ID = Path("/etc/machine-id")
+_FITS = re.compile(r"[a-z][a-z0-9._-]{0,62}")
+_NUMBERS = {"nan", "inf", "infinity", "null", "true", "false"}  # engines would guess another type
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
     session: str
-    board: str
     sent: int  # bytes
-    size: int  # of what is there of it
-    problems: tuple[str, ...] = ()  # of the recording: what of it could not be read
+    size: int  # bytes of the session in the lake
+    problems: tuple[str, ...] = ()  # what of the recording could not be read
+
+
+def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
+    """Return the id of this board in a lake: the chosen one, or one that is derived from the machine id.
+
+    The derived one is `b-` and 12 digits of HMAC-SHA256 of a constant of edgetop with the machine id as key, as systemd
+    derives ids for one application (machine-id(5), sd_id128_get_machine_app_specific(3)): it is the same in every run,
+    no serial number or host name is in it, and the machine id cannot be computed from it.
+
+    Raises InputError where the chosen one does not fit, or none can be derived.
+    """
+    if chosen is not None:
+        if not _FITS.fullmatch(chosen) or chosen in _NUMBERS:
+            raise InputError(f"--board-id {chosen}: cannot be an id", "a letter, then up to 62 of a-z 0-9 . _ -")
+        return chosen
+    try:
+        key = bytes.fromhex(machine_id.read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        key = b""
+    if len(key) != 16:
+        raise InputError(f"{machine_id} holds no machine id, so this board has no id", "choose one: --board-id pi-07")
+    return f"b-{hmac.digest(key, APPLICATION, 'sha256').hex()[:12]}"
 
 
 def push(folder: Path, place: Place, board: str) -> Pushed:
-    """Have a session that is over in the lake, whole. Raises InputError and OutputError."""
+    """Push a session that is over, whole. Raises InputError and OutputError."""
     recording = Recording(folder)
     if recording.is_live:
         raise InputError(f"{folder}: runs now", "--follow pushes it as it grows")
     if has_journal(folder):
-        raise InputError(
-            f"{folder}: its writer died, and it cannot be completed here", "copy it to where it can be written"
-        )
-    session = recording.manifest.id
-    where = partition(place, session, recording.manifest.created_utc[:10], board)
-    files = _files(folder)
-    row_path = f"{TABLE}/{where}/{session}.parquet"
+        advice = "copy it to where it can be written"
+        raise InputError(f"{folder}: its writer died, and it cannot be completed here", advice)
+    session, where = recording.manifest.id, _partition(place, recording.manifest, board)
+    files: dict[str, list[Any]] = {}  # by table: size and SHA-256
+    for table in TABLES:
+        path = folder / f"{table}.parquet"
+        if path.exists():
+            with _opened(path) as file:
+                files[table] = [path.stat().st_size, digest_of(file)]
     sent = 0
     for table, (size, sha256) in files.items():
         source = partial(_opened, folder / f"{table}.parquet")
         sent += size if place.put(f"{table}/{where}/{session}.parquet", source, size, sha256) else 0
     row = row_until(recording, files)
-    digest = hashlib.sha256(row).hexdigest()
-    sent += len(row) if place.put(row_path, lambda: io.BytesIO(row), len(row), digest) else 0
-    write_marker(folder, place, board, digest)
+    row_sent, digest = _put(place, f"{TABLE}/{where}/{session}.parquet", row)
+    _write_marker(folder, place, board, digest)
     size = len(row) + sum(size for size, _ in files.values())
-    return Pushed(session, board, sent, size, tuple(recording.problems))
+    return Pushed(session, sent + row_sent, size, tuple(recording.problems))
 
 
 def remove(folder: Path) -> None:
-    """A session that is in a lake. Raises RecordingError where a writer lives."""
+    """Remove a session that is in a lake. Raises RecordingError where a process still writes it."""
     WriterLock(folder).release()
     shutil.rmtree(folder)
 
 
-def partition(place: Place, session: str, date: str, board: str) -> str:
-    """Return the partition of a session. Raises InputError where the lake has it as another board's."""
-    for path in place.below(f"{TABLE}/date={date}"):
+def follow(
+    folder: Path, place: Place, board: str, report: Callable[[str], None], wait: Callable[[float], None] = time.sleep
+) -> Pushed:
+    """Push a running session until it is over. Raises InputError and OutputError."""
+    while is_live(folder):
+        if words := push_pieces(folder, place, board):
+            report(words)
+        wait(POLL_S)
+    pushed = push(folder, place, board)
+    for path in _pieces(place, Recording(folder).manifest, board):
+        place.delete(path)
+    return pushed
+
+
+def push_pieces(folder: Path, place: Place, board: str) -> str:
+    """Push the complete pieces of a running session that are not in the lake yet; return what was done, in words."""
+    recording = Recording(folder)
+    manifest = recording.manifest
+    last = [path for path in _pieces(place, manifest, board) if path.startswith(f"{LAST}/")]
+    begin_s = max((int(match[2]) for path in last if (match := _PIECE.fullmatch(path))), default=0)
+    until_s = (recording.end_ns // NS - SETTLES_S) // PIECE_S * PIECE_S
+    if until_s <= begin_s:
+        return ""
+    where, sent = _partition(place, manifest, board), 0
+    for start_s in range(begin_s, until_s, PIECE_S):
+        span = Span(start_s * NS, (start_s + PIECE_S) * NS)
+        for table in sorted(TABLES, key=lambda name: name == LAST):
+            path = f"{table}/{where}/{manifest.id}.{start_s}-{start_s + PIECE_S}.parquet"
+            sent += _put(place, path, _parquet(recording, table, span))[0]
+    row = row_until(Recording(folder), {}, Span(end_ns=until_s * NS))
+    sent += _put(place, f"{TABLE}/{where}/{manifest.id}.parquet", row)[0]
+    return f"{manifest.name}: {until_s - begin_s} s more, {sent} bytes"
+
+
+def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> bytes:
+    """Return the session's row as a Parquet file, judged by what lies in the span."""
+    analysis = Analysis.of(recording.play(span=span))
+    with _opened(recording.folder / MANIFEST) as file:
+        return row_of(report(analysis), file.read().decode(), files)
+
+
+def _partition(place: Place, manifest: Manifest, board: str) -> str:
+    """Return the partition of a session. Raises InputError where the lake has the session as another board's."""
+    day = f"date={manifest.created_utc[:10]}"
+    for path in place.below(f"{TABLE}/{day}"):
         name = path.split("/")[-2].removeprefix("board=")
-        if name != board and path.endswith(f"/{session}.parquet"):
-            raise InputError(f"{session} is in the lake already, of board {name}", f"--board-id {name}")
-    return f"date={date}/board={board}"
+        if name != board and path.endswith(f"/{manifest.id}.parquet"):
+            raise InputError(f"{manifest.id} is in the lake already, of board {name}", f"--board-id {name}")
+    return f"{day}/board={board}"
 
 
-def write_marker(folder: Path, place: Place, board: str, sha256: str) -> None:
-    """Write the marker that lets a quota delete this copy; a read-only folder gets none."""
-    marker = {"target": place.target, "board": board, "sha256": sha256, "time": format_utc(SystemClock().utc())}
-    temporary = folder / f"{MARKER}.tmp"
-    try:
-        temporary.write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
-        temporary.replace(folder / MARKER)
-    except OSError as error:
-        raise RecordingError(f"{folder / MARKER}: cannot be written: {error.strerror}; the lake has it") from None
+def _pieces(place: Place, manifest: Manifest, board: str) -> list[str]:
+    where = f"date={manifest.created_utc[:10]}/board={board}"
+    found = (path for table in TABLES for path in place.below(f"{table}/{where}"))
+    return [path for path in found if _PIECE.fullmatch(path) and f"/{manifest.id}." in path]
 
 
-def _files(folder: Path) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for table in TABLES:
-        path = folder / f"{table}.parquet"
-        if path.exists():
-            with _opened(path) as file:
-                found[table] = [path.stat().st_size, digest_of(file)]
-    return found
+def _parquet(recording: Recording, table: str, span: Span) -> bytes:
+    ids = [info.id for info in recording.manifest.sensors]
+    pieces = [to_arrow(table, rows, ids) for rows in recording.rows(table, span)]
+    sink = io.BytesIO()
+    pq.write_table(pa.concat_tables([SCHEMAS[table].empty_table(), *pieces]), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
+    """Return how many bytes were sent, and the SHA-256."""
+    digest = digest_of(io.BytesIO(data))
+    is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
+    return len(data) if is_new else 0, digest
 
 
 def _opened(path: Path) -> BinaryIO:
     return open(open_regular(path), "rb")  # noqa: PTH123  a descriptor
 
 
-def row_until(recording: Recording, files: Files, span: Span = WHOLE) -> bytes:
-    """The session's row, judged by what lies in the span."""
-    analysis = Analysis.of(recording.play(span=span))
-    with _opened(recording.folder / MANIFEST) as file:
-        return row_of(report(analysis), file.read().decode(), files)
+def _write_marker(folder: Path, place: Place, board: str, sha256: str) -> None:
+    """Write the marker that lets a quota delete this copy. Raises RecordingError, as in a read-only folder."""
+    marker = {"target": place.target, "board": board, "sha256": sha256, "time": format_utc(SystemClock().utc())}
+    temporary = folder / f"{PUSHED}.tmp"
+    try:
+        temporary.write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(folder / PUSHED)
+    except OSError as error:
+        raise RecordingError(f"{folder / PUSHED}: cannot be written: {error.strerror}; the lake has it") from None

@@ -1,6 +1,6 @@
 """The questions to a lake, each defined once, as SQL that DuckDB, Daft, Spark and Trino take alike.
 
-The relations are `sessions` (edgetop.lake.row), `seconds` and the other tables of the session format, each with
+The relations are `sessions` (edgetop.lake.tables), `seconds` and the other tables of the session format, each with
 `session`, `board` and `date`. Where dialects differ stands in `DIALECTS` alone: how two lists become rows, and how a
 text is searched and quoted. Percentiles are of the merged histograms: the middle of the bucket in which the nearest
 rank lies, within 0.4 %, whatever the number of files.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetop.errors import InputError
-from edgetop.lake.row import COLUMNS, label_text
+from edgetop.lake.tables import COLUMNS, label_text
 from edgetop.nearest import nearest_hint
 from edgetop.session.histogram import SUB_BUCKET_BITS, UNIT_NS
 

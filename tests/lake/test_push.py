@@ -3,18 +3,24 @@
 import errno
 import json
 import shutil
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from edgetop.errors import InputError, OutputError
+from edgetop.lake.engines import ask
 from edgetop.lake.place import FIRST_PAUSE_S, Place
 from edgetop.lake.pull import pull
-from edgetop.lake.push import MARKER, push, remove, row_until
+from edgetop.lake.push import board_id, follow, push, push_pieces, remove, row_until
+from edgetop.lake.tables import dataset
 from edgetop.recording.files import MANIFEST
 from edgetop.recording.reader import Recording
-from tests.support.recordings import content
+from edgetop.recording.recorder import Recorder
+from edgetop.recording.registry import PUSHED
+from tests.support.recordings import back_to_back, content, until, with_phases
+from tests.support.recordings import session as session_of
 
 GOLDEN = Path(__file__).parents[1] / "recordings/v1/finished.edgetop"
 ID = json.loads((GOLDEN / MANIFEST).read_text())["id"]
@@ -88,7 +94,7 @@ def test_a_session_comes_back_as_it_was(session: Path, tmp_path: Path) -> None:
     folder, session_id = pull(lake, ID[:8], None, tmp_path / "home")
     assert session_id == ID
     back, was = content(folder), content(session)
-    assert was.pop(MARKER)
+    assert was.pop(PUSHED)
     assert back == was
     assert lake.files("seconds") == [f"seconds/date=2026-11-21/board=pi-1/{ID}.parquet"]
 
@@ -103,10 +109,10 @@ def test_killed_at_every_other_step_and_repeated_makes_one_copy(
     assert steps > 40
     for at in range(1, steps + 1, 2):
         lake = tmp_path / f"lake-{at}"
-        (session / MARKER).unlink(missing_ok=True)
+        (session / PUSHED).unlink(missing_ok=True)
         with pytest.raises(Killed):
             pushed(session, lake, at)
-        assert not (session / MARKER).exists()
+        assert not (session / PUSHED).exists()
         rows = lake / "sessions"
         assert not list(rows.rglob("*.parquet")) or content(lake) == whole  # the row comes last
         pushed(session, lake)
@@ -177,3 +183,81 @@ def test_a_session_that_is_not_there(session: Path, tmp_path: Path, given: str) 
     push(session, lake, "pi-1")
     with pytest.raises(InputError, match="no session"):
         pull(lake, given, None, tmp_path)
+
+
+def test_it_is_the_same_each_time_and_another_on_each_machine(tmp_path: Path) -> None:
+    machine = tmp_path / "machine-id"
+    ids = []
+    for _ in range(2):
+        machine.write_text(uuid.uuid4().hex + "\n")
+        ids.append(board_id(None, machine))
+        assert board_id(None, machine) == ids[-1]
+        assert machine.read_text()[:6] not in ids[-1]
+    assert ids[0] != ids[1]
+
+
+@pytest.mark.parametrize("text", ["", "uninitialized\n", "00ff", "ä"])
+def test_without_a_machine_id_one_is_to_be_chosen(tmp_path: Path, text: str) -> None:
+    (tmp_path / "machine-id").write_text(text)
+    with pytest.raises(InputError, match="--board-id"):
+        board_id(None, tmp_path / "machine-id")
+
+
+@pytest.mark.parametrize("chosen", ["", "42", "nan", "a/b", "..", "A", "a" * 64, "a b", "a=b", "a\n"])
+def test_an_id_is_a_safe_name_that_is_no_number(chosen: str) -> None:
+    with pytest.raises(InputError):
+        board_id(chosen)
+
+
+def test_a_chosen_id_is_taken() -> None:
+    assert board_id("pi-07.lab") == "pi-07.lab"
+
+
+COUNTED = "SELECT sum(count) AS n FROM seconds JOIN sessions ON seconds.session = sessions.session"
+
+
+@pytest.fixture
+def pieces_of_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgetop.lake.push.PIECE_S", 10)
+    monkeypatch.setattr("edgetop.lake.push.SETTLES_S", 5)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("pieces_of_ten_seconds")
+def test_pieces_are_final_resumed_and_replaced_by_the_whole(tmp_path: Path) -> None:
+    batches = list(session_of(with_phases(back_to_back(480, 100e6))))
+    folder, lake = tmp_path / "soak.edgetop", Place(str(tmp_path / "lake"))
+    recorder = Recorder(folder, batches[0].manifest)
+    early = until(batches, 38)
+    for batch in early:
+        recorder.write(batch)
+    assert "30 s more" in push_pieces(folder, lake, "pi-1")
+    assert push_pieces(folder, lake, "pi-1") == ""
+    assert [path.rsplit(".", 2)[1] for path in lake.files("seconds")] == ["0-10", "10-20", "20-30"]
+    in_30_s = sum(int(b.seconds.rows["count"][b.seconds.rows["t_ns"] < 30e9].sum()) for b in batches if len(b.seconds))
+    assert ask(lake, COUNTED).rows == ((in_30_s,),)
+    before = content(tmp_path / "lake")
+    (tmp_path / "lake" / lake.files("seconds")[-1]).unlink()  # as if it was killed before the last one
+    push_pieces(folder, lake, "pi-1")
+    assert content(tmp_path / "lake") == before
+
+    waited = []
+
+    def finish(_: float) -> None:
+        waited.append(ask(lake, COUNTED).rows)
+        for batch in batches[len(early) :]:
+            recorder.write(batch)
+        recorder.finish(batches[-1].manifest)
+
+    follow(folder, lake, "pi-1", lambda _: None, finish)
+    assert waited == [((in_30_s,),)]
+    push(folder, Place(str(tmp_path / "other")), "pi-1")
+    assert content(tmp_path / "lake") == content(tmp_path / "other")
+    assert (folder / PUSHED).exists()
+
+
+def test_beside_a_whole_table_nobody_reads_its_pieces(tmp_path: Path) -> None:
+    where = "seconds/date=2026-11-21/board=pi-1"
+    names = [f"{where}/{name}.parquet" for name in ("one", "one.0-600", "one.600-1200", "two.0-600", "two.600-1200")]
+    found = dataset(Place(str(tmp_path)), "seconds", [*names, "seconds/else.parquet"]).files
+    assert [Path(name).name for name in found] == ["one.parquet", "two.0-600.parquet", "two.600-1200.parquet"]

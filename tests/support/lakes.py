@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.lake.row import SCHEMA, label_text
+from edgetop.lake.tables import SCHEMA, label_text
 from edgetop.recording.schema import SECONDS
 from edgetop.session import histogram
 

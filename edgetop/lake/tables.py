@@ -1,28 +1,32 @@
-"""The table `sessions`: one row a session, its manifest and its report in columns that engines can group and sum.
+"""The tables of a lake: the columns of `sessions`, and every table as an Arrow dataset.
 
-A column is an entry of `COLUMNS`. What is not known is null.
+`sessions` has one row for each session, with its manifest and its report in columns that engines can group and sum. An
+entry of `COLUMNS` is a column; an unknown value is null.
+
+A dataset opens a file only where its day, board or session is asked for. The parts of a path (`date`, `board`,
+`session`) are columns, always of text. The columns are those of this version; one that an older file lacks is null.
 """
 
 import io
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from edgetop import __version__
 from edgetop.analysis.report import Report, to_json
 from edgetop.formatting import clean
+from edgetop.lake.place import Place
+from edgetop.recording.schema import SCHEMAS
 from edgetop.session.manifest import Manifest
 
-VERSION_LABEL, VERSION_DIGITS = "version", 12
 TABLE = "sessions"
-
-
-def _version(session: Manifest) -> str | None:
-    """Return the model's version: its label, or else the first digits of its hash."""
-    return session.labels.get(VERSION_LABEL) or (session.model.sha256 or "")[:VERSION_DIGITS] or None
 
 
 def _software(session: Manifest) -> str:
@@ -36,7 +40,7 @@ def label_text(key: str, value: str) -> str:
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """The one that lasted longest; `none`."""
+    """Return the cause that lasted longest; `none`: no throttling."""
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -45,18 +49,10 @@ def _throttle_cause(report: Report) -> str | None:
     return max(lasted, key=lambda cause: lasted[cause], default="none")
 
 
-def _measured_s(report: Report) -> float | None:
+def _seconds(report: Report, share: float | None = 1.0) -> float | None:
+    """Return a share of the measured time; None: not known."""
     total_ms = report.usage.total_time_ms if report.usage else None
-    return None if total_ms is None else total_ms / 1e3
-
-
-def _seconds(report: Report, share: float | None) -> float | None:
-    measured_s = _measured_s(report)
-    return None if share is None or measured_s is None else share * measured_s
-
-
-def _joules(report: Report) -> float | None:
-    return _seconds(report, report.power.mean_w)
+    return None if share is None or total_ms is None else share * (total_ms / 1e3)
 
 
 def _hottest(report: Report, column: str) -> float | None:
@@ -83,7 +79,7 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "edgetop_version": (TEXT, lambda r: r.session.edgetop_version),
     "model": (TEXT, lambda r: r.session.model.path.rpartition("/")[2] or None),
     "model_sha256": (TEXT, lambda r: r.session.model.sha256),
-    "version": (TEXT, lambda r: _version(r.session)),
+    "version": (TEXT, lambda r: r.session.labels.get("version") or (r.session.model.sha256 or "")[:12] or None),
     "precision": (TEXT, lambda r: r.session.model.precision),
     "software": (TEXT, lambda r: _software(r.session)),
     "runtime": (TEXT, lambda r: r.session.engine.runtime),
@@ -101,7 +97,7 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "ambient_c": (NUMBER, lambda r: r.session.methodology.ambient_c),
     "labels": (TEXT, lambda r: " ".join(label_text(*one) for one in r.session.labels.items())),
     "verdict": (TEXT, lambda r: r.verdict.words),
-    "measured_s": (NUMBER, _measured_s),
+    "measured_s": (NUMBER, _seconds),
     "inferences": (WHOLE, lambda r: r.latency.count),
     "errors": (WHOLE, lambda r: r.latency.errors),
     "mean_ms": (NUMBER, lambda r: r.latency.mean_ms),
@@ -125,7 +121,7 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "steady_low_c": (NUMBER, _forecast("steady_c", "low")),
     "steady_high_c": (NUMBER, _forecast("steady_c", "high")),
     "mean_w": (NUMBER, lambda r: r.power.mean_w),
-    "joules": (NUMBER, _joules),
+    "joules": (NUMBER, lambda r: _seconds(r, r.power.mean_w)),
     "gross_mj": (NUMBER, lambda r: r.energy.gross_mj),
     "net_mj": (NUMBER, lambda r: r.energy.net_mj),
     "rss_peak_mib": (NUMBER, lambda r: r.memory.rss_peak_mib),
@@ -140,12 +136,35 @@ SCHEMA = pa.schema([*((name, kind) for name, (kind, _) in COLUMNS.items()), (MAN
 
 
 def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) -> bytes:
-    """A Parquet file with the row of a session. `manifest`: the text of session.json."""
+    """Return a Parquet file with the row of a session. `manifest`: the text of session.json."""
     values = {name: to_json(read(report)) for name, (_, read) in COLUMNS.items()}
     values = {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
     table = pa.table([[one] for one in (*values.values(), manifest, json.dumps(files))], SCHEMA)
     sink = io.BytesIO()
-    pq.write_table(
-        table, sink, compression="zstd", use_dictionary=False, write_statistics=False, store_schema=False
-    )  # a third of the size
+    options = {"use_dictionary": False, "write_statistics": False, "store_schema": False}  # a third of the size
+    pq.write_table(table, sink, compression="zstd", **options)
     return sink.getvalue()
+
+
+PATH = re.compile(r"[^/]+/date=(?P<date>[\d-]+)/board=(?P<board>[^/]+)/(?P<session>[^/.]+)[^/]*\.parquet")
+KEYS = ("date", "board", "session")
+TABLES = {TABLE: SCHEMA, **SCHEMAS}
+
+
+def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
+    """Return a dataset of `paths` (of `Place.files`) without other names, and pieces of tables that are whole there."""
+    whole = {path for path in paths if path.count(".") == 1}
+    found = [
+        (path, match)
+        for path in paths
+        if (match := PATH.fullmatch(path)) and (path in whole or f"{path.rsplit('.', 2)[0]}.parquet" not in whole)
+    ]
+    # Dictionaries become plain text, since those of many files differ.
+    plain = [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in TABLES[table]]
+    return ds.FileSystemDataset.from_paths(
+        [place.at(path) for path, _ in found],
+        schema=pa.schema([*plain, *((key, pa.string()) for key in KEYS)]),
+        format=ds.ParquetFileFormat(),
+        filesystem=place.fs,
+        partitions=[reduce(and_, (ds.field(key) == match[key] for key in KEYS)) for _, match in found],
+    )
