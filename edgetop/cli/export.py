@@ -47,8 +47,10 @@ OPTIONS = (
     ),
     option(
         "--hz", type=float, default=1.0, show_default=True, help="parquet: rows per second: 10 or 0.1.",
-        rules=[needs("form", holds=lambda form: form == "parquet", message="{} is for parquet",
-                                    advice="the others keep each time as it was")],
+        rules=[
+            needs("form", holds=lambda form: form == "parquet", message="{} is for parquet",
+                  advice="the others keep each time as it was")
+        ],
     ),
     option("--force", is_flag=True, help="Replace a file that exists."),
 )  # fmt: skip

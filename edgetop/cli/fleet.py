@@ -217,7 +217,7 @@ def _watch(
 ) -> "tuple[int, list[BoardView]]":
     """The exit code, and how the boards were in the end."""
     from edgetop.cli.attach import connector  # noqa: PLC0415  as above
-    from edgetop.cli.fleet_result import tell_failed  # noqa: PLC0415
+    from edgetop.cli.fleet_result import print_failed  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
     from edgetop.feeds.fleet import Fleet  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
@@ -240,7 +240,7 @@ def _watch(
             fleet.close(LAST_ORDERS_S)
     if come and not settings:
         return EXIT_INTERRUPTED, views
-    return EXIT_GATE_FAILED if tell_failed(gates, views) else EXIT_DONE, views
+    return EXIT_GATE_FAILED if print_failed(gates, views) else EXIT_DONE, views
 
 
 def _as_lines(fleet: "Fleet", options: dict[str, Any], come: Sequence[int]) -> None:

@@ -50,7 +50,7 @@ def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
     return found
 
 
-def tell_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
+def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
     """Print on stderr which gates failed; whether any did."""
     has_failed = False
     for gate in gates:

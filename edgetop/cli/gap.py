@@ -43,7 +43,7 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
     from edgetop.cli.output import raise_problems  # noqa: PLC0415  --help needs none of it
 
     problems: list[str] = []
-    tell_gap(explain(app, loop, paced, stream, problems), as_json=as_json)
+    print_gap(explain(app, loop, paced, stream, problems), as_json=as_json)
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE
 
@@ -134,11 +134,11 @@ def loop_after(app: Path, model: Path) -> None:
     options = ("--duration", LOOP, "--profile-every", "0", "--threads", str(threads or 0))
     with tempfile.TemporaryDirectory(prefix="edgetop-loop-") as folder:
         run_to_end(ChildRun(["run", str(model), *options, "-o", str(loop)], Path(folder)), loop)
-    tell_gap(explain(str(app), str(loop), None, None, problems), as_json=False)
+    print_gap(explain(str(app), str(loop), None, None, problems), as_json=False)
     raise_problems(problems, "the rest is compared")
 
 
-def tell_gap(found: "Gap", *, as_json: bool) -> None:
+def print_gap(found: "Gap", *, as_json: bool) -> None:
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.summary import wrapped  # noqa: PLC0415
 

@@ -18,13 +18,14 @@ Examples:
   edgetop replay soak-42
   edgetop replay soak-42.edgetop --from 1h30m --speed 100
 """
-
-
 OPTIONS = (
-    option("--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True,
-        help="Times as fast as it went."),
-    option("--from", "from_ns", type=text.session_time, default="0s", metavar="TIME",
-        help="Where to begin: 01:30:00 or 1h30m."),
+    option(
+        "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
+    ),
+    option(
+        "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME",
+        help="Where to begin: 01:30:00 or 1h30m.",
+    ),
     screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT,
 )  # fmt: skip
 

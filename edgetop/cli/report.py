@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 PATH = click.Path(path_type=Path)
 
-
 OPTIONS = (
     option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report)."),
     option(

@@ -218,7 +218,7 @@ class Board:
         ended = f"nothing came for {SILENCE_S:.0f} s" if isinstance(error, TimeoutError) else "the link ended"
         reason = formatting.clean(str(error)).removeprefix(f"{self.address.target}: ") or ended
         if state != self._view.state and not self._leaving.is_set() and state in ("lost", "unreachable", "misfit"):
-            self._tell("warning", f"{STATE_WORDS[state][0].lower()}: {reason}")
+            self._report("warning", f"{STATE_WORDS[state][0].lower()}: {reason}")
         self._view = replace(
             self._view, state=state, reason=reason, version=formatting.clean(version)[:40] or self._view.version
         )
@@ -268,7 +268,7 @@ class Board:
             before = Summary() if is_first else self._view.summary
             summary = parse_summary(received.changed, before or Summary())
             if is_first and self._came_ns is not None and self._view.state == "lost":
-                self._tell("info", f"the link is back after {formatting.duration(now_ns - self._came_ns)}")
+                self._report("info", f"the link is back after {formatting.duration(now_ns - self._came_ns)}")
             self._view = replace(self._view, state="live", reason="", summary=summary)
             self._came_ns, self._attempts = now_ns, 0
             known_ns = self._newest_event_ns + NS if is_first else -(2**62)
@@ -283,9 +283,9 @@ class Board:
     def _confirm(self, number: int, error: str) -> None:
         order = self._orders.pop(number, None)
         if order and error:
-            self._tell("warning", f"{order.do}: {formatting.clean(error)}")
+            self._report("warning", f"{order.do}: {formatting.clean(error)}")
 
-    def _tell(self, severity: Any, text: str) -> None:
+    def _report(self, severity: Any, text: str) -> None:
         self._log(Logged(self._clock.monotonic_ns(), self.address.name, Happened(0.0, severity, text)))
 
 

@@ -114,12 +114,12 @@ def remove(folder: Path) -> None:
 
 
 def follow(
-    folder: Path, place: Place, board: str, report: Callable[[str], None], wait: Callable[[float], None] = time.sleep
+    folder: Path, place: Place, board: str, on_piece: Callable[[str], None], wait: Callable[[float], None] = time.sleep
 ) -> Pushed:
     """Push a running session until it is over. Raises InputError and OutputError."""
     while is_live(folder):
         if words := push_pieces(folder, place, board):
-            report(words)
+            on_piece(words)
         wait(POLL_S)
     pushed = push(folder, place, board)
     for path in _pieces(place, Recording(folder).manifest, board):

@@ -117,7 +117,7 @@ def find_counts(root: Root) -> ThrottleCounts | None:
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     devices, counts = cooling_devices(root), find_counts(root)
-    flags, judge = _flags(root, counts, now_s) if can_tell(devices, counts) else ((), lambda _: [])
+    flags, judge = _flags(root, counts, now_s) if reports_throttling(devices, counts) else ((), lambda _: [])
 
     def read() -> Values:
         states = [attempt(device.state) for device in devices]
@@ -132,7 +132,7 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     return Found(sources, (Missing("throttling cooling devices", why),))
 
 
-def can_tell(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) -> bool:
+def reports_throttling(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) -> bool:
     """Whether all of them at rest means that nothing is slowed by heat.
 
     Not where they are only those of ACPI: the CPUs of a PC see to their temperature themselves, and but for Intel's

@@ -11,7 +11,7 @@ import pytest
 
 from edgetop.cli import fleet, fleet_boards
 from edgetop.cli.fleet_boards import addresses, chosen, start, stop
-from edgetop.cli.fleet_result import failing, have_answered, parse_fleet_gate, table, tell_failed
+from edgetop.cli.fleet_result import failing, have_answered, parse_fleet_gate, print_failed, table
 from edgetop.errors import InputError
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED
 from tests.support.commands import edgetop
@@ -110,9 +110,9 @@ def test_a_gate_over_all_boards_fails_if_one_or_each_fails(capsys):
     views = [view("a", word="STEADY", failed_gates={}), view("b", word="SLOWED", failed_gates=failed)]
     any_, all_ = parse_fleet_gate("any p99>33ms"), parse_fleet_gate("all p99>33ms")
     assert failing(any_, views) == {"b": "p99>33ms: 40 ms"}
-    assert tell_failed([any_], views)
-    assert not tell_failed([all_], views)
-    assert tell_failed([all_], views[1:])
+    assert print_failed([any_], views)
+    assert not print_failed([all_], views)
+    assert print_failed([all_], views[1:])
     assert failing(any_, [view("c", "unreachable")]) == {"c": "p99>33ms: unknown: unreachable"}
     assert "gate failed: any p99>33ms: b: p99>33ms: 40 ms" in capsys.readouterr().err
     with pytest.raises(ValueError, match="no value is called p98"):
