@@ -92,7 +92,7 @@ class RecordsLost:
 
 @dataclass(frozen=True, slots=True)
 class ProfilerChosen:
-    """The way in which operators are timed, or the reason why they are not."""
+    """The way in which operators are timed, or the reason why they are not, or not any more."""
 
     way: str  # in words; "": they are not
     reason: str  # why not at all, or why not in a better way

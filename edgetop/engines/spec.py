@@ -39,7 +39,7 @@ class EngineSpec:
     streams: int = 1  # at once
     delay_ns: int = 0  # after each inference, without a rate
     duty_ns: tuple[int, int] | None = None  # work and rest, in turn
-    in_turns: bool = False  # with another engine, which is informed when (engines/turns.py)
+    in_turns: bool = False  # with another engine, at times that it is given (engines/turns.py)
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
     keep_outputs: int = 0  # of so many inferences before the warm-up
     outputs_file: str = ""  # where to

@@ -205,8 +205,9 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """An operator that ran by itself, under any provider, has the file's type and the name of its first output.
+    """Return one origin for each of `infos`; None: unknown.
 
+    An operator that ran by itself, under any provider, has the file's type and the name of its first output.
     XNNPACK's operators, which have names of their own, keep the order of the file.
     """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}

@@ -127,7 +127,7 @@ class Onset:
 
 
 def cpu_quota(root: Root, folder: str) -> Reader:
-    """Return a sensor of the share of periods in which the engine had used up its CPU quota and waited."""
+    """Return a reader of the percentage of periods in which the engine used up its CPU quota and had to wait."""
     file = root.file(f"{folder}/{CPU_STAT}")
     onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
     before: tuple[int, int] | None = None  # periods, and those of them in which it waited
@@ -156,7 +156,7 @@ def _count(file: File) -> int:
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File]]:
-    """Return limit in bytes and usage file of each level that has a limit; one that cannot be read counts as none."""
+    """Return the limit, in bytes, and the usage file of each level with a limit. An unreadable limit counts as none."""
     limits = []
     for limit, held in levels:
         value = attempt(partial(_count, limit))  # "max" is no number

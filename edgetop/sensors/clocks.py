@@ -63,7 +63,7 @@ def _policy(root: Root, folder: str) -> Reader:
 
 
 def device_kind(name: str) -> str | None:
-    """Return the kind of a devfreq device; None: another kind of device.
+    """Return what a devfreq device is: "gpu", "npu" or "memory"; None: something else.
 
     >>> [device_kind(name) for name in ("17000000.ga10b", "fdab0000.npu", "dmc", "15340000.vic", "gpu-nvd-0")]
     ['gpu', 'npu', 'memory', None, None]

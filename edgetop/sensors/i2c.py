@@ -202,7 +202,10 @@ def open_monitors(
 
 
 def _roles(specs: Sequence[I2cSpec]) -> Iterator[list[str]]:
-    """Yield the channels' roles as the user gave them; where there is no total, the first free channel becomes it."""
+    """Yield the roles of each chip's channels as the user gave them; a channel without a role is a part.
+
+    Where the user named no total, the first channel without a role is the total.
+    """
     given = [[channel.role for channel in spec.channels] for spec in specs]
     open_total = not any("total" in roles for roles in given)
     for roles in given:

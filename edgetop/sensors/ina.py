@@ -78,7 +78,7 @@ def signed(value: int, bits: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One channel's reading in V, A and W. Values are negative where power flows out of the board."""
+    """One channel's reading in V, A and W. Current and power are negative where they flow back out of the board."""
 
     volts: float
     amperes: float | Gap

@@ -205,7 +205,7 @@ def parse_schedstat(text: str) -> tuple[int, int]:
 
 
 def parse_switches(status: str) -> int:
-    """Return how often the CPU was taken from the process. Raises ValueError where the status lacks the count."""
+    """Return how often a CPU was taken from the thread. Raises ValueError where the status lacks the count."""
     if match := _SWITCHES.search(status):
         return parse_int(match[1].strip())
     raise ValueError("no count of involuntary switches in the file")

@@ -38,7 +38,7 @@ class Column:
 
 
 class Layout(Protocol):
-    """How one log's rows are read, in their order."""
+    """Reads the rows of one log, which must be given in their order."""
 
     @property
     def has_head(self) -> bool:
@@ -93,8 +93,9 @@ def _plain(cell: str) -> str:
 
 
 def layout(log_format: str, header: str, volts: float | None, interval_s: float = INTERVAL_S) -> Layout:
-    """Choose the layout from the first line. `volts`: for logs without voltages. `interval_s`: for tegrastats' times.
+    """Return the layout of a log by its first line.
 
+    `volts` stands in for voltages, `interval_s` for times that tegrastats leaves out.
     Raises ValueError saying what the header lacks.
     """
     if log_format == TEGRASTATS:

@@ -60,7 +60,7 @@ def parse_kib_fields(text: str) -> dict[str, int]:
 
 
 def read_meminfo(root: Root) -> dict[str, int]:
-    """Parse /proc/meminfo; empty where it cannot be read."""
+    """Return the fields of /proc/meminfo, in KiB; empty where it cannot be read."""
     return parse_kib_fields(root.text(MEMINFO))
 
 

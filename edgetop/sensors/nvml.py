@@ -91,7 +91,10 @@ def _reader(nvml: Any, name: str, probes: Mapping[SensorInfo, Probe]) -> Reader:
 
 
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
-    """Measure power by the energy counter where there is one: its differences cover the time between two reads."""
+    """Return a probe of the power in W; None where NVML measures none on this GPU.
+
+    It uses the energy counter where there is one: its differences miss nothing between two reads.
+    """
     if _is_supported(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)):
         counter = EnergyCounter()
         return lambda: counter.watts(nvml.nvmlDeviceGetTotalEnergyConsumption(handle) / 1e3, time.monotonic())

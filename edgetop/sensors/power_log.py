@@ -67,7 +67,7 @@ class PowerLog:
         self._bins.forget()
 
     def read(self) -> Values:
-        """Return the readings that are past by now. Raises OSError, or ValueError where this is not such a log."""
+        """Return what has become past since the last read. Raises OSError, or ValueError if this is not such a log."""
         now_s = self._now_ns() / NS
         bins: list[_Bin] = []
         for line in self._lines():

@@ -107,7 +107,7 @@ Use = Mapping[tuple[int, str], tuple[str, int]]  # by number and begin: the name
 
 
 def used_by_others(ours: set[int], root: Root = HOST) -> Use:
-    """Return the CPU use of every process except these and the ones that they started."""
+    """Return the CPU use, in ticks, of every process except these and the ones that they started themselves."""
     others = ((pid, stat) for pid, stat in everyone(root) if pid not in ours and stat.parent not in ours)
     return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
 

@@ -91,7 +91,7 @@ class SensorEvent:
 
 
 class Source(Protocol):
-    """A file, chip or command that is read at once and has one or more sensors."""
+    """A file, a chip or a command that is read in one go, with one or more sensors."""
 
     @property
     def name(self) -> str: ...
@@ -137,7 +137,7 @@ class EventReader(Reader):
 def file_reader(
     root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
 ) -> Reader:
-    """Return a reader for one sensor: a file, and the conversion of its text, which may raise ValueError."""
+    """Return a reader of one sensor in one file. `convert` turns the text into its value, or raises ValueError."""
     file = root.file(relative)
     return Reader((info,), lambda: [convert(file.read_text())], cadence_s)
 
@@ -233,5 +233,5 @@ def _paced(source: Source, hz: float | None) -> Source:
 
 
 def fastest(source: Source) -> float:
-    """Return the shortest time after which another read may give a new value."""
+    """Return how soon another read may give a new value, in s: `fastest_s` where it has one, else its cadence."""
     return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

@@ -23,7 +23,7 @@ FAST_CLOCKS = frozenset(
 
 
 def _power_mode(root: Root) -> str | None:
-    """Return the power mode's name alone: its limits also change by heat."""
+    """Return the power mode's name alone: that the board's limits differ from it can also be due to heat."""
     mode = read_power_mode(root)
     return mode.name if mode else None
 

@@ -114,7 +114,7 @@ def _engines(text: str) -> dict[str, float]:
 
 
 def _temperatures(text: str) -> dict[str, float]:
-    """Return the temperatures that are read: -256 stands for a part that is powered off."""
+    """Return the measured temperatures, without constants, computed ones and those of parts that are off (-256)."""
     found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
     return {
         f"temp/{name}": celsius
@@ -133,7 +133,7 @@ def _powers(text: str) -> dict[str, float]:
 
 
 def plan_of_lines(rails: frozenset[str]) -> RailPlan | None:
-    """Choose the total and the parts. For Thor's VIN see jetson_stats, jtop/core/power.py."""
+    """Return which rail is total, which are parts; None: unknown. Thor's VIN: jetson_stats, jtop/core/power.py."""
     return plan_of(set(rails)) or (RailPlan("VIN", ()) if "VIN" in rails else None)
 
 
@@ -148,7 +148,7 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 
 
 class PowerRows:
-    """tegrastats as a power log: the total, or the sum of the parts of the module. Its first line is a row.
+    """tegrastats as a power log: the total, or the sum of the parts that stand for the module. Its first line is a row.
 
     Times are whole seconds from the first line on; where the lines have none, each is an interval after the one before.
     """

@@ -82,7 +82,7 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Return the sum of what can be read; a gap where nothing can, or where a counter begins its first interval."""
+    """Return the sum of what can be read; a gap where nothing can, or where a counter only begins its interval."""
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
     return unknown[0] if unknown else sum(known) if known else OFFLINE

@@ -121,7 +121,7 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_disk(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Return a sensor of what the engine itself read from and wrote to disks (proc(5), /proc/PID/io)."""
+    """Return a reader of what the engine itself caused to be read from and written to disks (proc(5), /proc/PID/io)."""
     file, rates = root.file(f"proc/{pid}/io"), {"read_bytes": Rate(), "write_bytes": Rate()}
 
     def read() -> Values:

@@ -33,7 +33,7 @@ _HEAD_AT = 1024  # of struct perf_event_mmap_page: data_head, data_tail
 
 
 class Machine(NamedTuple):
-    """The differences of perf_event_open(2) between architectures."""
+    """What one architecture has of its own in perf_event_open(2)."""
 
     call: int  # number of the system call
     argument: int  # registers by their number in perf_regs.h: the first argument,

@@ -46,7 +46,10 @@ def helper_command(*words: str) -> list[str]:
 
 
 def began(pid: int) -> str | None:
-    """Return when a process began, which identifies it beside its number. None: it ended, or is a zombie."""
+    """Return when a process began, which tells it from a later one of the same number (proc_pid_stat(5)).
+
+    None: it ended, or is a zombie.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -108,7 +108,10 @@ def functions(pid: int, path: str, maps: list[Mapping]) -> list[Function]:
 
 
 def _located(pid: int, path: str, maps: list[Mapping], *, is_method: bool) -> list[Function]:
-    """Locate the functions by `locate.py`, in the process's own Python and as its user."""
+    """Locate the functions by `locate.py`, as the process's user; methods of Python's bindings in its own Python.
+
+    Raises OSError, ValueError or SubprocessError.
+    """
     interpreter, words = sys.executable, ["c", path]
     if is_method:
         interpreter = visible(pid, str(Path(f"/proc/{pid}/exe").readlink()))

@@ -43,7 +43,7 @@ class Streams:
 
     @property
     def threads(self) -> tuple[int | None, ...]:
-        """Return the threads of each stream's session. 0: the runtime's default; None: unknown."""
+        """Return on how many threads each stream's session runs. 0: the runtime's default; None: unknown."""
         return self._by_stream(self._threads_of)
 
     @property
@@ -56,7 +56,7 @@ class Streams:
         return tuple(by_number.get(number) for number in range(len(self._streams)))
 
     def take_samples(self) -> Samples:
-        """Return, by sensor, what the hook measured since the last call."""
+        """Return, by sensor, what the hook measured of the calls that came since this was last asked."""
         samples, self._samples = self._samples, {}
         return samples
 

@@ -71,7 +71,7 @@ class Taps:
             self._lost = lost
 
     def _stream_news(self) -> list[Message]:
-        """Return the properties of the streams if they have changed."""
+        """Return messages on what is known of the streams, where that has changed."""
         streams, names = self._streams, self._streams.names
         if not names:
             return []

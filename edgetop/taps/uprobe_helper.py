@@ -214,7 +214,7 @@ class Tap:
 
 
 def survey(seconds: float, pids: list[int]) -> None:
-    """Count how often each of these processes runs a model, by the begins of calls."""
+    """Report how often a second each of these processes runs a model. Only the beginnings of calls are counted."""
     probes, numbers, calls = perf.Probes(), iter(range(1, 2**31)), dict.fromkeys(pids, 0)
     seen: set[tuple[int, int]] = set()  # files: several environments may share one under different paths
     for pid in pids:

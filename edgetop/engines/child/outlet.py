@@ -85,7 +85,7 @@ class PipeOutlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """Report lost records in order, before the end, after which nobody reads."""
+        """Report lost records at their place among the others, and so before the end, after which nobody reads."""
         if self._lost:
             lost, self._lost = self._lost, 0
             self._enqueue(frames.pack_message(frames.LOST, {"count": lost}))

@@ -28,7 +28,7 @@ class Duty:
         self._cycle_ns = on_ns + off_ns
 
     def spread(self, on_time_ns: int) -> int:
-        """Return the time, from the begin of the first cycle, at which so much on time has passed."""
+        """Return when so much working time is over, counted from the beginning of the first cycle."""
         cycles, rest = divmod(on_time_ns, self._on_ns)
         return cycles * self._cycle_ns + rest
 
@@ -148,7 +148,7 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
 
 
 def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
-    """Yield the recorded starts of another session in a loop; the last one is where it begins again."""
+    """Yield the starts of another session in a loop. The last number is no start: there the loop begins again."""
     begin_ns = 0
     while True:
         for start in starts_ns[:-1]:

@@ -1,4 +1,4 @@
-"""Queries that a runtime answers without an inference, printed as JSON.
+"""Queries to the runtimes apart from a measured run, answered as JSON on stdout.
 
 `python child/__main__.py --inventory`: the runtimes that can be imported. Each is really imported, because one that is
 installed may still not load.

@@ -49,7 +49,7 @@ def main(control_fd: int, data_fd: int) -> int:
 
 
 def _listen(control_fd: int, requests: Any) -> None:
-    """Exit when the engine is gone, even within a long inference."""
+    """Queue the engine's requests; when the engine is gone, exit, even within a long inference."""
     with os.fdopen(control_fd, encoding="utf-8") as lines:
         for line in lines:
             requests.put(json.loads(line))

@@ -127,7 +127,7 @@ def _reduction(node: Node) -> int:
 
 
 def _bias(place: int) -> Rule:
-    """Count one addition per element where there is a bias, and one where an activation is fused."""
+    """Count one operation per element where there is a bias, and one more where an activation is fused."""
     return lambda node: (node.out if node.has(place) else 0) + _activation(node)
 
 
@@ -144,7 +144,7 @@ def _resize(node: Node) -> int:
 
 
 def _recurrent(node: Node) -> int:
-    """Count per element of the state: two biases a gate, the gates' functions, and what joins them.
+    """Count per element of the state: two biases per gate, the gates' functions, and what joins them.
 
     LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and
     (1 - z) * n + z * h. RNN: one function.

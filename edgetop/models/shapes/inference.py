@@ -32,7 +32,7 @@ def _of_input(*places: int) -> Rule:
 
 
 def _of_zero_point(place: int, otherwise: str) -> Rule:
-    """Rule for an output that has the dtype of the operator's zero point, which may be absent."""
+    """Return the rule for an output with the dtype of its zero point, or `otherwise` where that is left out."""
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
 
@@ -105,7 +105,7 @@ _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Result(NamedTuple):
-    """The shape and dtype that a rule gives for one output."""
+    """The sizes, the dtype and the value that the rules give for one output; None: unknown."""
 
     sizes: Sizes | None = None
     dtype: str | None = None

@@ -45,7 +45,7 @@ def _interpreter_name(runtime, package):
 
 
 def _threads(session, options):
-    """Return the threads of a session; 0: the runtime's default; -1: unknown."""
+    """Return how many threads a session runs on; 0: the runtime's default; -1: unknown."""
     with contextlib.suppress(Exception):
         return int(session.get_session_options().intra_op_num_threads)
     given = options.get("num_threads")

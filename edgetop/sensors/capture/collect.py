@@ -123,7 +123,7 @@ class _Walk:
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
-        """Read on a thread, which is abandoned if the file blocks. Raises OSError, TimeoutError at the time limit."""
+        """Read on its own thread, abandoned if the file blocks. Raises OSError, TimeoutError if it blocks; _Enough."""
         if time.monotonic() > self._until_s:
             raise _Enough("the board took as long to read as it may")
         try:

@@ -205,7 +205,7 @@ class TfliteRuntime(_Interpreter):
         self._attached: Optional[Any] = None
 
     def unusable(self) -> str:
-        """Return why it is unusable: its wheels need numpy 1 and fail with numpy 2 (tensorflow/tensorflow#70830)."""
+        """Return why it is unusable, or "". Its wheels need numpy 1 and fail with 2 (tensorflow/tensorflow#70830)."""
         if int(np.__version__.split(".")[0]) >= 2:
             return "tflite-runtime needs numpy<2, and numpy %s is installed" % np.__version__
         return ""

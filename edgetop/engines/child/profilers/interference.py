@@ -79,7 +79,7 @@ def _counted() -> Tuple[int, Dict[str, int]]:
     """Involuntary switches, and what each thread has waited; none where the kernel keeps no account.
 
     The runtime's own threads can be what is held up. They are this process's alone where its main thread runs the
-    model; in a thread of the app only that one can be distinguished.
+    model; in a thread of the app only that thread can be told apart.
     """
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD

@@ -1,4 +1,4 @@
-"""The parser of ONNX Runtime's profile: a Chrome trace with one event per line.
+"""What ONNX Runtime's profiler writes, and the folder for it: a Chrome trace with one event per line.
 
 Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_executor.cc, which
 names a node's event NODE_kernel_time. Names are those after optimisation: fused operators
@@ -139,7 +139,7 @@ def _own_times(kernels: List[Event]) -> List[int]:
 
 
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
-    """Return how the threads shared a run. None: one thread ran it, or the statistics have another form."""
+    """Return how threads shared the work of a run. None: one thread ran it, or the statistics have another form."""
     count = all_ns = moves = 0
     waited_ns: Dict[str, int] = {}
     cpus: Dict[str, int] = {}

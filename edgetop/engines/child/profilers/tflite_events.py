@@ -14,7 +14,7 @@ OPERATOR, DELEGATE, INSIDE_DELEGATE = 2, 4, 8
 
 
 class Event(NamedTuple):
-    """One event, in the order in which events began."""
+    """One event of a profiler. Profilers report events in the order in which they began."""
 
     kind: int
     tag: str

@@ -229,7 +229,7 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 
 
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
-    """Return the operator's times and the interference, from the least disturbed of several tries."""
+    """Return the operator's times, in ns, and the interference: of the first undisturbed try, or else of the last."""
     for _ in range(WARMUP_RUNS - 1):
         invoke()
     tries = []
