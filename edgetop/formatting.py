@@ -214,7 +214,7 @@ def percent(share: float) -> str:
 
 
 def share_text(share: float, *, settled: bool) -> str:
-    """Format a share in percent; a question mark, or a space in its place, shows whether it is settled.
+    """Format a share in percent. A question mark follows a share that is not settled; a settled one leaves it room.
 
     >>> share_text(0.0213, settled=False), share_text(0.5, settled=True)
     ('2.1 ?', '50.0  ')

@@ -103,7 +103,7 @@ def address(folder: Path) -> Iterator[str]:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the user at the other end, as the kernel knows it: SO_PEERCRED (unix(7))."""
+    """Return the user id of the process at the other end, as the kernel knows it: SO_PEERCRED (unix(7))."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     return int(uid)

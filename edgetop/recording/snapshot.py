@@ -168,7 +168,7 @@ class Snapshot:
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return a completer for the batches of all segments, to be called in their order."""
+        """Return what adds missing seconds to the batches of all segments; it is given them in their order."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest.load, begin_ns)

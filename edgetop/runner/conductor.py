@@ -82,7 +82,7 @@ class Conductor:
         rotation: Rotation | None = None,
         measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
-        """`derived` makes, for each session, a function of what is passed on: events that are recorded with it.
+        """`derived` makes a function for each session, which returns the events to record with each batch.
 
         `rotation`: of the sessions that follow. `measure_shapes`: asks the runtime what the model's file leaves open.
         """

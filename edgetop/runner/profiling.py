@@ -113,7 +113,7 @@ class Profiling:
         self.profiled = Profiled()
 
     def run(self, runs: int) -> Profiled:
-        """Run at least `runs` instrumented inferences; fewer where the bursts have too few.
+        """Run at least `runs` instrumented inferences; fewer where the greatest number of bursts brings too few.
 
         Raises InputError where the model cannot be run or its operators not be timed, EngineDiedError.
         """

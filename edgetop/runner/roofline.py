@@ -74,7 +74,7 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
 
 
 def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
-    """Compute the ceilings from the fastest burst: other load can only make a burst slower."""
+    """Compute each ceiling from the fastest burst of its operator: other load can only make a burst slower."""
     fastest: dict[str, tuple[float, OperatorInfo]] = {}
     for burst in profiled.bursts:
         infos = _with_work(probe, tuple(operator.info for operator in burst.operators))
@@ -100,7 +100,7 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the last ceilings that were stored for such a run."""
+    """Return the ceilings that were measured last for such a run; None: there are none."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 

@@ -25,7 +25,7 @@ class Recorder(Protocol):
         """`finish` will be called soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording and return what is missing in it. Raises RecordingError where the disk failed."""
+        """Finish the recording and return what it lacks. Raises RecordingError where something could not be stored."""
 
     def discard(self) -> None: ...
 

@@ -60,7 +60,7 @@ class SessionSensors:
         return readings, events
 
     def with_samples(self, readings: Readings, samples: Sequence[Sampled]) -> Readings:
-        """Add the samples that the engine takes of itself to the readings of the sensors."""
+        """Add the samples that the engine takes of itself to the readings; each kind becomes a sensor of its own."""
         parts = [readings]
         for sampled in samples:
             places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
@@ -76,7 +76,7 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Drop events about the sensors that end with the engine's process: once it is gone they report nothing new."""
+        """Drop the "sensor-lost" events of the engine's own sensors: once its process is gone, they are no news."""
         return tuple(
             event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine
         )

@@ -120,7 +120,7 @@ class SessionState:
         return self._clock.monotonic_ns() - self._origin_ns
 
     def time_left_s(self) -> float:
-        """Estimate the time left from the duration, or from the pace of the runs; infinite without an end."""
+        """Return the time left of the measurement, by its duration or the pace of its runs; infinite without end."""
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:

@@ -84,7 +84,7 @@ class Surroundings:
                        background=self._background)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
-        """Return the other processes that used most of a core since the phase began, the busiest first."""
+        """Return how much of a core other processes used on average since the phase began, the busiest first."""
         if self._began_ns is None:
             return ()
         found = [pair for source in self._process_surveys for pair in source.survey()]

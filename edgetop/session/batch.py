@@ -1,4 +1,4 @@
-"""A batch: everything that a feed delivers since the last batch, on one clock."""
+"""A batch is what a feed delivers: everything that happened since the last batch, on one clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class Batch:
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """Merge batches into one that folds to the same result. Raises ValueError where there is none."""
+    """Merge batches into one that folds to the same result as these in turn. Raises ValueError without batches."""
     if not batches:
         raise ValueError("nothing to merge")
     starts = [i for i, batch in enumerate(batches) if batch.restart]

@@ -122,7 +122,7 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 
 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-    """Join the parts of bursts that a piece of a table has cut."""
+    """Join the parts of each burst that was cut, as the pieces of a table may cut it."""
     whole: list[Burst] = []
     for burst in bursts:
         if whole and (whole[-1].t_ns, whole[-1].number) == (burst.t_ns, burst.number):

@@ -1,4 +1,7 @@
-"""The temperature at which a zone slows the board, from the kernel or the known firmware, and lost time."""
+"""From when on a board counts as throttled: the trip of a zone, and the share of time lost to over-current.
+
+The trip is the temperature in °C at which the board slows down, as the kernel reports it or as its firmware is known.
+"""
 
 import re
 from collections.abc import Iterable
@@ -44,7 +47,7 @@ def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
 
 
 def trips_c(manifest: Manifest) -> dict[int, float]:
-    """Return the trip in °C of each zone that throttles, by the zone's place in the manifest."""
+    """Return the trip in °C of each zone that is known to throttle, by the zone's place in the manifest."""
     found = (throttles_at_c(info, manifest.board.model) for info in manifest.sensors)
     return {place: celsius for place, celsius in enumerate(found) if celsius is not None}
 

@@ -75,7 +75,10 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.push_screen(self.hosted)
 
     def on_resize(self, event: Resize) -> None:
-        """Draw the whole screen again: of two quick resizes Textual may report one, and cut text is lost."""
+        """Draw the whole screen again where the size seems to be the same as before.
+
+        Of two quick resizes Textual may report only the second, and the first has cut off what stood there.
+        """
         if self._screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
@@ -90,7 +93,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.hosted.interrupt()
 
     def action_redraw(self) -> None:
-        """Draw the whole screen again: another program wrote to the terminal, such as a kernel on its console."""
+        """Draw the whole screen again, after another program wrote to the terminal, such as a kernel on its console."""
         self.forget_terminal()
         self.screen.refresh()
 

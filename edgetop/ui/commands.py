@@ -45,7 +45,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 
 def palette_entries(screen: MonitorScreen) -> "list[Entry]":
-    """Return the palette's entries: what each key does, and the choices that a key steps through."""
+    """Return the palette's entries: what each key does, and each window, theme and export format by its name."""
     from edgetop.ui.palette import Entry
 
     alike: dict[str, list[Command]] = {}
@@ -231,7 +231,7 @@ def _refresh_words(screen: MonitorScreen) -> str:
 
 
 def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
-    """Return `words` if the pane with the focus has this attribute, else ""."""
+    """Return `words` if the drawing of the pane with the focus has this attribute set, else ""."""
     pane = screen.focused
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""
 

@@ -35,7 +35,7 @@ More: edgetop help fleet"""
 
 
 class FleetWidget(LineWidget):
-    """A widget that fills the screen and reports the cell under the mouse."""
+    """A widget that fills the screen, and reports clicked cells and scrolling."""
 
     def __init__(
         self, draw: Callable[[int, int], Sequence[Line]], on_cell: Callable[[int, int, bool], None],
@@ -181,7 +181,10 @@ class FleetScreen(Screen[None]):
     # Drawing.
 
     def _table_rows(self, rows: int) -> int:
-        """Return the rows of the table: one for each listed board, as long as the log keeps its minimum."""
+        """Return the rows of the table: one for each listed board, as long as the log keeps its minimum.
+
+        On a low screen, which has no log, the table has all the room.
+        """
         if rows < LOG_FROM_ROWS:
             return max(1, rows - HEAD_ROWS - 1)
         most = rows - HEAD_ROWS - DETAIL_ROWS - 1 - LEAST_LOG_ROWS - 1

@@ -116,7 +116,7 @@ def _stacked(name: str, charts: Mapping[str, int]) -> Want:
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
-    """Return the panes that fit in the right column; if the selected one does not fit, it replaces the last."""
+    """Return the panes that fit in the right column. A selected pane that neither column shows replaces the last."""
     shown = list(names)
     while sum(LEAST.get(name, CHART_ROWS + TITLE_ROWS) for name in shown) + 1 > rows:
         droppable = [name for name in shown if name in OPTIONAL] or shown[-1:]

@@ -167,7 +167,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return what the user chose, by the names of the settings."""
+        """Return what the user chose, by the names of the settings; the window by its name."""
         window = next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
         orders = {
             name: pane.listing.order_of(pane.drawing.orders)
@@ -269,7 +269,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def _details(self) -> tuple[str, ...]:
-        """Return the views that only a zoomed pane needs."""
+        """Return the kinds of sensors whose timelines only the zoomed pane draws."""
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
@@ -456,12 +456,12 @@ class MonitorScreen(Screen[None]):
         self.use_lens(Lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
 
     def sort(self, pane: PaneWidget, order: str = "") -> None:
-        """Sort a list by this order, or by the next one."""
+        """Sort a pane's list by this order; "": by the next one."""
         orders, now = pane.drawing.orders, pane.listing.order
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """Undo the zoom and the cursor; when there is neither, leave a screen that was opened from another one."""
+        """Undo zoom, cursor and focus; without any of these, leave a screen that was opened from the fleet's."""
         if self.settings.is_visited and self._zoomed is None and self.cursor_s is None and self.focused is None:
             self.app.exit()
         self._zoomed = self.cursor_s = None

@@ -296,7 +296,10 @@ class PaneWidget(LineWidget, can_focus=True):
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 
     def _position(self, rows: int) -> str:
-        """Return which items of a list, or which rows, are visible; "" where all are."""
+        """Return which items are visible, such as "3-12 of 40"; "" where all rows are. The head of a list is no item.
+
+        Where there are no items, rows are counted.
+        """
         if not self._last_offset():
             return ""
         begin, end = self._offset, self._offset + rows

@@ -104,7 +104,7 @@ def reset_timelines(screen: MonitorScreen) -> None:
 
 
 def zoom_words(screen: MonitorScreen) -> str:
-    """Return the zoom for the last line; "" where the timelines are not zoomed."""
+    """Return the span of the timelines for the last line; "" where they are neither zoomed nor moved."""
     if screen.lens.is_plain:
         return ""
     return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)

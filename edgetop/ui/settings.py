@@ -1,4 +1,4 @@
-"""What a user can choose about the screen, and the functions that its caller provides."""
+"""What a user can choose about the screen, and what its caller provides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

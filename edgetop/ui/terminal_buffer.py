@@ -127,7 +127,7 @@ def _cut(cells: list[Cell], width: int) -> list[Cell]:
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
-    """Split a text into characters and their widths; keep it whole where a character has no cell of its own."""
+    """Split a text into characters and their widths; keep it whole where some take no cell, or more beside others."""
     width = cell_len(text)
     pieces = [(character, cell_len(character)) for character in text]
     is_each_its_own = all(cells for _, cells in pieces) and sum(cells for _, cells in pieces) == width

@@ -149,7 +149,7 @@ def _put_events(trace: TraceWriter, selection: Selection) -> None:
 
 
 def _put_seconds(trace: TraceWriter, selection: Selection) -> int:
-    """Write the latency of each second; return how many inferences they count."""
+    """Write the latency, response time and counts of each second; return how many inferences the seconds count."""
     parent = trace.track("latency, each second")
     latency = {name: trace.track(f"{name} latency", parent, "ms") for name in _PERCENTILES}
     response: dict[str, int] = {}

@@ -65,7 +65,7 @@ def export(selection: Selection, output: Output) -> None:
 
 @dataclass(slots=True)
 class _Counts:
-    """The counts that the summary of the cut reports."""
+    """The counts that the manifest and the last event of the cut report."""
 
     inferences: int = 0
     warmup_runs: int = 0
@@ -134,7 +134,7 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 
 
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
-    """Return each stream's runs in this part, where single inferences were recorded."""
+    """Return the runs of each stream; () for a part whose single inferences were not recorded."""
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
         return runs
@@ -181,7 +181,7 @@ def _standing(selection: Selection, span: Span) -> Iterator[Event]:
 
 
 def _subject(event: Event) -> tuple[str, ...]:
-    """Return the key of the state that an event sets, of which the last event holds; () for an event without one."""
+    """Return which state an event sets: of the events of one state, the last is in force. (): it sets none."""
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)
     subjects = {

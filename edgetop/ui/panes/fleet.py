@@ -156,7 +156,7 @@ def _text(piece: Piece) -> str:
 
 
 def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> Line:
-    """Return how many boards there are and how many have each verdict, worst first. `what`: the filter's words."""
+    """Return how many boards there are and how many have each verdict, worst first. `what`: their order and filter."""
     counted = Counter((view.level, view.word) for view in views)
     order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
     parts: list[Piece] = [(" FLEET ", "focus"), f" {many} board{'' if many == 1 else 's'}"]

@@ -225,7 +225,7 @@ def _traffic(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _stages(memory: MemoryView, area: Area) -> list[Line]:
-    """Return the engine's memory after each stage of its start, on as many lines as it takes."""
+    """Return the engine's memory after each stage, from its start until it is steady, on as many lines as it takes."""
     lines: list[Line] = []
     label = "by stage"
     pieces: list[str] = []

@@ -154,7 +154,7 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
-    """Warn in one line when shares are not settled or operators were left out."""
+    """Warn in one line when shares are not settled or instrumented inferences were left out."""
     if operators.is_disturbed:
         text = "? not settled: others took CPU time from each instrumented inference"
         return [fit(line((text, "warning")), area.width)]
@@ -170,7 +170,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """Warn in one line when the CPU ran operators that were meant for an accelerator."""
+    """Warn in one line when the CPU ran operators that the preferred provider should have run."""
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:
         return []
@@ -182,7 +182,7 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _label(way: str) -> str:
-    """Return the label that figures made in this way need, such as "estimate"."""
+    """Return the label that figures timed in this way need, such as "estimate (isolated): "; "": none."""
     label, colon, _ = way.partition(": ")
     return f"{label}: " if colon else ""
 
@@ -230,7 +230,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
-    """Return the rates that an operator achieves, and what limits it."""
+    """Return the GFLOP/s that an operator achieves, and what limits it."""
     each_ns = each_call_ns(operator, _p50_ns(view))
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
@@ -250,7 +250,7 @@ def _order(area: Area) -> str:
 
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
-    """Return the operators that match all words of the filter, in the chosen order."""
+    """Return the operators with all words of the filter in name, type, provider or origin, in the chosen order."""
     matches = [operator for operator in view.operators.operators if area.listing.takes(_searched(operator))]
     order = _order(area)
     if order == "share":

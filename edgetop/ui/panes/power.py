@@ -189,7 +189,7 @@ def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
 
 
 def _share(rail: RailView, total: RailView | None, area: Area) -> str:
-    """Draw a rail's share of the total power as a bar."""
+    """Draw a rail's present share of the total power as a bar; "" for the total itself, and where it is unknown."""
     whole = total.track.value if total and not total.track.is_lost else None
     if rail is total or not whole or rail.track.value is None:
         return ""

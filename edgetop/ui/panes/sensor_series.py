@@ -68,7 +68,7 @@ def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
 def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
-    """Draw a timeline: a line, its extremes as a dim band, and a limit as a dashed line; at least one row."""
+    """Draw a line, its extremes as a dim band and a limit as a dashed line, in the area's rows, at least one."""
     known = points.middle[~np.isnan(points.middle)]
     bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
     high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if not np.isnan(bounds).all() else np.nan])

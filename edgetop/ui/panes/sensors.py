@@ -64,7 +64,7 @@ def _detail(track: TrackView, area: Area) -> list[str]:
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
-    """Return the sensors that match all words of the filter, in the chosen order."""
+    """Return the sensors with all words of the filter in their name, unit or source, in the chosen order."""
     found = [track for track in tracks if area.listing.takes(f"{track.info.id} {track.info.unit} {_source(track)}")]
     order = area.listing.order_of(ORDERS)
     if order == "by name":

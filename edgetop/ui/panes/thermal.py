@@ -217,7 +217,7 @@ def _clock_figures(clock: ClockView, area: Area) -> Line:
 
 
 def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[Line], list[Line]]:
-    """Return the lines of the zones, below those on throttling, and of the clocks; or why there are none."""
+    """Return the lines of the zones, below what throttles and what will, and of the clocks; or why there are none."""
     zones = _zones(view.thermal.zones, area) or wrapped(_why_none(view, "temperature", area), area.width, "dim")
     zones = [*_limits(view.thermal, area), *(_forecast(view, area) if ahead else ()), *zones]
     clocks = _clocks(view.thermal.clocks, area) or wrapped(_why_none(view, "CPU clocks", area), area.width, "dim")
