@@ -216,7 +216,7 @@ def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """None: no limit."""
+    """What the user wants of a sweep: the goal, and limits. None: no limit."""
 
     goal: str = "p99"
     deadline_ms: float | None = None  # p99 is not above it
@@ -244,7 +244,7 @@ class Choice:
 
 
 def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
-    """Among those that did not fail."""
+    """Choose among the candidates that did not fail."""
     worked = [one for one in candidates if one.reason is None]
     excluded = {one.name: why for one in worked if (why := _beyond(one, wanted))}
     key, more_is_better, _ = GOALS[wanted.goal]

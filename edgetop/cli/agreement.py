@@ -80,7 +80,10 @@ def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Return the lowest agreement of a combination's outputs with the first one's, and the measure it was judged by."""
+    """Return the lowest agreement of a combination's outputs with the first one's, and what labels and metric gave.
+
+    By `same_top`, `snr_db` and the names of `JUDGED`; what is not known is absent.
+    """
     if comparison is None or name not in comparison.names:
         return {}
     place = comparison.names.index(name)

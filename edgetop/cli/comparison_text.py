@@ -43,7 +43,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """Print the baseline with as many sessions beside it as the terminal has room for."""
+    """Yield tables of the baseline, each with as many other sessions beside it as the terminal has room for."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = [row for row in comparison.rows if any(value is not None for value in row.values)]

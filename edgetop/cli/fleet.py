@@ -147,7 +147,7 @@ def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
 
 
 def _answered(views: "Sequence[BoardView]") -> int:
-    """A script that learns nothing of any board is informed of it."""
+    """Return the exit code: EXIT_USAGE, with a line on stderr for scripts, where no board answered."""
     from edgetop.cli.output import print_text  # noqa: PLC0415  as above
 
     if any(view.summary or view.state == "idle" for view in views):

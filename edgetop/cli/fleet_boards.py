@@ -1,6 +1,6 @@
 """The boards of a fleet, and orders for all of them at once: run the same model, or stop.
 
-Boards are named on the command line, or in a file (TOML). Each gets an ssh of its own; one that cannot do it is a line.
+Boards are named on the command line, or in a file (TOML). Each has its own ssh; a line says why one cannot do it.
 The model is copied once to each board, in a folder named by its SHA-256, and its sum is compared there by `sha256sum`.
 """
 
@@ -43,9 +43,9 @@ _RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
 
 
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
-    """Return the boards of the command line, named by their hosts, and of the file. `command`: edgetop's name there.
+    """Return the boards of the command line, named by their hosts, and of the file.
 
-    Raises InputError.
+    `command`: how to call edgetop there. Raises InputError.
     """
     found = [Address(target.host, target, command=command) for target in map(parse_target, targets)]
     if file is not None:
@@ -160,7 +160,7 @@ def _shell(script: str) -> str:
 
 
 def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
-    """Do this on all boards at once, and yield each result when it is ready."""
+    """Do this on all boards, `AT_ONCE` at a time, and yield each result when it is ready."""
 
     def done(address: Address) -> Done:
         try:

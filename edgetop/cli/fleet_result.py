@@ -103,7 +103,7 @@ def table(views: Sequence[BoardView]) -> list[str]:
 
 
 def follow(fleet: Fleet, is_enough: Callable[[], bool], *, says: bool) -> None:
-    """Wait until it is enough. `says`: print a line on stderr whenever a board's verdict changes."""
+    """Wait until it is enough. `says`: print a line on stderr whenever the word for a board's state changes."""
     said: dict[str, str] = {}
     while True:
         is_last = is_enough()

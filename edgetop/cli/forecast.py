@@ -62,7 +62,10 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
 
 
 def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
-    """Return the forecast, and the throughput before throttling if it throttled. Raises InputError."""
+    """Return the forecast, and the throughput in Hz of the time before throttling; None: not known. Raises InputError.
+
+    The time is the whole session if it never throttled.
+    """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
     from edgetop.recording.rows import WHOLE  # noqa: PLC0415

@@ -91,9 +91,9 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
 
 
 def arrivals_of(session: str, model: str) -> tuple[int, ...]:
-    """Return when the inferences of a session's stream with this model began, in ns from 0, and last its length.
+    """Return when the inferences of a session's stream with this model began, in ns from 0.
 
-    The first 100,000 of them. Raises InputError where there are too few.
+    The last value is the length. These are the first 100,000 inferences. Raises InputError where there are too few.
     """
     from edgetop.comparison.gap import stream_of  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415

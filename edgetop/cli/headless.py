@@ -216,7 +216,7 @@ def percentile_words(statistics: Statistics, quantile: float) -> str:
 
 
 def progress_bar(view: MonitorView) -> str:
-    """Return the done share of the measured phase, or "" where it has no end."""
+    """Return a bar for the share of the measured phase that is done, or "" where the phase has no end."""
     progress, session = view.progress, view.latency.session
     shares = []
     if progress.duration_ns:

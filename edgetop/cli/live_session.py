@@ -78,7 +78,10 @@ class LiveSession:
             self._thread.join()
 
     def _observe(self) -> None:
-        """Show the session on a thread: a screen may be slow or closed, and the conductor must not wait."""
+        """Call the observers once a second, on a thread of their own.
+
+        A screen may be slow, stand still or be closed, and the conductor must not wait for gates and event hooks.
+        """
         is_last = False
         while not is_last:
             is_last = self._stopped.wait(OBSERVE_EVERY_S)

@@ -70,7 +70,7 @@ class OperatorProfile:
     precision: str | None  # what most of the model is computed on; None: not known
     inspection: Inspection | None  # None: the file cannot be read without its runtime
     hints: tuple[Notice, ...]
-    threads: ThreadView | None = None  # None: the runtime does not report it, or has one
+    threads: ThreadView | None = None  # None: the runtime does not report it, or has one thread
     overhead_ratio: float | None = None  # `run_ns` over `p50_ns`; None: not known, see operator_shares.py
     preferred: tuple[str, ...] = ()  # whoever was asked for, and then what the engine has
 

@@ -47,7 +47,7 @@ METRIC: dict[str, Any] = {
 
 
 class FiniteRange(click.FloatRange):
-    """A range that refuses "nan", a float that every comparison with a limit fails."""
+    """A range without inf and nan. Click accepts "nan" in any range, since no comparison with it is true."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         converted = super().convert(value, param, ctx)
@@ -86,7 +86,7 @@ def duty_cycle(text: str) -> tuple[int, int]:
 
 
 def _checked(parse: Callable[[str], T], text: str, topic: str = "") -> T:
-    """Parse a text; a ValueError says how to write it."""
+    """Return what `parse` makes of the text. Its ValueError, which says how to write it, becomes a BadParameter."""
     try:
         return parse(text)
     except ValueError as error:

@@ -217,7 +217,7 @@ def _once(pairs: tuple[tuple[str, Any], ...], option: str) -> dict[str, Any]:
 
 
 def _engine_cpus(options: Options) -> tuple[int, ...]:
-    """Return the engine's CPUs. It must not inherit a pinning that is meant for the monitor."""
+    """Return the engine's CPUs; (): those of this process. It must not inherit a pinning meant for the monitor."""
     here = os.sched_getaffinity(0)
     for option in ("engine_cpus", "monitor_cpus"):
         if not set(options[option] or ()) <= here:

@@ -1,4 +1,4 @@
-"""The user's choices on the screen, stored for the next session: theme, window, layout and sort.
+"""The user's choices on the screen, stored for the next one beside the recordings: theme, window, layout and sort.
 
 The command line and edgetop.toml win over it. A theme is remembered for terminals of the same kind, for a
 palette that suits one with many colours cannot be drawn on another.

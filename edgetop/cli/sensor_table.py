@@ -139,7 +139,7 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
-    """Print until KeyboardInterrupt or the end of a pipe, and always restore the terminal."""
+    """Print until KeyboardInterrupt or the end of a pipe. The terminal's modes are never changed."""
     draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
     begin = due = time.monotonic()
     if draws:

@@ -158,7 +158,7 @@ def _watched(session: Manifest) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
-    """Yield how the session ended, or its state, and below it the warnings that matter before any table."""
+    """Yield how the session ended, or its state, and below it its other present and past troubles."""
     mark = "SIMULATED  " if session.board.simulated else ""
     live = "LIVE, " if session.end_reason is None else ""
     yield f"{mark}{live}{clean(verdict.first)}"
@@ -342,7 +342,10 @@ def _memory(memory: Memory) -> Iterator[str]:
 
 
 def _usage(usage: Usage) -> Iterator[str]:
-    """Yield the CPU and traffic of the measured phase; the kernel does not count network bytes of a process."""
+    """Yield the CPU and memory of the engine and the traffic of the board in the measured phase.
+
+    The network's is of the whole board, since the kernel does not count network bytes of a process.
+    """
     mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
     if mean is not None:
         most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
@@ -396,7 +399,7 @@ def _energy_of(report: Report) -> Iterator[str]:
 
 
 def _energy(energy: EnergyFigures, power: PowerFigures, battery: Battery | None) -> Iterator[str]:
-    """Yield the energy of the total, or why there is none; without a total, of each part."""
+    """Yield the energy by the total power, or why there is none; without a total, that of each rail as a part."""
     if not power.total_sensor and not power.rails:
         return
     if energy.gross_mj is not None:
@@ -455,7 +458,7 @@ def _runs(session: Manifest) -> str:
 
 
 def _place(method: Methodology) -> str:
-    """Return the temperatures at which measuring began, and the user's notes on the room and the case."""
+    """Return the two highest temperatures at which measuring began, and the room and case that the user declared."""
     began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in _hottest_first(method.start_temperatures)]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
     warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
@@ -499,7 +502,7 @@ def _operators(report: Report) -> Iterator[str]:
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield a table as wide as the screen: empty columns are left out and long names are shortened."""
+    """Yield a table as wide as the screen: columns that say nothing are left out, and long names are shortened."""
     columns = {
         "us": [UNKNOWN if one.mean_us is None else f"{one.mean_us:.1f}" for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],

@@ -96,7 +96,7 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the medians over the sessions, and the hottest zone of all."""
+    """Return the medians over the sessions, but of `max_c` the highest value."""
     each = [_figures_of(sample) for sample in samples]
     values = {key: [value for one in each if (value := one[key]) is not None] for key in KEYS}
     medians = {key: round(statistics.median(of), 6) if of else None for key, of in values.items()}

@@ -134,7 +134,10 @@ def make_folder(folder: Path, advice: str) -> None:
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Allow one process at a time to run a sweep; the lock ends with the process."""
+    """Allow one process at a time to run a sweep; the lock ends with the process.
+
+    Raises InputError where another one runs it.
+    """
     fd = hold(folder)
     if fd is None:
         raise InputError(f"{folder}: this sweep runs", f"edgetop stop {folder} ends it")
@@ -224,7 +227,7 @@ class Sweep:
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
     def _run_one(self, one: Run) -> dict[str, Any] | None:
-        """Return the report of one run; None: it was stopped and must be repeated."""
+        """Do one run and return what changes in its entry of the plan; None: it was stopped and must be repeated."""
         folder = self._folder / one.session
         _clear(folder)
         is_virtual = any(word.startswith("--scenario") for word in self._plan.options)

@@ -127,7 +127,10 @@ class ServiceManager:
 
 
 def service_managers(stack: ExitStack) -> list[Observer]:
-    """Notify the service manager that started this process, if any, until `stack` is closed. Children must not."""
+    """Return an observer that notifies the service manager, if one started this process, until `stack` is closed.
+
+    Its address leaves the environment, since children must not notify it.
+    """
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):
         return []

@@ -3,7 +3,7 @@
 Three corrections keep chance from making a difference (`edgetop help compare`): intervals hold together for all groups
 that are compared with the baseline (Bonferroni); rows that nobody decides by in advance pass the false discovery rate
 (Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)); operators are the ones that moved
-most, so their level is shared by all. What is not distinguished is not ranked apart.
+most, so their level is shared by all. Groups that no significant difference separates share a rank.
 """
 
 import math
@@ -57,7 +57,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Rank:
     rank: int
-    sessions: tuple[str, ...]  # of groups that are not distinguished
+    sessions: tuple[str, ...]  # the groups that share this rank
     values: tuple[float, ...]
 
 

@@ -73,11 +73,11 @@ class Figure:
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
 
     def lone(self, sample: Sample, warmth: float) -> Number:
-        """The standard deviation of such sessions as this one shows it: as far as its quarters are apart.
+        """Return the standard deviation between sessions like this one, estimated from how far its quarters differ.
 
-        Under noise that lasts for minutes a longer session differs from the next no less. What shares the board is
-        another in another run. `warmth`: how much of its own warming it began warmer or colder by than the other.
-        None: one session does not show it.
+        Noise that lasts for minutes makes long sessions differ as much as short ones, and other processes on the board
+        differ from run to run. `warmth`: the difference of the start temperatures of the two sessions as a share of
+        this one's own warming. None: one session does not show it.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0
@@ -159,7 +159,7 @@ def hottest_end_c(sample: Sample) -> Number:
 
 
 def _headroom_c(sample: Sample) -> Number:
-    """Return the distance in °C, at the end, from the zone nearest to its trip."""
+    """Return how many °C, at the end, the zone nearest to the trip at which it throttles was below that trip."""
     trips = {sample.session.sensors[place].id: trip for place, trip in trips_c(sample.session).items()}
     zones = sample.report.temperature.items()
     left = [trips[name] - zone.end for name, zone in zones if zone.end is not None and name in trips]

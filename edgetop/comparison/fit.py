@@ -68,7 +68,10 @@ class Line:
         return min(known), max(known)
 
     def interval(self, from_ms: float, level: float = LEVEL) -> tuple[float, float]:
-        """Return the interval that contains, with probability 1 - `level`, the latency there of such a model."""
+        """Return the interval in ms for the latency there of a model of this kind that takes `from_ms` here.
+
+        It contains that latency with probability 1 - `level`.
+        """
         x = np.log([pair.from_ms for pair in self.pairs])
         off = float((math.log(from_ms) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
         half = quantile(level, len(x) - 2) * self.scatter * math.sqrt(1 + 1 / len(x) + off)

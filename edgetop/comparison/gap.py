@@ -149,7 +149,7 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return how long the calling thread was off the CPU in a call, and how much of it it waited for one.
+        """Return for how many ms of a call its thread was on no CPU, and for how many of these it waited for one.
 
         None: not known. The CPU time of calls is much the same in all of them, so that the rest is of all calls.
         """
@@ -160,7 +160,7 @@ class _Search:
         return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
-        """Note a cause with these ms, limited to what is left, and return what was counted."""
+        """Note a cause with these ms, at most those that are left, and return how many were noted; 0: too few."""
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
             return 0.0
@@ -218,7 +218,7 @@ class _Search:
         return waited_ms
 
     def _overlap_ms(self) -> float:
-        """Return how much slower calls are than those of the stream that run alone, in ms; 0: none runs alone."""
+        """Return how much slower calls are than those of the stream that run alone, in ms; 0: too few run alone."""
         everything = self.app.inferences
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
@@ -279,7 +279,10 @@ class _Search:
         self.note("pacing and idle clocks", idle_ms, text)
 
     def _after_pauses_ms(self) -> float:
-        """Return how much slower calls are than those that directly follow another, in ms; 0: no difference."""
+        """Return how much slower calls are than those that directly follow another, in ms.
+
+        0: pauses are too much alike, too short, or make no clear difference.
+        """
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
         pause_ms = np.append(0.0, np.maximum(0, everything["t_ns"][1:] - ended_ns[:-1]) / 1e6)

@@ -1,4 +1,7 @@
-"""Pairs the models that ran on both sides of a fit, by the hashes of their files."""
+"""Pairs the models that ran on both sides of a fit, by the hashes of their files, with the latency of each on either.
+
+The lines of a fit go through these pairs and predict the latencies of other models.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

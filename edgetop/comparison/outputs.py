@@ -150,7 +150,7 @@ def _has_classes(array: Array) -> bool:
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Return the first output with classes, and the share of rows in which the label is among the highest.
+    """Return the name of the first output with classes, and the shares of rows whose label is among the highest.
 
     By "top-1" and, where there are more classes than five, "top-5". None: no output has classes. Raises InputError
     where the labels do not fit.
@@ -174,9 +174,10 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
 
 
 def measured(kept: KeptOutputs, judge: Judge) -> float | None:
-    """Return the value of the user's own metric, which receives the outputs by name and the labels.
+    """Return the value of the user's own metric; None: there is no metric, or its value is not finite.
 
-    Raises InputError with what it raised, or where it gives no number.
+    It receives the outputs by name, each as a list over the inferences, and the labels. Raises InputError with what the
+    metric raised, or where it gives no number.
     """
     if judge.metric is None:
         return None

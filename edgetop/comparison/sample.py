@@ -25,7 +25,7 @@ class Sample:
     report: Report
     quarters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of some figures, in ms, in their order
     others_pct: float | None = None  # of a core, by other processes, on average
-    steal_pct: float | None = None  # by a hypervisor
+    steal_pct: float | None = None  # of a core, by a hypervisor
     caps_mhz: Mapping[str, float] = field(default_factory=dict)  # the highest limit of each clock
     buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))  # of all latencies
     parameters: int | None = None  # of the model's file
@@ -72,7 +72,7 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def neighbours(analysis: Analysis) -> tuple[float | None, float | None]:
-    """Return the mean CPU use of other processes, in percent of a core, and the mean steal time, in percent."""
+    """Return the mean CPU use of other processes and the mean steal time of a hypervisor, in percent of a core."""
     others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
     return others.mean if others else None, steal.mean if steal else None
 

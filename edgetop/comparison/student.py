@@ -42,14 +42,14 @@ class Contrast:
 
     @property
     def chance(self) -> float:
-        """Return the two-sided p-value."""
+        """Return the chance of a difference at least so large where there is none: the two-sided p-value."""
         if not self.error:
             return float(not self.difference)
         return tails(abs(self.difference) / self.error, self.freedom)
 
 
 def contrast(first: Side, second: Side) -> Contrast | None:
-    """None: the sessions do not show how much such sessions differ."""
+    """Contrast the two sides. None: the sessions do not show how much such sessions differ."""
     difference = _mean(second) - _mean(first)
     sizes = len(first.values), len(second.values)
     if max(sizes) == 1:

@@ -48,7 +48,7 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """Return the present path of the session, which another one may follow."""
+        """Return the path that the session has now; it changes where the folder is moved or another session follows."""
         return self.folder.name
 
     @property

@@ -42,7 +42,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Transport:
-    """The position of a playback."""
+    """The state of a playback: its position, its speed, and the session in which it is."""
 
     t_ns: int
     end_ns: int

@@ -18,7 +18,7 @@ STOPS_AT_ONCE = 2  # when looking ahead: a tenth of a second
 
 
 class ReplayFeed:
-    """A feed that is its own player: it plays from the start."""
+    """A feed that is its own player: it plays as soon as it is made, until it is paused."""
 
     trouble = ""
 
@@ -115,7 +115,7 @@ class ReplayFeed:
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Return marks of the recorded events. Analysis derives slowdowns and alerts."""
+    """Return marks of the recorded events. Slowdowns and alerts have none here: the analysis finds them."""
     events = (event for some in recording.events.between(START, recording.events.end) for event in some)
     marks = [
         Mark(min(max(event.t_ns, 0), recording.end_ns), event.kind, event.severity)

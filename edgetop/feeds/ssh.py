@@ -103,7 +103,7 @@ _TARGET = re.compile(
 )
 NOT_FOUND = 127  # sh(1): a command that is not there
 SSH_FAILED = 255  # ssh(1)
-_END_S, _LEAVE_S = 0.5, 5.0  # for an end by itself, and when it was ordered to
+_END_S, _LEAVE_S = 0.5, 5.0  # how long to wait for its end: by itself, and after a signal
 _LOOK_S, _POLL_S = 0.5, 0.02
 _MAX_LINES = 20
 _GROUP_OF_ITS_OWN = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
@@ -136,7 +136,9 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Return ssh's command line. `attended`: ssh may ask for a password on the terminal.
+    """Return ssh's command line with `over_there`, a command for the shell on the board.
+
+    `attended`: ssh may ask for a password on the terminal.
 
     -T: no terminal, which would mangle bytes; what the user's configuration forwards is not wanted here.
     """

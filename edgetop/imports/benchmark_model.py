@@ -78,7 +78,10 @@ def read_text(text: str) -> Summary:
 def _figures(
     stats: Sequence[tuple[str, str]], mean_us: str
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
-    """Return the figures of the measured inferences, which the last line's mean identifies, and of the warm-up."""
+    """Return the figures of the measured inferences, further figures without a key, and the warm-up's inferences.
+
+    The measured ones are those whose mean the last line repeats.
+    """
     figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
     place = next((i for i, (_, text) in enumerate(stats) if i and _mean_of(text) == number(mean_us)), None)
     if place is None and stats and _mean_of(stats[0][1]) == number(mean_us):

@@ -26,7 +26,7 @@ def is_text(text: str) -> bool:
 
 
 class _Columns:
-    """The values of all lines, by sensor, in columns: a day has two million."""
+    """The values of all lines, by sensor: columns of line numbers and of values, since a day has two million."""
 
     def __init__(self) -> None:
         self.times: list[datetime | None] = []

@@ -1,7 +1,8 @@
 """The accuracy of forecasts from one ambient temperature to another, where a lake has both.
 
-Two sessions are a case if model, version, kind of board, enclosure and load are the same, neither is the other's
-board's and time, and the rooms are a degree to `FARTHEST_C` apart: the first forecasts what the second measured.
+Two sessions are a case if model, version, kind of board, enclosure and load are the same and their ambient temperatures
+are a degree to `FARTHEST_C` apart; the board itself and the time may differ. The first forecasts what the second
+measured.
 """
 
 import json

@@ -179,7 +179,7 @@ def _parquet(recording: Recording, table: str, span: Span) -> bytes:
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
-    """Return how many bytes were sent, and the SHA-256."""
+    """Put a file into the lake; return how many bytes were sent, 0 if it was there, and its SHA-256."""
     digest = digest_of(io.BytesIO(data))
     is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
     return len(data) if is_new else 0, digest

@@ -43,7 +43,10 @@ class Regression:
 
 
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
-    """Find regressions by model, board and `key`; versions are in the order in which they first ran."""
+    """Find regressions by model, board and `key`; versions are in the order in which they first ran.
+
+    `records`: rows of the question `regressions`.
+    """
     return tuple(
         found
         for model in dict.fromkeys(one["model"] for one in records)

@@ -40,7 +40,7 @@ def label_text(key: str, value: str) -> str:
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """Return the cause that lasted longest; `none`: no throttling."""
+    """Return the cause that lasted longest; `none`: no throttling; None: not known."""
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -50,7 +50,7 @@ def _throttle_cause(report: Report) -> str | None:
 
 
 def _seconds(report: Report, share: float | None = 1.0) -> float | None:
-    """Return a share of the measured time; None: not known."""
+    """Return a share of the measured time in s; None: not known."""
     total_ms = report.usage.total_time_ms if report.usage else None
     return None if share is None or total_ms is None else share * (total_ms / 1e3)
 
@@ -152,7 +152,10 @@ TABLES = {TABLE: SCHEMA, **SCHEMAS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
-    """Return a dataset of `paths` (of `Place.files`) without other names, and pieces of tables that are whole there."""
+    """Return a dataset of `paths` (of `Place.files`).
+
+    Left out are files with other names, and the pieces of a session whose whole table is among them.
+    """
     whole = {path for path in paths if path.count(".") == 1}
     found = [
         (path, match)

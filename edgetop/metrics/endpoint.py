@@ -27,7 +27,7 @@ PATIENCE_S = 5.0  # with a client that says nothing, or does not read
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The access to the endpoint."""
+    """Who may read the metrics, and whether over TLS."""
 
     token: str | None = None  # that a client must send as a bearer; None: none
     certificate: Path | None = None  # PEM; None: no TLS

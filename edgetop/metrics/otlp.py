@@ -40,7 +40,7 @@ _UNITS = {
 
 
 class Collector:
-    """The collector that receives the metrics."""
+    """An OpenTelemetry collector, to which the metrics are sent over HTTP."""
 
     def __init__(self, url: str) -> None:
         logger = logging.getLogger("opentelemetry")  # which would write onto the screen

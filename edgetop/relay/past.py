@@ -39,7 +39,7 @@ MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32
 
 
 Judged = Mapping[str, JsonValue]
-# Judges a session from its beginning: up to the first moment after the given second where that can be transferred.
+# Judges a session from its beginning to the first moment after the given second at which it can hand a judgement over.
 Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 
@@ -84,7 +84,7 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 
 
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
-    """Yield the batches that a judgement needs, in small pieces from where it may stop on."""
+    """Yield the batches that a judgement needs; they are short after `late_ns`, from where on it may stop."""
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
         yield replace(batch, manifest=None, restart=False)
@@ -102,7 +102,10 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Seconds]:
-    """Join seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest)."""
+    """Join seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest).
+
+    One histogram holds the latencies of many seconds.
+    """
     width = every_s = 1
     while COARSE_ROWS * width * NS < until_ns:
         width *= 2
@@ -189,7 +192,7 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 
 
 def _stretches(pieces: Iterator[Readings], until_ns: int) -> Stretches:
-    """Join readings to summaries in time order; they do not show the gaps of a sensor of mean power."""
+    """Join the readings of each sensor to stretches in time order. Gaps in a mean power do not show within them."""
     width_ns = NS
     while STRETCHES * width_ns < until_ns:
         width_ns *= 2

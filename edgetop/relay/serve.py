@@ -86,7 +86,10 @@ class Link:
             self._wake.send(b"x")
 
     def receive(self, until_ns: int | None) -> list[Frame]:
-        """Return the viewer's frames up to that time, or its first ones. Raises LinkLostError, and ValueError."""
+        """Wait for frames of the viewer, until then at most, and return them; [] where none came.
+
+        `until_ns` None: as long as a silent viewer is borne. Raises LinkLostError, and ValueError.
+        """
         if self._unhandled:
             frames, self._unhandled = self._unhandled, []
             return frames
@@ -222,7 +225,10 @@ class _Relay:
         self._link.send(wire.pack_message(wire.END))
 
     def _send_following(self) -> JournalTail | None:
-        """Send the session in which the engine continues; None where there is none, or it is over too."""
+        """Send the past of the session in which the engine continues, and return its journal's tail.
+
+        None where there is no such session, or it is over too.
+        """
         following = successor(self._folder.name)
         if following is None:
             return None
@@ -231,7 +237,7 @@ class _Relay:
         return self._send_past()
 
     def _follow(self, position: Position) -> JournalTail | None:
-        """Follow the journal from that position; None where the position does not exist any more."""
+        """Return the tail of the journal from that position on; None where the position does not exist any more."""
         segment, offset, self._until_ns = position
         try:
             follower = follow_from(self._folder.path / JOURNAL, segment, offset)

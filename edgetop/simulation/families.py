@@ -182,7 +182,7 @@ def _pi_files(machine: Machine) -> Files:
 
 
 def _pmic(machine: Machine) -> str:
-    """Print as `vcgencmd pmic_read_adc` does: currents, then voltages."""
+    """Return the text that `vcgencmd pmic_read_adc` prints: currents, then voltages."""
     low_v, high_v = machine.hardware.volts
     core_v = low_v if machine.is_under_voltage else high_v
     rails = {**_PMIC_RAILS, "VDD_CORE": ((1.2 + machine.cpu_w) / core_v, core_v)}

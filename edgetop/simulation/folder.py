@@ -61,7 +61,7 @@ LOCK = "lock"
 
 
 def home() -> Path:
-    """Return the folder for boards, in memory: five writes a second would wear an SD card."""
+    """Return the folder for boards, in memory where possible: five writes a second would wear an SD card."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK))
     return Path(next(usable, None) or tempfile.gettempdir())
