@@ -47,7 +47,7 @@ class BoardInUse(Protocol):
 
     @property
     def page_path(self) -> str | None:
-        """The shared page of a virtual board, which the engine must map; None: a real board."""
+        """The shared page of a virtual board, which the engine must map; None: the board is not virtual."""
 
     def identity(self) -> Board: ...
 

@@ -18,7 +18,7 @@ from edgetop.session import histogram
 CELLS = 60
 BINS = 100
 EDGES = 0.001, 0.999  # of all latencies
-MOST_RATIO = 10.0  # further, intervals are drawn where a ratio is: one that says nothing would squeeze the others
+MOST_RATIO = 10.0  # intervals are cut here, or at twice the furthest ratio: a very wide one would squeeze the others
 WIDE = 4.0  # from the least to the most: beyond it each edge is as many times the one before
 
 

@@ -15,7 +15,7 @@ from edgetop.formatting import UNKNOWN, clean, shortened
 NAME_CELLS, WIDE_CELLS = 22, 40
 NARROW = 118  # columns, below which names are shorter
 PIPED_COLUMNS = 160
-MOST_DIGITS = 1000  # of a factor: two sessions a side say nothing, and say so with many digits
+MOST_DIGITS = 1000  # factors from here on are written with an exponent: intervals of two sessions a side are that wide
 LEFT = ("row", "")
 
 

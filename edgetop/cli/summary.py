@@ -342,9 +342,9 @@ def _memory(memory: Memory) -> Iterator[str]:
 
 
 def _usage(usage: Usage) -> Iterator[str]:
-    """Yield the CPU and memory of the engine and the traffic of the board in the measured phase.
+    """Yield the CPU, memory and disk traffic of the engine, and the network traffic of the board, while measured.
 
-    The network's is of the whole board, since the kernel does not count network bytes of a process.
+    The kernel does not count network bytes of a process.
     """
     mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
     if mean is not None:

@@ -80,7 +80,7 @@ class Comparison:
 def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | None = None) -> Comparison:
     """Two groups or more, each with a session or more; the first is the baseline. Raises ValueError on fewer.
 
-    `judge`: of the outputs that were stored; a group is judged by the first of its sessions that has some.
+    `judge`: the references for stored outputs; a group is judged by the first of its sessions that has some.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
