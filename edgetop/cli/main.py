@@ -1,5 +1,6 @@
 """The entry of the program, and the one place where errors are printed and exit codes chosen."""
 
+import contextlib
 import errno
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -60,6 +61,8 @@ def _run(arguments: list[str]) -> int:
     except click.ClickException as error:
         code = _complain(_one_line(error), EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
+        with contextlib.suppress(ReaderLeftError):
+            sys.stdout.flush()  # or the rest of a frame that was cut off would overwrite the message
         code = _complain("interrupted", EXIT_INTERRUPTED)
     except ReaderLeftError as error:
         code = error.exit_code

@@ -1,11 +1,14 @@
 """The edges of the program: streams that are gone or narrow must not end in a traceback."""
 
+import io
 import subprocess
 import sys
 
 import pytest
 
+from edgetop.cli import commands
 from edgetop.cli.main import main
+from edgetop.errors import EXIT_INTERRUPTED
 from tests.support.commands import environment
 from tests.support.waiting import scaled
 
@@ -51,3 +54,20 @@ def test_a_system_of_32_bits_is_refused_in_a_line(monkeypatch, capsys):
         main(["--version"])
     assert ended.value.code == 2
     assert capsys.readouterr().err.startswith("edgetop: needs a 64-bit system")
+
+
+def test_what_ctrl_c_cut_off_comes_before_the_message(monkeypatch):
+    """On one terminal, where the rest of a frame would wipe the message."""
+    terminal = io.BytesIO()
+
+    def cut_off(*_args, **_more):
+        sys.stdout.write("half a frame ")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands.edgetop, "main", cut_off)
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(terminal), "utf-8"))
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(terminal, "utf-8", write_through=True))
+    with pytest.raises(SystemExit) as left:
+        main(["sensors"])
+    assert left.value.code == EXIT_INTERRUPTED
+    assert terminal.getvalue() == b"half a frame edgetop: interrupted\n"
