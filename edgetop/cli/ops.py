@@ -48,7 +48,9 @@ def command(**options: Any) -> int:
     Runs the model as `edgetop run` does, with instrumented inferences among others that are
     not, and measures for about two seconds what this board can do at most.
     """
-    from edgetop.cli.operator_run import profile  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.operator_output import output_file, write  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.operator_run import profile  # noqa: PLC0415
 
-    profile(options)
+    csv, trace = (output_file(options, name) for name in ("csv", "trace"))
+    write(*profile(options), csv, trace, as_json=options["as_json"])
     return EXIT_DONE

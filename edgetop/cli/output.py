@@ -44,13 +44,15 @@ def table(
         yield (indent + "  ".join(cells)).rstrip()
 
 
-def notice_lines(word: str, notices: "Iterable[Notice]") -> Iterator[str]:
-    """An empty line, and each notice with its advice below; nothing where there are none."""
+def notice_lines(
+    word: str, notices: "Iterable[Notice]", details: "Callable[[Notice], Iterable[str]]" = lambda _: ()
+) -> Iterator[str]:
+    """An empty line, and each notice with its details and its advice below; nothing where there are none."""
     for number, notice in enumerate(notices):
         if not number:
             yield ""
         yield f"{word:<10} {clean(notice.message)}"
-        yield f"           {clean(notice.advice)}"
+        yield from (f"           {line}" for line in (*details(notice), clean(notice.advice)))
 
 
 def gate_lines(gates: "Sequence[GateResult | RelativeResult]") -> Iterator[str]:

@@ -6,7 +6,7 @@ notices when the wall clock steps.
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -349,15 +349,8 @@ class SessionState:
             self.add_event(
                 "roofline", "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}", **ceilings.to_json()
             )
-        self._add_loading_warnings(loaded)
-
-    def _add_loading_warnings(self, loaded: Loaded, prefix: str = "") -> None:
-        for sentence in loaded.assumptions:
-            self.add_event("assumed-shape", "warning", "engine", prefix + sentence)
-        if loaded.dropped:
-            self.add_event("provider-dropped", "critical", "engine", prefix + loaded.dropped)
-        if loaded.left:
-            self.add_event("partly-accelerated", "warning", "engine", prefix + loaded.left)
+        for kind, severity, sentence in loading_warnings(loaded):
+            self.add_event(kind, severity, "engine", sentence)
 
     def _variant_said(self, said: OfVariant) -> None:
         ab, message = self.manifest.ab, said.message
@@ -366,8 +359,8 @@ class SessionState:
         variants = list(ab.variants)
         variants[said.side] = _loaded_variant(variants[said.side], message)
         self._amend(ab=replace(ab, variants=tuple(variants)))
-        if said.side:
-            self._add_loading_warnings(message, "B: ")
+        for kind, severity, sentence in loading_warnings(message) if said.side else ():
+            self.add_event(kind, severity, "engine", f"B: {sentence}")
 
     def _stage_reached(self, memory: StageMemory) -> None:
         """An event, because a value that is taken five times in a session is no sensor."""
@@ -482,6 +475,15 @@ class SessionState:
             stream_runs=tuple(self._stream_runs.tolist()) if self._spec.streams > 1 else (),
         )
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)
+
+
+def loading_warnings(loaded: Loaded) -> Iterator[tuple[str, Severity, str]]:
+    """Kind, severity and sentence of what was assumed or left out as the model was loaded."""
+    yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
+    if loaded.dropped:
+        yield "provider-dropped", "critical", loaded.dropped
+    if loaded.left:
+        yield "partly-accelerated", "warning", loaded.left
 
 
 def _loaded_variant(variant: Variant, loaded: Loaded) -> Variant:

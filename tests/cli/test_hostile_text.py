@@ -22,7 +22,7 @@ from edgetop.cli.background import how_to_come_back
 from edgetop.cli.diagnosis import Diagnosis, lines
 from edgetop.cli.gates import print_failed_gates
 from edgetop.cli.headless import follow, plain_line
-from edgetop.cli.operator_table import operator_tables
+from edgetop.cli.operator_output import operator_tables
 from edgetop.cli.output import print_text
 from edgetop.cli.sensor_table import table as sensor_table
 from edgetop.cli.sensor_table import value_lines
@@ -36,7 +36,7 @@ from edgetop.sensors.survey import Survey
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board
 from edgetop.session.seconds import NS
-from tests.cli.test_operator_table import made
+from tests.cli.test_operator_output import made
 from tests.support.commands import edgetop, environment
 from tests.support.exports import export
 from tests.support.recordings import record
@@ -110,7 +110,7 @@ def listed(text: str) -> Listed:
 
 
 def profile(text: str, folder: Path) -> str:
-    return operator_tables(text, replace(made(folder / "m.onnx"), reason=text, way=text))
+    return operator_tables(text, made(folder / "m.onnx", reason=text, way=text))
 
 
 @cache

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.operator_document import operator_document
-from edgetop.cli.operator_profile import OperatorProfile, put_together
-from edgetop.cli.operator_table import operator_tables
+from edgetop.cli.operator_output import operator_document, operator_tables
+from edgetop.cli.operator_run import OperatorProfile, put_together
 from edgetop.engines.protocol import BurstTaken, Loaded, ProfilerChosen
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.profiling import Profiled
@@ -28,6 +27,7 @@ def made(
     on_cpu: str = "",
     ceilings: Ceilings | None = ROOF,
     way: str = "made up",
+    reason: str = "",
     bursts: int = LEAST_BURSTS,
 ) -> OperatorProfile:
     """The products of a ladder at 5 GFLOP/s each, but for one that is `slow`; on CUDA, but for one."""
@@ -41,7 +41,7 @@ def made(
     first_run = tuple((place, operator.total_ns // RUNS) for place, operator in enumerate(operators))
     profiled = Profiled(
         Loaded("onnxruntime", "1.31.1", "", ("CUDA", "CPU"), (), (TensorInfo("x", (64, 256), "float32"),), (), 1),
-        ProfilerChosen(way, ""),
+        ProfilerChosen(way, reason),
         [BurstTaken(0, 1, (run_ns,) * RUNS, tuple(operators), first_run)] * bursts,
         [inferences([0, 1, 2], run_ns)],
     )
