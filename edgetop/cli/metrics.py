@@ -16,6 +16,8 @@ from edgetop.errors import InputError
 
 if TYPE_CHECKING:
     from edgetop.cli.live_session import Observer
+    from edgetop.metrics.otlp import Collector
+    from edgetop.metrics.prometheus import Textfile
     from edgetop.runner.session_state import SessionState
 
 PORT = 9464  # of Prometheus exporters of OpenTelemetry, by its specification
@@ -73,14 +75,28 @@ class Exporters:
 
     def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
         """They are closed when `stack` is left. Raises InputError."""
+        self._stack = stack
         self.observers: list[Observer] = []
         self.session_state: SessionState | None = None  # takes failures as events
         if options.get("prom_textfile"):
-            self._open_textfile(options["prom_textfile"], stack)
+            from edgetop.metrics import prometheus  # noqa: PLC0415  where it is asked for
+
+            file = prometheus.Textfile(options["prom_textfile"])
+            self._send_to(file, prometheus.EVERY_S, "--prom-textfile")
         if options.get("metrics"):
-            self._open_endpoint(options, stack)
+            self._open_endpoint(options)
         if options.get("otlp"):
-            self._open_otlp(options["otlp"], stack)
+            from edgetop.metrics import otlp  # noqa: PLC0415  takes 16 MiB
+
+            self._send_to(otlp.Collector(options["otlp"]), otlp.EVERY_S, "--otlp", last=True)
+
+    def _send_to(self, sink: "Textfile | Collector", every_s: float, option: str, *, last: bool = False) -> None:
+        from edgetop.metrics.outlet import Outlet  # noqa: PLC0415  as above
+
+        self._stack.callback(sink.close)
+        outlet = Outlet(every_s, sink.send, partial(self._report, option))
+        self._stack.callback(outlet.close, last=last)
+        self.observers.append(outlet.observe)
 
     def _report(self, option: str, why: str) -> None:
         """`why`: metrics do not arrive; "": they do again."""
@@ -90,37 +106,17 @@ class Exporters:
         elif self.session_state:
             self.session_state.add_event("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
 
-    def _open_textfile(self, folder: Path, stack: contextlib.ExitStack) -> None:
-        from edgetop.metrics.outlet import Outlet  # noqa: PLC0415  where it is asked for
-        from edgetop.metrics.textfile import EVERY_S, Textfile  # noqa: PLC0415
-
-        file = Textfile(folder)
-        stack.callback(file.remove)
-        outlet = Outlet(EVERY_S, file.write, partial(self._report, "--prom-textfile"))
-        stack.callback(outlet.close, last=False)
-        self.observers.append(outlet.observe)
-
-    def _open_endpoint(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
-        from edgetop.metrics.endpoint import Access, Endpoint  # noqa: PLC0415  takes 10 MiB
+    def _open_endpoint(self, options: Mapping[str, Any]) -> None:
+        from edgetop.metrics.endpoint import Endpoint  # noqa: PLC0415  takes 10 MiB
 
         host, port = options["metrics"]
         token = _token(options["metrics_token_file"])
-        endpoint = Endpoint(host, port, Access(token, options["metrics_cert"], options["metrics_key"]))
-        stack.callback(endpoint.close)
+        endpoint = Endpoint(host, port, token, options["metrics_cert"], options["metrics_key"])
+        self._stack.callback(endpoint.close)
         if not port or not _is_loopback(host):
             anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
             print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
         self.observers.append(endpoint.observe)
-
-    def _open_otlp(self, url: str, stack: contextlib.ExitStack) -> None:
-        from edgetop.metrics.otlp import EVERY_S, Collector  # noqa: PLC0415  takes 16 MiB
-        from edgetop.metrics.outlet import Outlet  # noqa: PLC0415
-
-        sink = Collector(url)
-        stack.callback(sink.close)
-        outlet = Outlet(EVERY_S, sink.send, partial(self._report, "--otlp"))
-        stack.callback(outlet.close, last=True)
-        self.observers.append(outlet.observe)
 
 
 def _token(file: Path | None) -> str | None:

@@ -10,7 +10,6 @@ import http.server
 import socket
 import ssl
 import threading
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -18,30 +17,33 @@ from typing import Any
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import InputError
 from edgetop.metrics.families import families
-from edgetop.metrics.text import OPENMETRICS, PLAIN, rendered
+from edgetop.metrics.prometheus import OPENMETRICS, PLAIN, rendered
 
 PATH = "/metrics"
 MOST_AT_ONCE = 8
 PATIENCE_S = 5.0  # with a client that says nothing, or does not read
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Who may read the metrics, and whether over TLS."""
-
-    token: str | None = None  # that a client must send as a bearer; None: none
-    certificate: Path | None = None  # PEM; None: no TLS
-    key: Path | None = None  # PEM; None: it is in the file of the certificate
-
-
 class Endpoint:
     """An observer of a session. Listens from its making to `close`."""
 
-    def __init__(self, host: str, port: int, access: Access) -> None:
-        """Raises InputError where it cannot listen there."""
-        context = _tls(access)
+    def __init__(
+        self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
+    ) -> None:
+        """`token`: that a client must send as a bearer. `certificate`, `key`: PEM, for TLS; one file may have both.
+
+        Raises InputError where it cannot listen there.
+        """
+        context = None
+        if certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            try:
+                context.load_cert_chain(certificate, key)
+            except OSError as error:  # as ssl.SSLError is
+                what = f"--metrics-cert {certificate}: cannot be used: {error.strerror or error}"
+                raise InputError(what, "PEM files, please") from None
         try:
-            self._server = _Server((host, port), access.token, context)
+            self._server = _Server((host, port), token, context)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(f"--metrics {host}:{port}: cannot listen: {why}", "give another port") from None
@@ -55,18 +57,6 @@ class Endpoint:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-
-def _tls(access: Access) -> ssl.SSLContext | None:
-    if access.certificate is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(access.certificate, access.key)
-    except OSError as error:  # as ssl.SSLError is
-        why = error.strerror or str(error)
-        raise InputError(f"--metrics-cert {access.certificate}: cannot be used: {why}", "PEM files, please") from None
-    return context
 
 
 class _Server(http.server.ThreadingHTTPServer):

@@ -105,16 +105,14 @@ def families(analysis: Analysis) -> list[Family]:
     """Return all metrics, or none before the session has begun. The caller holds the analysis' lock."""
     if analysis.manifest is None:
         return []
-    found = [replace(family, samples=_distinct(family)) for family in _families(analysis, analysis.manifest)]
-    return [family for family in found if family.samples]
-
-
-def _distinct(family: Family) -> tuple[Sample, ...]:
-    """The first of each name: two would make the whole answer invalid."""
-    named: dict[Labels, Sample] = {}
-    for sample in family.samples:
-        named.setdefault(sample.labels, sample)
-    return tuple(named.values())[:MOST]
+    found = []
+    for family in _families(analysis, analysis.manifest):
+        named: dict[Labels, Sample] = {}
+        for sample in family.samples:  # the first of each name: two would make the whole answer invalid
+            named.setdefault(sample.labels, sample)
+        if named:
+            found.append(replace(family, samples=tuple(named.values())[:MOST]))
+    return found
 
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
@@ -201,10 +199,9 @@ def _of_memory(analysis: Analysis) -> Iterator[Family]:
 
 def _energy(analysis: Analysis) -> Family:
     """Count the energy of the measured phase. A battery's rail can be negative, so it has no counter."""
-    view = analysis.power.view(
-        analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False
-    )  # fmt: skip
-    rails = [rail for rail in (view.total, *view.rails) if rail and rail.covered_s and _only_grows(rail.track)]
+    view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
+    grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)
+    rails = [rail for rail in grow if rail.track.min is not None and rail.track.min >= 0]
     samples = tuple(Sample(_named("rail", rail.track), rail.energy_j) for rail in rails)
     return Family(f"{PREFIX}energy_joules", "counter", "Energy of a rail while measured.", samples, "joules")
 
@@ -213,7 +210,3 @@ def _named(label: str, track: TrackView) -> Labels:
     """The sensor; of power also whether it is the total: parts are in it."""
     role = (("role", track.info.role or "part"),) if track.info.kind == "power" else ()
     return ((label, _text(track.info.label)), *role)
-
-
-def _only_grows(track: TrackView) -> bool:
-    return track.min is not None and track.min >= 0

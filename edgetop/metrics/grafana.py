@@ -111,6 +111,7 @@ def dashboard() -> dict[str, Any]:
             y += 1
         elif (place - first) % 2 == 0:
             y += HEIGHT
+        query_format = "heatmap" if kind == "heatmap" else "time_series"
         grid = {"x": (place - first) % 2 * WIDTH // 2, "y": y, "w": WIDTH // 2, "h": HEIGHT}
         panels.append({
             "type": kind,
@@ -119,7 +120,7 @@ def dashboard() -> dict[str, Any]:
             "gridPos": grid,
             "fieldConfig": {"defaults": {"unit": unit}, "overrides": []},
             "targets": [
-                {"refId": chr(65 + i), "expr": query, "legendFormat": legend, "format": _format(kind)}
+                {"refId": chr(65 + i), "expr": query, "legendFormat": legend, "format": query_format}
                 for i, (query, legend) in enumerate(queries)
             ],
         })  # fmt: skip
@@ -139,10 +140,6 @@ def dashboard() -> dict[str, Any]:
         ]},
         "panels": [{"id": number, **panel} for number, panel in enumerate(panels, 1)],
     }  # fmt: skip
-
-
-def _format(kind: str) -> str:
-    return "heatmap" if kind == "heatmap" else "time_series"
 
 
 def _row(title: str, y: int) -> dict[str, Any]:
@@ -185,12 +182,3 @@ def alert_rules() -> str:
             f'        annotations: {{summary: "{summary}"}}',
         ]
     return "\n".join(lines) + "\n"
-
-
-def queries() -> list[str]:
-    """Every query of both."""
-    return [
-        *(query for _, _, query in FLEET),
-        *(query for _, _, _, _, of in PANELS for query, _ in of),
-        *(condition for _, condition, _, _, _ in ALERTS),
-    ]

@@ -7,7 +7,7 @@ and its exporter sends them: with its time-out, its back-off, and its variables 
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,32 +67,23 @@ def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sd
     """Sums are cumulative, from the session's beginning on."""
     started = next((family for family in found if family.name == PREFIX + STARTED), None)
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
-    metrics = [
-        sdk.Metric(_name(family), family.about, _UNITS.get(family.unit, ""), _data(family, begin_ns, now_ns))
-        for family in found
-    ]
+    metrics = []
+    for family in found:
+        name = f"{family.name}_info" if family.kind == "info" else family.name
+        data = _data(family, begin_ns, now_ns)
+        metrics.append(sdk.Metric(name, family.about, _UNITS.get(family.unit, ""), data))
     scope = sdk.ScopeMetrics(InstrumentationScope("edgetop", __version__), metrics, "")
     return sdk.MetricsData([sdk.ResourceMetrics(resource, [scope], "")])
-
-
-def _name(family: Family) -> str:
-    return f"{family.name}_info" if family.kind == "info" else family.name
 
 
 def _data(family: Family, begin_ns: int, now_ns: int) -> Any:
     if family.kind == "histogram":
         points = [_distribution(sample, begin_ns, now_ns) for sample in family.samples]
         return sdk.ExponentialHistogram(points, AggregationTemporality.CUMULATIVE)
-    numbers = list(_numbers(family, begin_ns, now_ns))
+    numbers = [sdk.NumberDataPoint(dict(sample.labels), begin_ns, now_ns, sample.value) for sample in family.samples]
     if family.kind == "counter":
         return sdk.Sum(numbers, AggregationTemporality.CUMULATIVE, is_monotonic=True)
     return sdk.Gauge(numbers)
-
-
-def _numbers(family: Family, begin_ns: int, now_ns: int) -> Iterator[sdk.NumberDataPoint]:
-    for sample in family.samples:
-        assert not isinstance(sample.value, Distribution)
-        yield sdk.NumberDataPoint(dict(sample.labels), begin_ns, now_ns, sample.value)
 
 
 def _distribution(sample: Sample, begin_ns: int, now_ns: int) -> sdk.ExponentialHistogramDataPoint:

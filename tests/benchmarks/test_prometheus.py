@@ -13,8 +13,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from edgetop.metrics.grafana import alert_rules, queries
+from edgetop.metrics.grafana import alert_rules
 from tests.support.commands import edgetop, start_edgetop
+from tests.support.prometheus_queries import queries
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(300)]
 

@@ -11,11 +11,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from edgetop.errors import InputError
-from edgetop.metrics.endpoint import MOST_AT_ONCE, Access, Endpoint
+from edgetop.metrics.endpoint import MOST_AT_ONCE, Endpoint
 from tests.support.scripts import measured
 from tests.support.sessions import folded
 
-ANYBODY = Access()
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
 
 
@@ -29,8 +28,8 @@ def served(analysis):
     """Makes endpoints; gives their ports."""
     made = []
 
-    def serve(access=ANYBODY, *, looks=True):
-        made.append(Endpoint("127.0.0.1", 0, access))
+    def serve(*, looks=True, **access):
+        made.append(Endpoint("127.0.0.1", 0, **access))
         if looks:
             made[-1].observe(analysis)
         return int(made[-1].url.rpartition(":")[2].partition("/")[0])
@@ -68,7 +67,7 @@ def test_other_paths_and_times(served) -> None:
 
 
 def test_a_token_is_asked_for(served) -> None:
-    port = served(Access(token="s3cret"))
+    port = served(token="s3cret")
     assert get(port)[0] == get(port, Authorization="Bearer s3cre")[0] == get(port, Authorization="Basic x")[0] == 401
     assert get(port, Authorization="Bearer s3cret")[0] == 200
 
@@ -78,12 +77,12 @@ def test_tls(served, tmp_path) -> None:
     made = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1")
     names = ("-subj", "/CN=board", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert)
     subprocess.run([*made, *names], check=True, capture_output=True)
-    port = served(Access(certificate=cert, key=key))
+    port = served(certificate=cert, key=key)
     assert get(port, context=ssl.create_default_context(cafile=cert))[0] == 200
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         get(port)
     with pytest.raises(InputError, match="cannot be used"):
-        Endpoint("127.0.0.1", 0, Access(certificate=key, key=key))
+        Endpoint("127.0.0.1", 0, certificate=key, key=key)
 
 
 def test_silent_clients_do_not_block_others_for_long(served) -> None:
@@ -118,4 +117,4 @@ def test_where_it_cannot_listen(served) -> None:
     port = served()
     for host, where in (("127.0.0.1", port), ("192.0.2.1", 0), ("no-such-host.invalid", 0)):
         with pytest.raises(InputError, match=f"--metrics {host}:{where}: cannot listen"):
-            Endpoint(host, where, Access())
+            Endpoint(host, where)

@@ -1,6 +1,8 @@
-"""The families of a session in both text formats, as Prometheus' own parsers read them."""
+"""The families of a session in both text formats, as Prometheus' own parsers read them, and its textfiles."""
 
+import os
 import re
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +13,17 @@ from hypothesis.extra import numpy as arrays
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from edgetop.errors import InputError
 from edgetop.metrics.families import BOUNDS_NS, MOST, Distribution, Family, Sample, families
-from edgetop.metrics.grafana import alert_rules, dashboard, queries
-from edgetop.metrics.text import rendered
+from edgetop.metrics.grafana import alert_rules, dashboard
+from edgetop.metrics.outlet import Outlet
+from edgetop.metrics.prometheus import Textfile, rendered
 from edgetop.session import histogram
 from edgetop.session.manifest import Load
+from tests.support.prometheus_queries import queries
 from tests.support.scripts import HOSTILE, POWER_SENSORS, SENSORS, Script, leaking, manifest, powered, sensor
 from tests.support.sessions import folded
+from tests.support.waiting import wait_until
 
 DEADLINE_NS = 6_000_000
 
@@ -161,3 +167,76 @@ def test_values_are_written_with_all_their_digits() -> None:
     family = Family("edgetop_x", "gauge", "X.", (Sample((), 0.1 + 0.2),))
     assert rendered([family], openmetrics=False).splitlines()[-1] == b"edgetop_x 0.30000000000000004"
     assert rendered([replace(family, samples=())], openmetrics=False).count(b"\n") == 2
+
+
+def runs_in(folder):
+    """By the label `run`, what node_exporter would read."""
+    texts = [path.read_text() for path in folder.glob("*.prom")]
+    samples = [s for text in texts for family in text_string_to_metric_families(text) for s in family.samples]
+    return {sample.labels["run"] for sample in samples if sample.name == "edgetop_session_info"}
+
+
+def test_runs_share_a_folder(tmp_path, analysis) -> None:
+    first, second = Textfile(tmp_path), Textfile(tmp_path)
+    for file in (first, second):
+        assert file.send(families(analysis)) == ""
+    assert runs_in(tmp_path) == {"1", "2"}
+    assert (tmp_path / "edgetop-1.prom").stat().st_mode & 0o777 == 0o644
+    first.close()
+    assert runs_in(tmp_path) == {"2"}
+    third = Textfile(tmp_path)
+    third.send(families(analysis))
+    assert runs_in(tmp_path) == {"1", "2"}
+    second.close()
+    third.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_run_left_goes_with_the_next(tmp_path, analysis) -> None:
+    alive, killed, also_killed = (Textfile(tmp_path) for _ in range(3))
+    for file in (alive, killed, also_killed):
+        file.send(families(analysis))
+    for file in (killed, also_killed):
+        os.close(file._lock)  # as the kernel does
+    new = Textfile(tmp_path)
+    assert runs_in(tmp_path) == {"1", "2"}, "the file of run 2 is the new one's now, and 3 is gone"
+    new.close()
+    alive.close()
+
+
+def test_a_folder_that_cannot_be(tmp_path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        Textfile(tmp_path / "none")
+    file = Textfile(tmp_path)
+    file._folder = tmp_path / "gone"
+    assert "No such file" in file.send([])
+    file.close()
+
+
+def test_a_disk_that_hangs_holds_nobody_up_and_is_told_once(analysis) -> None:
+    """What comes meanwhile is skipped; trouble is told when it begins, and when it is over."""
+    said, answers, given = [], ["full", "full", "", ""], []
+
+    def send(found):
+        given.append(found)
+        return answers[len(given) - 1]
+
+    outlet = Outlet(0.0, send, said.append)
+    for number in range(1, 5):
+        outlet.observe(analysis)
+        wait_until(lambda number=number: len(given) == number and outlet._waiting.empty())
+    outlet.close(last=False)
+    assert said == ["full", ""]
+
+
+def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
+    monkeypatch.setattr("edgetop.metrics.outlet.FAREWELL_S", 0.05)
+    said, released = [], threading.Event()
+    outlet = Outlet(0.0, lambda _: "" if released.wait(20) else "late", said.append)
+    outlet.observe(analysis)
+    outlet.close(last=True)
+    assert said == ["nobody has taken the last ones within 0 s"]
+    released.set()
+    outlet._waiting.put(None)
+    outlet._thread.join(20)
+    assert not outlet._thread.is_alive()

@@ -1,0 +1,132 @@
+"""The text formats of Prometheus, and a file in one of them for node_exporter's textfile collector: `--prom-textfile`.
+
+Version 0.0.4, which node_exporter's textfile collector reads
+(https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0
+(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). They differ in how families of
+counters and infos are named, in units, and in the last line.
+
+Several runs may write into one folder. Each takes the lowest number that is free, which is the label `run` of its
+series: so a run that follows another continues its series. A lock, which the kernel lets go of however its holder
+ends, says what is free; a file that a killed run left behind goes with the next one.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from edgetop.errors import InputError
+from edgetop.metrics.families import Distribution, Family, Labels, Sample
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PLAIN = "text/plain; version=0.0.4; charset=utf-8"
+
+_SUFFIX = {"counter": "_total", "info": "_info", "gauge": "", "histogram": ""}
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+
+EVERY_S = 10.0  # scrapes come every 15 s or more seldom
+MOST_RUNS = 64
+_FILE_MODE = 0o644  # node_exporter is another user
+
+
+def rendered(families: Iterable[Family], *, openmetrics: bool, labels: Labels = ()) -> bytes:
+    """`labels`: in front of those of each sample."""
+    lines = [line for family in families for line in _lines(family, labels, openmetrics=openmetrics)]
+    return "".join(f"{line}\n" for line in (*lines, *(["# EOF"] if openmetrics else []))).encode()
+
+
+def _lines(family: Family, labels: Labels, *, openmetrics: bool) -> Iterator[str]:
+    name = family.name if openmetrics else family.name + _SUFFIX[family.kind]
+    yield f"# HELP {name} {family.about}"
+    yield f"# TYPE {name} {'gauge' if family.kind == 'info' and not openmetrics else family.kind}"
+    if family.unit and openmetrics:
+        yield f"# UNIT {name} {family.unit}"
+    for sample in family.samples:
+        for suffix, more, value in _values(family, sample):
+            yield f"{family.name}{suffix}{_labelled((*labels, *sample.labels, *more))} {value!r}"
+
+
+def _values(family: Family, sample: Sample) -> Iterator[tuple[str, Labels, float]]:
+    if not isinstance(sample.value, Distribution):
+        yield _SUFFIX[family.kind], (), float(sample.value)
+        return
+    for bound_s, upto in sample.value.cumulative():
+        yield "_bucket", (("le", repr(bound_s)),), upto
+    yield "_bucket", (("le", "+Inf"),), sample.value.count
+    yield "_sum", (), sample.value.sum_s
+    yield "_count", (), sample.value.count
+
+
+def _labelled(labels: Labels) -> str:
+    """
+    >>> _labelled((("sensor", 'a"b'), ("n", "1")))
+    '{sensor="a\\\\"b",n="1"}'
+    """
+    named = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels)
+    return f"{{{named}}}" if named else ""
+
+
+class Textfile:
+    def __init__(self, folder: Path) -> None:
+        """Raises InputError where nothing can be written there."""
+        if not folder.is_dir():
+            advice = "give the folder of node_exporter's --collector.textfile.directory"
+            raise InputError(f"--prom-textfile {folder}: no such folder", advice)
+        self._folder, self._run = folder, 0
+        try:
+            for run in range(1, MOST_RUNS + 1):
+                if self._run and not _paths(folder, run)[1].exists():
+                    continue
+                if (lock := _locked(folder, run)) is not None and not self._run:
+                    self._run, self._lock = run, lock
+                elif lock is not None:  # of a run that was killed
+                    _remove(folder, run, lock)
+        except OSError as error:
+            raise InputError(f"--prom-textfile {folder}: cannot be written: {error.strerror}") from None
+        if not self._run:
+            raise InputError(f"--prom-textfile {folder}: {MOST_RUNS} runs write there already", "give another folder")
+
+    def send(self, found: Sequence[Family]) -> str:
+        """Why it could not be written; "": it was. A reader sees the file before or the new one, whole."""
+        temporary = self._folder / f".edgetop-{self._run}.tmp"
+        try:
+            with temporary.open("wb") as file:
+                os.fchmod(file.fileno(), _FILE_MODE)
+                file.write(rendered(found, openmetrics=False, labels=(("run", str(self._run)),)))
+            temporary.replace(_paths(self._folder, self._run)[0])
+        except OSError as error:
+            return f"{self._folder}: {error.strerror}"
+        return ""
+
+    def close(self) -> None:
+        _remove(self._folder, self._run, self._lock)
+
+
+def _paths(folder: Path, run: int) -> tuple[Path, Path]:
+    """The file of that number, and its lock."""
+    return folder / f"edgetop-{run}.prom", folder / f".edgetop-{run}.lock"
+
+
+def _locked(folder: Path, run: int) -> int | None:
+    """The lock of that number; None: another run has it. Raises OSError."""
+    _, path = _paths(folder, run)
+    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(fd), path.stat()):  # not one that its holder removed just now
+            return fd
+    except BlockingIOError:
+        pass
+    except OSError:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
+
+
+def _remove(folder: Path, run: int, lock: int) -> None:
+    for path in _paths(folder, run):
+        with contextlib.suppress(OSError):
+            path.unlink()
+    os.close(lock)

@@ -1,0 +1,11 @@
+"""What the dashboard and the alert rules ask Prometheus."""
+
+from edgetop.metrics.grafana import ALERTS, FLEET, PANELS
+
+
+def queries() -> list[str]:
+    return [
+        *(query for _, _, query in FLEET),
+        *(query for _, _, _, _, of in PANELS for query, _ in of),
+        *(condition for _, condition, _, _, _ in ALERTS),
+    ]
