@@ -9,8 +9,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from edgetop.analysis.ab import AbFold, AbView
 from edgetop.analysis.alerts.alert import AlertsView
-from edgetop.analysis.alerts.alerts import Alerts
-from edgetop.analysis.alerts.findings import Findings
+from edgetop.analysis.alerts.alerts import Alerts, Findings
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.energy import EnergyView, view_energy

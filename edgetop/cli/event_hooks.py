@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from edgetop.analysis.alerts.alert import ANY, alert_document
-from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.alert import ANY, AlertNews, alert_document
 from edgetop.analysis.analysis import Analysis
 from edgetop.cli.output import print_text
 from edgetop.runner.hooks import Hook, Hooks

@@ -12,8 +12,7 @@ from typing import Protocol
 import click
 
 from edgetop import formatting
-from edgetop.analysis.alerts.alert import alert_words, title_words
-from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.cli.output import print_text

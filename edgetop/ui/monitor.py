@@ -14,8 +14,7 @@ from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 from textual.timer import Timer
 
-from edgetop.analysis.alerts.alert import alert_words, title_words
-from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.analysis.events import derived_events
 from edgetop.analysis.lens import Lens

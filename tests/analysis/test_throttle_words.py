@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.findings import Findings, derived_alerts
+from edgetop.analysis.alerts.alerts import Findings, derived_alerts
 from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document

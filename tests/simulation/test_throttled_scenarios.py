@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.analysis.throttle_words import ThrottleEvents

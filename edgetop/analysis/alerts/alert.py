@@ -1,6 +1,10 @@
-"""One alert, the names of all alerts, and their words and JSON: the same on screen, in the report and for hooks."""
+"""One alert, the names of all alerts, their words and JSON, and which of them to notify a person of.
 
-from collections.abc import Mapping
+They are the same on screen, in the report and for hooks.
+"""
+
+from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +15,8 @@ if TYPE_CHECKING:
     from edgetop.session.manifest import Manifest  # the names of alerts complete options: without numpy
 
 MAX_ALERTS = 200  # of each kind, the latest
+APART_NS = 60_000_000_000  # an alert that comes and goes is reported no more often
+FRESH_NS = 60_000_000_000  # an alert that ended longer ago is not reported: the reader may have joined late
 
 RULE = "alert"
 ENDED = "ended"
@@ -131,3 +137,58 @@ def alert_document(alert: Alert) -> dict[str, Any]:
 def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
     """Return the alerts as JSON, oldest first, without the end of the session."""
     return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]
+
+
+@dataclass(slots=True)
+class _Reported:
+    until_ns: int = -1  # an alert that began before has been reported
+    at_ns: int | None = None
+
+
+class AlertNews:
+    """Selects the new alerts at each refresh: each once when it begins, and again if its rule says so."""
+
+    def __init__(self, each: Collection[str] = ()) -> None:
+        """`each`: names of alerts that are reported every time, however soon after another."""
+        self._each = each
+        self._now_ns = 0
+        self._reported: dict[tuple[str, str], _Reported] = {}
+        self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # of those that are reported every time
+
+    def due(self, view: AlertsView) -> list[Alert]:
+        """Return the alerts to report now, oldest first, and count them as reported."""
+        if view.now_ns < self._now_ns:  # another session, whose time begins anew
+            self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
+        self._now_ns = view.now_ns
+        newest: dict[tuple[str, str], Alert] = {}
+        for alert in view.newest_first:
+            if alert.name not in self._each:
+                newest.setdefault(alert.key, alert)
+        due = [alert for alert in newest.values() if self._is_due(alert, view.now_ns)]
+        due += [alert for alert in view.newest_first if alert.name in self._each and self._is_new(alert, view.now_ns)]
+        return sorted(due, key=lambda alert: alert.begin_ns)
+
+    def _is_new(self, alert: Alert, now_ns: int) -> bool:
+        """Whether it is fresh and no reported alert began within it: beginnings may move. Counts it as reported."""
+        end_ns = now_ns if alert.end_ns is None else alert.end_ns
+        if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):
+            return False
+        self._begins_ns.append(alert.begin_ns)
+        return True
+
+    def _is_due(self, alert: Alert, now_ns: int) -> bool:
+        last = self._reported.setdefault(alert.key, _Reported())
+        since_ns = None if last.at_ns is None else now_ns - last.at_ns
+        if alert.end_ns is not None and now_ns - alert.end_ns > FRESH_NS:
+            is_due = False
+        elif alert.begin_ns > last.until_ns:  # a beginning may still move a little
+            if since_ns is not None and since_ns < APART_NS and not alert.is_once:
+                return False  # later, if it still continues
+            is_due = since_ns is None or not alert.is_once
+        else:
+            repeats = alert.end_ns is None and alert.repeat_ns is not None
+            is_due = repeats and since_ns is not None and since_ns >= (alert.repeat_ns or 0)
+        last.until_ns = max(last.until_ns, now_ns if alert.end_ns is None else alert.end_ns)
+        if is_due:
+            last.at_ns = now_ns
+        return is_due

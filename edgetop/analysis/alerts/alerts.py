@@ -1,24 +1,38 @@
-"""The fold of seconds, readings and events into alerts, which are the same live and from a recording."""
+"""The fold of seconds, readings and events into alerts, which are the same live and from a recording.
+
+Like slowdowns they are derived, not recorded: a later edgetop may give better ones. They follow from rules, from the
+results of the other folds, from single events, and from seconds without inferences.
+"""
 
 import contextlib
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView
-from edgetop.analysis.alerts.excursions import Excursions
-from edgetop.analysis.alerts.findings import Findings, Incidents, Stalls, derived_alerts, throttled_alerts
-from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, parse_rule
+import numpy as np
+
+from edgetop.analysis.alerts.alert import ENDED, MAX_ALERTS, NEAR_TRIP, Alert, AlertsView, Figures
+from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.deadline import WORTH_REPORTING
+from edgetop.analysis.growth import GrowthView, leak_rate
+from edgetop.analysis.load_words import overload_words
+from edgetop.analysis.overload import OverloadView
+from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
+from edgetop.analysis.throttle_words import begun_words
+from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.tracks import Tracks, TracksReader
+from edgetop.analysis.verdict import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.session.batch import Batch
+from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
 
 # Edgetop's own rules, by the names of their alerts. Each has a hysteresis wider than the usual fluctuation.
 OWN = {
-    "near-trip": AlertRule("a zone is within 5 C of throttling", "headroom", "<", 5.0, 7.0, "C", for_s=5),
+    NEAR_TRIP: AlertRule("a zone is within 5 C of throttling", "headroom", "<", 5.0, 7.0, "C", for_s=5),
     "misses": AlertRule(
         "more than 1 % of the last minute missed the deadline", "misses%", ">", 1.0, 0.5, "%", for_s=10
     ),
@@ -26,6 +40,146 @@ OWN = {
 # In the last minute: isolated misses are one span.
 MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_REPORTING, 100 * WORTH_REPORTING, "%")
 MAX_RULES = 100  # in a recording
+NOT_RECORDED, RECORDED_AGAIN = ("recording-failed", "recording-behind"), ("recording-restored", "recording-caught-up")
+ENDED_BY = {"engine-died": "engine-died", "slo": "gate-failed"}  # the reason of the end -> the alert
+_REASONS = ("engine-died", "engine-failed", "gate-failed")  # events that say why the session ends
+MAX_BURSTS = 8  # of earlier batches: the second that a burst made empty comes after it
+NO_GROWTH = GrowthView()
+
+Span = tuple[int, int | None]  # from and until, in ns; None: it continues
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The results of the other folds up to now."""
+
+    slowdowns: tuple[Slowdown, ...] = ()
+    throttles: ThrottlesView = NO_THROTTLES
+    overload: OverloadView | None = None
+    overloads: tuple[Span, ...] = ()
+    stalls: tuple[Span, ...] = ()
+    growth: GrowthView = NO_GROWTH
+    began_measuring_ns: int | None = None
+    why_missed: str = ""  # the deadline, the last time; "": not known
+
+
+def derived_alerts(findings: Findings) -> Iterator[Alert]:
+    """Yield the alerts that follow from these results, in no order."""
+    yield from _slower(findings)
+    for begin_ns, end_ns in findings.overloads:
+        last = findings.overload if (begin_ns, end_ns) == findings.overloads[-1] else None
+        text = f"a queue grows without end{f': {overload_words(last.asked_hz, last.done_hz)}' if last else ''}"
+        yield Alert("overloaded", "critical", begin_ns, end_ns, text)
+    for begin_ns, end_ns in findings.stalls:
+        yield Alert("stalled", "critical", begin_ns, end_ns, "an inference has not come back")
+    rate, slope = leak_rate(findings.growth), findings.growth.mib_per_h
+    if rate and slope:
+        figures = Figures("MiB/h", slope.low, slope.value, slope.high)
+        text = f"the engine's memory grows by {rate}, since the start, and does not level off"
+        yield Alert("leak", "warning", findings.began_measuring_ns or 0, None, text, figures=figures)
+
+
+def _slower(findings: Findings) -> Iterator[Alert]:
+    """Yield the throttling that the board reports, with its effect on latency, and the other slowdowns."""
+    limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
+    for span in findings.throttles.spans:
+        effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
+        text = slowdown_words(effect) if effect else begun_words(span, findings.throttles)
+        yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
+    for slowdown in findings.slowdowns:
+        if not is_throttling(slowdown):
+            yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
+        elif not any(span.overlaps(slowdown) for span in findings.throttles.spans):
+            yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
+
+
+def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
+    """Yield the alerts of a rule about `throttled`, whatever the causes; oldest first."""
+    joined: list[tuple[int, float]] = []
+    for span in throttles.spans:
+        end_ns = math.inf if span.end_ns is None else span.end_ns
+        if joined and span.start_ns <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end_ns))
+        else:
+            joined.append((span.start_ns, end_ns))
+    for begin_ns, end_ns in joined:
+        if min(end_ns, now_ns) - begin_ns >= rule.for_s * NS:
+            yield rule.alert(begin_ns, None if end_ns == math.inf else int(end_ns))
+
+
+class Incidents:
+    """Folds the events that say how a session ended, or that it was not recorded."""
+
+    def __init__(self) -> None:
+        self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # oldest first
+        self._why = ""
+
+    def fold(self, events: tuple[Event, ...]) -> None:
+        for event in events:
+            is_open = bool(self.alerts) and self.alerts[-1].end_ns is None
+            if event.kind in _REASONS:
+                self._why = event.message
+            elif event.kind in NOT_RECORDED and not is_open:
+                text = str(event.data.get("why") or event.message)
+                self.alerts.append(Alert("recording-failed", "critical", event.t_ns, None, text))
+            elif event.kind in RECORDED_AGAIN and is_open:
+                self.alerts[-1] = replace(self.alerts[-1], end_ns=event.t_ns)
+            elif event.kind in ("ended", "recovered"):
+                if name := ENDED_BY.get(str(event.data.get("reason"))):
+                    self.alerts.append(Alert(name, "critical", event.t_ns, event.t_ns, self._why or event.message))
+                if event.data.get("reason") != "input-error":  # nothing ran
+                    self.alerts.append(Alert(ENDED, "info", event.t_ns, event.t_ns, event.message))
+
+
+class Stalls:
+    """Folds batches into past stalls: successive seconds without an inference, far more than one takes."""
+
+    def __init__(self) -> None:
+        self._next_s = 0
+        self._empty = 0  # seconds since the last with an inference
+        self._last_s: int | None = None  # the last second with an inference
+        self._least_ns = 0  # the least latency in that second, if there is none before it
+        self._usual_ns = 0  # the longest latency before it
+        self.longest_ns = 0  # the longest latency including it; 0: there was none
+        self._bursts: list[tuple[int, int]] = []  # from and until, in ns: nothing is measured then
+        self._spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Return the begin and end of each stall in ns, oldest first."""
+        return tuple(self._spans)
+
+    def fold(self, batch: Batch, rest_ns: int) -> None:
+        """Fold a batch. `rest_ns`: the longest time without a due inference."""
+        for event in batch.events:
+            if event.kind == "profile-burst" and isinstance(took_ns := event.data.get("duration_ns"), int):
+                self._bursts.append((event.t_ns, event.t_ns + took_ns))
+        rows = batch.seconds.rows
+        rows = rows[int(np.searchsorted(rows["t_ns"], self._next_s * NS)) :]
+        if not len(rows):
+            return
+        self._next_s = int(rows["t_ns"][-1]) // NS + 1
+        ran = np.flatnonzero(rows["count"] + rows["errors"])
+        if not len(ran):
+            self._empty += len(rows)
+            return
+        second, max_ns, min_ns = rows["t_ns"][ran] // NS, rows["max_ns"][ran], rows["min_ns"][ran]
+        before = np.concatenate([[second[0] - 1 if self._last_s is None else self._last_s], second[:-1]])
+        empty = np.diff(ran, prepend=-1 - self._empty) - 1
+        longest = np.maximum.accumulate(np.concatenate([[self.longest_ns], max_ns]))
+        usual = np.concatenate([[self._usual_ns], longest[:-1]])
+        least = np.concatenate([[self._least_ns], min_ns])
+        limit = STALLED_AFTER_LATENCIES * np.where(usual > 0, usual, least)[:-1]
+        is_long = empty * NS > np.maximum(STALLED_AFTER_NS, limit) + rest_ns
+        is_complete = empty == second - before - 1  # seconds that were not recorded prove nothing
+        for i in np.flatnonzero(is_long & is_complete).tolist():
+            span = (int(before[i]) + 1) * NS, int(second[i]) * NS
+            if not any(begin < span[1] and end > span[0] for begin, end in self._bursts):
+                self._spans.append(span)
+        self._empty = len(rows) - 1 - int(ran[-1])
+        self._last_s, self._least_ns = int(second[-1]), int(least[-1])
+        self._usual_ns, self.longest_ns = int(usual[-1]), int(longest[-1])
+        self._bursts = self._bursts[-MAX_BURSTS:]
 
 
 class Alerts(TracksReader):
@@ -42,13 +196,12 @@ class Alerts(TracksReader):
         self._load = Load()
         self._now_ns = 0
         self._ended_ns: int | None = None
-        self._want()
+        self._register()
 
-    def _want(self) -> None:
+    def _register(self) -> None:
         """Compute no series without a rule: for a day of readings that costs as much as the rest of the analysis."""
-        series = {excursions.rule.series for excursions in (*self._rules, self._missing)}
-        self._sensors.want(series)
-        self._inferences.wanted = series
+        self._inferences.wanted = {excursions.rule.series for excursions in (*self._rules, self._missing)}
+        self._sensors.register(self._inferences.wanted)
 
     def missing(self, why: str = "") -> tuple[Alert, ...]:
         """Return the times of missed deadlines, oldest first; a time ends at the last miss before a minute without one.
@@ -71,12 +224,12 @@ class Alerts(TracksReader):
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
             self._load = batch.manifest.load
-            self._sensors.register()
+            self._register()
         for event in batch.events:
             if event.kind == "alert-rule" and len(self._rules) < MAX_RULES:
                 with contextlib.suppress(ValueError):  # of another version, or another program
                     self._rules.append(Excursions(parse_rule(str(event.data.get("rule")))))
-                    self._want()
+                    self._register()
             elif event.kind in ("ended", "recovered") and self._ended_ns is None:
                 self._ended_ns = event.t_ns
         self._incidents.fold(batch.events)

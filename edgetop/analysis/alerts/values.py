@@ -21,24 +21,17 @@ Piece = tuple[int, Mapping[str, Floats]]  # the first second, and the values of 
 
 
 LATENCY_SERIES = (*(name.removesuffix("_ns") for name in PERCENTILE_FIELDS), "mean", "max")
-INFERENCE_SERIES = (*LATENCY_SERIES, "misses", "misses%", "errors", "errors%")
-SENSOR_SERIES = ("temp", "headroom", "power", "rss")
 
 
 class SensorValues:
     """Values per second: `temp`, `headroom` to the nearest trip, `power` and `rss`. NaN: unknown."""
 
-    def __init__(self, tracks: Tracks, wanted: Collection[str] = SENSOR_SERIES) -> None:
+    def __init__(self, tracks: Tracks) -> None:
         self._tracks = tracks
-        self.wanted = wanted
         self._next_s = 0
-        self.register()
+        self._places: dict[str, list[int]] = {}
 
-    def want(self, wanted: Collection[str]) -> None:
-        self.wanted = wanted
-        self.register()
-
-    def register(self) -> None:
+    def register(self, wanted: Collection[str]) -> None:
         """Choose the sensors of each wanted series; call this again when the board has more sensors."""
         infos = self._tracks.infos
         totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
@@ -48,7 +41,7 @@ class SensorValues:
             "power": sorted(totals, key=lambda place: accuracy_rank(infos[place])),
             "rss": [place for place, info in enumerate(infos) if info.id == "mem/rss"],
         }
-        self._places = {name: of for name, of in places.items() if name in self.wanted}
+        self._places = {name: of for name, of in places.items() if name in wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
         """Yield the values of the seconds that became complete, in order; none if nothing was read for long.
@@ -78,7 +71,8 @@ class SensorValues:
 class InferenceValues:
     """Values per second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
 
-    def __init__(self, wanted: Collection[str] = INFERENCE_SERIES) -> None:
+    def __init__(self, wanted: Collection[str] = LATENCY_SERIES) -> None:
+        """`wanted`: of LATENCY_SERIES those to compute; the others always are."""
         self.wanted = wanted
         self._next_s = 0
         self._minute: Ints = np.zeros((MINUTE_S - 1, 3), np.int64)
@@ -98,9 +92,10 @@ class InferenceValues:
 
     def _series(self, rows: Rows, timed: Rows) -> Mapping[str, Floats]:
         ran = timed["count"] > 0
-        series = {
-            name: self._held(name, _latency_ms(name, timed), ran) for name in LATENCY_SERIES if name in self.wanted
-        }
+        series = {}
+        for name in (name for name in LATENCY_SERIES if name in self.wanted):
+            ns = timed["sum_ns"] / np.maximum(timed["count"], 1) if name == "mean" else timed[f"{name}_ns"]
+            series[name] = self._held(name, ns / 1e6, ran)
         counts = np.empty((len(rows), 3), np.int64)
         counts[:, 0] = np.maximum(rows["deadline_misses"], 0)
         counts[:, 1], counts[:, 2] = rows["errors"], rows["count"]
@@ -122,9 +117,3 @@ class InferenceValues:
         held = hold_last(before[None])[0, 1:]
         self._last[name] = float(held[-1])
         return held
-
-
-def _latency_ms(name: str, rows: Rows) -> Floats:
-    if name == "mean":
-        return np.asarray(rows["sum_ns"] / np.maximum(rows["count"], 1) / 1e6)
-    return np.asarray(rows[f"{name}_ns"] / 1e6)

@@ -46,6 +46,7 @@ class Values:
         self._tracks = Tracks()
         self._tracks.fold(Batch(manifest=make_manifest(*infos, board=Board(model=board))))
         self._values = SensorValues(self._tracks)
+        self._values.register(SERIES)
 
     def fold(self, readings: Readings, until_ns: int, ended_ns: int | None = None) -> Iterator[Piece]:
         for _ in self._tracks.parts(Batch(until_ns, readings=readings)):

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from edgetop.analysis.alerts.alert import Alert, AlertsView
-from edgetop.analysis.alerts.news import AlertNews
+from edgetop.analysis.alerts.alert import Alert, AlertNews, AlertsView
 from edgetop.session.seconds import NS
 
 HOT = Alert("alert", "warning", 100 * NS, None, "temp>80C", "temp>80C")
