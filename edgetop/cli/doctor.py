@@ -68,20 +68,15 @@ def command(**options: Any) -> int:
 
     Exit code 0: no problem, though perhaps warnings. 1: at least one problem.
     """
-    from edgetop.cli.ceilings import ceilings_json, ceilings_lines, measure_ceilings  # noqa: PLC0415
     from edgetop.cli.diagnosis import diagnose, document, lines  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
 
     diagnosis = diagnose(options)
-    found = measure_ceilings(options, diagnosis.board) if options["roofline"] else []
     with contextlib.suppress(ReaderLeftError):  # the board is judged all the same
         if options["as_json"]:
-            import json  # noqa: PLC0415
-
-            ceilings = {"ceilings": ceilings_json(found)} if found else {}
-            click.echo(json.dumps(document(diagnosis) | ceilings, indent=1))
+            print_json(document(diagnosis))
         else:
-            print_text("\n".join([*lines(diagnosis), *(ceilings_lines(found) if found else ())]))
+            print_text("\n".join(lines(diagnosis)))
     if diagnosis.left_out:
         click.echo(f"Left out, since they ask the machine and not a capture: {', '.join(diagnosis.left_out)}", err=True)
     return EXIT_PROBLEM_FOUND if diagnosis.status == "problem" else EXIT_DONE

@@ -5,6 +5,7 @@ logind is asked; its files show it only where they set it. Lingering alone does 
 of the session: it lets the user's own manager live, under which one can be started.
 """
 
+import contextlib
 import pwd
 
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown
@@ -29,7 +30,10 @@ def check(facts: Facts, uid: int) -> list[Check]:
 
 def lingers(root: Root, uid: int) -> bool:
     """Whether the user's manager goes on without a session of his."""
-    return root.exists(f"{LINGER}/{_name(uid)}")
+    name = str(uid)
+    with contextlib.suppress(KeyError):  # nobody of that number is known
+        name = pwd.getpwuid(uid).pw_name
+    return root.exists(f"{LINGER}/{name}")
 
 
 def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
@@ -37,12 +41,11 @@ def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
         return ok(NAME, "processes outlive a logout (KillUserProcesses=no)")
     if is_root:
         return ok(NAME, "processes of root outlive a logout (KillExcludeUsers=root)")
+    found = "a logout ends every process of the session (KillUserProcesses=yes)"
     start = "systemd-run --scope --user edgetop run MODEL --headless"
     if lingers:
-        advice = "you linger, so what your own manager started goes on: start runs under it"
-        return problem(NAME, "a logout ends every process of the session (KillUserProcesses=yes)", advice, start)
+        return problem(NAME, found, "you linger, so what your own manager started goes on: start runs under it", start)
     advice = "a run that is to outlive the SSH connection must be started under your own manager"
-    found = "a logout ends every process of the session (KillUserProcesses=yes)"
     return problem(NAME, found, advice, f"loginctl enable-linger; {start}")
 
 
@@ -69,10 +72,3 @@ def _from_files(root: Root) -> bool | None:
             if key.strip() == "KillUserProcesses" and value.strip():
                 found = value.strip().lower() in ("1", "yes", "true", "on", "y", "t")
     return found
-
-
-def _name(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

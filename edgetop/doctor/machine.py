@@ -1,5 +1,6 @@
 """The machine that edgetop runs on: what the user may open, where recordings go, who keeps the clock right."""
 
+import contextlib
 import ctypes
 import glob
 import grp
@@ -74,18 +75,12 @@ def find_closed(
     for pattern, purpose, usual in devices:
         closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
         if closed:
-            group = _group_of(closed[0]) or usual
+            group = usual
+            with contextlib.suppress(OSError, KeyError):
+                status = os.stat(closed[0])  # noqa: PTH116
+                name = grp.getgrgid(status.st_gid).gr_name
+                group = name if status.st_mode & 0o060 == 0o060 and name != "root" else usual
             yield Closed(", ".join(closed[:3]), purpose, f"sudo usermod -aG {group} $USER")
-
-
-def _group_of(path: str) -> str | None:
-    """The group whose members may open it; None where only root may."""
-    try:
-        status = os.stat(path)  # noqa: PTH116
-        name = grp.getgrgid(status.st_gid).gr_name
-    except (OSError, KeyError):
-        return None
-    return name if status.st_mode & 0o060 == 0o060 and name != "root" else None
 
 
 # Where recordings go: how long a flush takes, and how much room there is.

@@ -49,9 +49,13 @@ def judge(inventory: dict[str, Any], facts: Facts) -> list[Check]:
     runtimes: dict[str, Any] = inventory["runtimes"]
     loads = {name: found for name, found in runtimes.items() if not found["error"]}
     broken = {name: found["error"] for name, found in runtimes.items() if found["error"]}
-    finding = "; ".join([*(_described(name, found) for name, found in loads.items()),
-                      *(f"{name} does not load: {clean(error)}" for name, error in broken.items())])  # fmt: skip
-    finding = f"{finding or 'none'} (Python {clean(str(inventory['python']))})"
+    finds = []
+    for name, found in loads.items():
+        providers = ", ".join(_local(found["providers"]))
+        where = f" on {clean(providers)}" if providers else ""
+        finds.append(f"{name} {clean(str(found['version'] or ''))}".rstrip() + where)
+    finds += (f"{name} does not load: {clean(error)}" for name, error in broken.items())
+    finding = f"{'; '.join(finds) or 'none'} (Python {clean(str(inventory['python']))})"
     if inventory["numpy"] is None or inventory["numpy"]["error"]:
         return [problem(NAME, f"no numpy that loads for {clean(facts.python)}", None, "pip install numpy")]
     if not loads:
@@ -59,23 +63,13 @@ def judge(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         return [problem(NAME, finding, advice, "pip install 'edgetop[onnx]'  or  'edgetop[tflite]'")]
     if broken:
         return [warning(NAME, finding, "reinstall what does not load, or remove it")]
-    return [_accelerated(finding, loads, facts)]
-
-
-def _described(name: str, found: dict[str, Any]) -> str:
-    providers = _local(found["providers"])
-    where = f" on {clean(', '.join(providers))}" if providers else ""
-    return f"{name} {clean(str(found['version'] or ''))}".rstrip() + where
+    # A Jetson whose ONNX Runtime has no GPU measures its CPU, and few mean to.
+    onnx = loads.get("onnxruntime")
+    if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
+        advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"
+        return [warning(NAME, finding, advice, "edgetop doctor --engine-python /usr/bin/python3")]
+    return [ok(NAME, finding)]
 
 
 def _local(providers: list[str]) -> list[str]:
     return [name for provider in providers if (name := provider.removesuffix(SUFFIX)) not in REMOTE]
-
-
-def _accelerated(finding: str, loads: dict[str, Any], facts: Facts) -> Check:
-    """A Jetson whose ONNX Runtime has no GPU measures its CPU, and few mean to."""
-    onnx = loads.get("onnxruntime")
-    if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
-        advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"
-        return warning(NAME, finding, advice, "edgetop doctor --engine-python /usr/bin/python3")
-    return ok(NAME, finding)

@@ -26,7 +26,9 @@ _CARRY = "results do not carry over to a board: measure on the device you ship"
 
 
 def check_place(facts: Facts) -> list[Check]:
-    places = [place for place in (_emulator(facts.root), _machine(facts.root), _container(facts.root)) if place]
+    emulator = read_emulator(facts.root)
+    named = f"an emulator ({clean(emulator)})" if emulator else None
+    places = [place for place in (named, _machine(facts.root), _container(facts.root)) if place]
     finding = clean(facts.board.model or facts.board.cpu or "a board that does not say what it is")
     if places:
         return [warning(BOARD, f"{' in '.join(reversed(places))} ({finding})", _CARRY)]
@@ -36,11 +38,6 @@ def check_place(facts: Facts) -> list[Check]:
     if facts.board.model is None:
         return [unknown(BOARD, f"neither device tree nor DMI names it ({finding})", _CARRY)]
     return [ok(BOARD, finding)]
-
-
-def _emulator(root: Root) -> str | None:
-    name = read_emulator(root)
-    return f"an emulator ({clean(name)})" if name else None
 
 
 def _machine(root: Root) -> str | None:
@@ -95,16 +92,17 @@ def _declared(facts: Facts, declared: str, names: list[str], finding: str) -> Ch
     offered = {word for folder in policies(facts.root) for word in _offered(facts.root, folder)}
     if offered and declared not in offered:
         return problem(GOVERNOR, differs, f"this kernel offers {', '.join(sorted(offered))}")
-    return problem(GOVERNOR, differs, "measure under the governor that production runs", _fix(declared))
+    return problem(GOVERNOR, differs, "measure under the governor that production runs", _echo(declared, FILE))
 
 
 def _offered(root: Root, folder: str) -> list[str]:
     return (root.line(f"{folder}/scaling_available_governors") or "").split()
 
 
-def _fix(governor: str) -> str:
-    plain = "".join(c for c in governor if c.isalnum() or c in "_-")
-    return f"echo {plain} | sudo tee {FILE}"
+def _echo(word: str, file: str) -> str:
+    """The command that writes a word, with nothing in it that a shell would act on."""
+    plain = "".join(c for c in word if c.isalnum() or c in "_-")
+    return f"echo {plain} | sudo tee {file}"
 
 
 def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Check:
@@ -126,7 +124,7 @@ def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Chec
 def _usual(root: Root, folder: str) -> str | None:
     """The command for the governor that distributions ship, where this kernel has one."""
     usual = [name for name in ("schedutil", "ondemand", "powersave") if name in _offered(root, folder)]
-    return _fix(usual[0]) if usual else None
+    return _echo(usual[0], FILE) if usual else None
 
 
 # The power mode of a Jetson (nvpmodel), or the platform profile of a PC (sysfs-platform_profile).
@@ -161,7 +159,7 @@ def _judge_mode(facts: Facts, mode: str, *, is_profile: bool) -> Check:
     declared = facts.power_mode
     # by name, whatever its case, or by number
     if declared is not None and _plain(declared) not in {_plain(name), ids.get(name, name)}:
-        fix = _set_profile(declared) if is_profile else _set_mode(declared, ids)
+        fix = _echo(declared, f"/{PROFILE}") if is_profile else _set_mode(declared, ids)
         return problem(
             POWER_MODE, f"{mode}, but {declared} is declared", "measure in the mode that production runs", fix
         )
@@ -173,7 +171,7 @@ def _judge_mode(facts: Facts, mode: str, *, is_profile: bool) -> Check:
         return problem(POWER_MODE, mode, trouble.why, trouble.fix)
     if is_profile and name in ("low-power", "quiet", "cool"):
         advice = "the firmware holds the board below what it could do; declare it if production runs so"
-        return warning(POWER_MODE, mode, advice, _set_profile("balanced"))
+        return warning(POWER_MODE, mode, advice, _echo("balanced", f"/{PROFILE}"))
     if declared is None:
         return ok(POWER_MODE, mode, "if production runs another, say so with --power-mode NAME")
     return ok(POWER_MODE, f"{mode}, as declared")
@@ -191,21 +189,17 @@ def _set_mode(declared: str, ids: dict[str, str]) -> str:
     return f"sudo nvpmodel -m ID  ({listed or 'see /etc/nvpmodel.conf for the ids'})"
 
 
-def _set_profile(profile: str) -> str:
-    plain = "".join(c for c in profile if c.isalnum() or c in "_-")
-    return f"echo {plain} | sudo tee /{PROFILE}"
-
-
 # Whether the clocks are free, locked (as jetson_clocks leaves them), or held below what the chip can do.
 
 CLOCKS = "clocks"
+_LIMITS = ("scaling_min_freq", "scaling_max_freq", "cpuinfo_max_freq")
 SLACK = 0.98  # limits are moved to the nearest operating point
 
 
 def check_clocks(facts: Facts) -> list[Check]:
-    ranges = [(folder, *_range_khz(facts.root, folder)) for folder in policies(facts.root)]
-    known = [(folder, low, high, top) for folder, low, high, top in ranges if low and high]
-    if not known or len(known) < len(ranges):
+    numbers = {place: [facts.root.number(f"{place}/{name}") or 0 for name in _LIMITS] for place in policies(facts.root)}
+    known = [(folder, low, high, top) for folder, (low, high, top) in numbers.items() if low and high]
+    if not known or len(known) < len(numbers):
         return [unknown(CLOCKS, "cpufreq does not tell the limits of every CPU")]
     if all(low == high for _, low, high, _ in known):
         finding = ", ".join(f"{_name(folder)} at {low / 1000:.0f} MHz" for folder, low, _, _ in known)
@@ -224,11 +218,3 @@ def check_clocks(facts: Facts) -> list[Check]:
 
 def _name(folder: str) -> str:
     return folder.rpartition("/")[2]
-
-
-def _range_khz(root: Root, folder: str) -> tuple[int | None, int | None, int | None]:
-    lowest, highest, top = (root.number(f"{folder}/{name}") for name in _LIMITS)
-    return lowest, highest, top
-
-
-_LIMITS = ("scaling_min_freq", "scaling_max_freq", "cpuinfo_max_freq")

@@ -132,14 +132,11 @@ def check_background(facts: Facts) -> list[Check]:
         checks = [warning(BACKGROUND, finding, advice)]
     else:
         checks = [ok(BACKGROUND, finding)]
-    return [*checks, *_steal(facts)]
-
-
-def _steal(facts: Facts) -> Iterator[Check]:
-    """Warn where a hypervisor takes CPU time."""
     stolen = facts.values("load/steal").get("load/steal", 0.0)
     if stolen >= STEAL_PCT:
-        yield warning("steal", f"a hypervisor took {stolen:.1f} % of a core", "the host is shared: tails are not yours")
+        text = f"a hypervisor took {stolen:.1f} % of a core"
+        checks.append(warning("steal", text, "the host is shared: tails are not yours"))
+    return checks
 
 
 @contextmanager
