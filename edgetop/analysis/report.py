@@ -17,8 +17,7 @@ from edgetop.analysis.ab_words import ab_document, with_ab
 from edgetop.analysis.alerts.alert import AlertsView, alerts_document
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds, once
-from edgetop.analysis.forecast.forecast import ForecastView
-from edgetop.analysis.forecast.words import forecast
+from edgetop.analysis.forecast.forecast import ForecastView, forecast
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.gates import Gate, GateResult, judge_gate
 from edgetop.analysis.power import PowerView

@@ -86,7 +86,7 @@ def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | Non
 
 
 def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
-    from edgetop.analysis.forecast.words import celsius_words, time_words  # noqa: PLC0415
+    from edgetop.analysis.forecast.forecast import celsius_words, time_words  # noqa: PLC0415
 
     lines = [f"at {found.ambient_c:g} C ambient (measured at {found.measured_at_c:g} C):"]
     steady = f"steady {celsius_words(found.steady_c)}" if found.steady_c else "steady temperature not known"

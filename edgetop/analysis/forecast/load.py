@@ -54,44 +54,34 @@ def is_drive(info: SensorInfo) -> bool:
 
 
 class History:
-    """The readings of the sensors that a forecast needs, at several resolutions."""
+    """The readings that a forecast needs, at several resolutions: of zones, and of load, cooling and throttling."""
 
-    def __init__(self, tracks: Tracks) -> None:
-        self.infos: tuple[SensorInfo, ...] = ()  # of the rows
-        self.places: list[int] = []  # of the rows, in the manifest
+    def __init__(self, tracks: Tracks, infos: Sequence[SensorInfo] = ()) -> None:
         self._tracks = tracks
-
-    def register(self, infos: Sequence[SensorInfo]) -> None:
-        self.places = [  # any zone may be one that throttles
+        self.places = [  # of the rows, in the manifest; any zone may be one that throttles
             place for place, info in enumerate(infos) if info.kind == "temp" or is_drive(info) or is_throttling(info)
         ]
-        self.infos = tuple(infos[place] for place in self.places)
+        self.infos = tuple(infos[place] for place in self.places)  # of the rows
+        self._throttling = [row for row, info in enumerate(self.infos) if is_throttling(info)]
+        self._drives = np.array([row for row, info in enumerate(self.infos) if is_drive(info)], np.int64)
+        kinds = [self.infos[row].kind for row in self._drives]
+        self._share = np.array([SHARES[kind] for kind in kinds])
+        self._least = np.array([LEAST[kind] for kind in kinds])
+        self._is_stepped = np.array([kind in STEPPED for kind in kinds], np.bool_)
+        self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
 
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
         """Return the complete blocks of width WIDTHS_S[level] within this time. `row`: only this row, with times."""
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
 
-
-class Drives:
-    """The rows of a history that measure load and cooling."""
-
-    def __init__(self, infos: Sequence[SensorInfo]) -> None:
-        self._rows = np.array([row for row, info in enumerate(infos) if is_drive(info)], np.int64)
-        kinds = [infos[row].kind for row in self._rows]
-        self._share = np.array([SHARES[kind] for kind in kinds])
-        self._least = np.array([LEAST[kind] for kind in kinds])
-        self._is_stepped = np.array([kind in STEPPED for kind in kinds], np.bool_)
-        self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
-        self._throttling = [row for row, info in enumerate(infos) if is_throttling(info)]
-
     def is_throttled(self, blocks: ReadingBlocks) -> Bools:
         """Whether heat slowed the board in each block."""
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
-    def only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
+    def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
         """Whether from that block on there was at least as much load as before, and at most as much cooling."""
-        mean = blocks.mean[self._rows]
+        mean = blocks.mean[self._drives]
         if not at or not len(mean):
             return True
         mean = hold_last(mean)
@@ -100,17 +90,13 @@ class Drives:
         more = np.where(self._heats, after - before, before - after)
         return bool((~(more < -allowed)).all())
 
-    def differs(self, blocks: ReadingBlocks) -> Bools:
-        """Whether load or cooling differed in each block from the end."""
-        return np.asarray(self._changes(blocks).any(axis=0)) | self.is_throttled(blocks)
-
     def only_cooling_changes(self, blocks: ReadingBlocks) -> bool:
         has_changed = np.asarray(self._changes(blocks).any(axis=1))
         return bool(has_changed.any() and not has_changed[self._heats].any())
 
     def _changes(self, blocks: ReadingBlocks) -> Bools:
         """Whether each drive differed in each block from the end. Shape (drives, blocks)."""
-        mean = hold_last(blocks.mean[self._rows])
+        mean = hold_last(blocks.mean[self._drives])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
         usual = np.median(recent, axis=1)  # NaN if it was not read throughout: no value differs from that
         scatter = 1.4826 * np.median(np.abs(recent - usual[:, None]), axis=1)
@@ -121,6 +107,33 @@ class Drives:
         off[~self._is_stepped] = _lasting(off[~self._is_stepped], least)
         return np.asarray(off)
 
+    def steady_span(self, from_s: float, until_s: int) -> Steady | None:
+        """Return the longest steady span up to `until_s`, in the narrowest blocks that reach back so far.
+
+        None if nothing was read, or if the load goes up and down all the time.
+        """
+        best: Steady | None = None
+        has_change = False
+        for level in range(len(WIDTHS_S)):
+            if has_change and level > ALTERNATES_AT:
+                break
+            blocks = self.blocks(level, from_s, until_s)
+            size, width_s = blocks.mean.shape[1], blocks.width_s
+            if not size:
+                continue
+            is_other = np.asarray(self._changes(blocks).any(axis=0)) | self.is_throttled(blocks)
+            if np.count_nonzero(np.diff(is_other.astype(np.int8), prepend=0) > 0) >= ALTERNATES:
+                return None
+            others = np.flatnonzero(is_other)
+            first = int(others[-1]) + 1 if len(others) else 0
+            rose = self._only_rose(blocks, first if first < size else 0)
+            span = Steady(level, (blocks.first + first) * width_s, (blocks.first + size) * width_s, rose)
+            # A change in narrow blocks counts, even if wide ones do not show it.
+            if not has_change and (best is None or span.length_s > LONGER * best.length_s):
+                best = span
+            has_change = has_change or bool(len(others))
+        return best
+
 
 def _lasting(off: Bools, least: int) -> Bools:
     """Return which elements are in a run of at least `least`."""
@@ -130,31 +143,3 @@ def _lasting(off: Bools, least: int) -> Bools:
         for shift in range(least):
             lasting[:, shift : shift + runs.shape[1]] |= runs
     return lasting
-
-
-def steady_span(history: History, drives: Drives, from_s: float, until_s: int) -> Steady | None:
-    """Return the longest steady span up to `until_s`, in the narrowest blocks that reach back so far.
-
-    None if nothing was read, or if the load goes up and down all the time.
-    """
-    best: Steady | None = None
-    has_change = False
-    for level in range(len(WIDTHS_S)):
-        if has_change and level > ALTERNATES_AT:
-            break
-        blocks = history.blocks(level, from_s, until_s)
-        size, width_s = blocks.mean.shape[1], blocks.width_s
-        if not size:
-            continue
-        is_other = drives.differs(blocks)
-        if np.count_nonzero(np.diff(is_other.astype(np.int8), prepend=0) > 0) >= ALTERNATES:
-            return None
-        others = np.flatnonzero(is_other)
-        first = int(others[-1]) + 1 if len(others) else 0
-        rose = drives.only_rose(blocks, first if first < size else 0)
-        span = Steady(level, (blocks.first + first) * width_s, (blocks.first + size) * width_s, rose)
-        # A change in narrow blocks counts, even if wide ones do not show it.
-        if not has_change and (best is None or span.length_s > LONGER * best.length_s):
-            best = span
-        has_change = has_change or bool(len(others))
-    return best

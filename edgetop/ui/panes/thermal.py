@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.forecast.words import left, outlook, time_left
+from edgetop.analysis.forecast.forecast import left, outlook, time_left
 from edgetop.analysis.thermal import ClockView, LimitView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN

@@ -1,5 +1,7 @@
-"""When a forecast is told, what it counts from, and when it is silent and why."""
+"""When a forecast is told, what it counts from, when it is silent and why; and its words and document."""
 
+import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.forecast.forecast import Forecast, ForecastView, forecast, left, outlook, time_left
+from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, Load, SensorInfo
@@ -276,3 +279,56 @@ def test_a_whole_session_carries_it_from_fold_to_view() -> None:
     batches = list(BOARDS[2].batches(200))
     view = folded([replace(batches[0], restart=True)]).view(None)
     assert differences(view.forecast, forecast_at(BOARDS[2], 200)) == []
+
+
+STEADY, TIME = Estimate(91.24, 87.0, 97.5), Estimate(250.2, 185.0, 380.4)
+WILL = ForecastView(sensor=ZONE, trip_c=80.0, steady_c=STEADY, will_throttle=True, trip_in_s=TIME, seen_s=60)
+WILL_NOT = ForecastView(sensor=ZONE, trip_c=80.0, steady_c=Estimate(61.3, 60.1, 62.6), will_throttle=False)
+
+SAID = {
+    "when it will": (WILL, "throttles at 80 C in 4m10s (3m05s to 6m20s), steady 91.2 C (87.0 to 97.5)"),
+    "that it may never": (
+        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=Estimate(250.0, 185.0, math.inf)),
+        "throttles at 80 C in 4m10s (3m05s or later, if at all)",
+    ),
+    "seconds without tenths": (
+        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=Estimate(41.3, 37.8, 59.7)),
+        "throttles at 80 C in 41s (38s to 1m00s)",
+    ),
+    "what the fan may do": (
+        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=TIME, fan_can_rise=True),
+        "throttles at 80 C in 4m10s (3m05s to 6m20s) at this speed of the fan",
+    ),
+    "what is left": (
+        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=TIME, throughput_share=(0.661, 0.9)),
+        "throttles at 80 C in 4m10s (3m05s to 6m20s), then 66 to 90 % of the throughput",
+    ),
+    "that it will not": (WILL_NOT, "will not throttle at this load: steady 61.3 C (60.1 to 62.6)"),
+    "that it cannot tell": (
+        ForecastView(trip_c=80.0, steady_c=Estimate(79.5, 78.2, 80.1), reason="too near to tell"),
+        "steady 79.5 C (78.2 to 80.1): too near to tell",
+    ),
+    "nothing": (ForecastView(reason="too early to tell"), ""),
+}
+
+
+@pytest.mark.parametrize("what", SAID)
+def test_it_says(what: str) -> None:
+    view, said = SAID[what]
+    assert ", ".join(text for text in (outlook(view), left(view)) if text) == said
+    json.dumps(forecast(view), allow_nan=False)
+
+
+def test_in_short_it_is_the_time_or_the_temperature() -> None:
+    assert [time_left(view) for view in (WILL, WILL_NOT, ForecastView())] == ["trip in 4m10s", "steady 61 C", ""]
+
+
+def test_the_document_has_every_key_and_no_infinity() -> None:
+    view = ForecastView(sensor=ZONE, trip_c=80.0, will_throttle=True, trip_in_s=Estimate(250.0, 185.0, math.inf))
+    assert forecast(view) == {
+        "sensor": "temp/cpu-thermal", "trip_c": 80.0, "steady_c": None, "steady_range_c": None, "throttles": True,
+        "trip_in_s": 250.0, "trip_range_s": [185.0, None], "fan_can_rise": False, "throughput_share": None,
+        "share_reason": None, "seen_s": None, "reason": None,
+    }  # fmt: skip
+    silent = forecast(ForecastView(reason="too early to tell"))
+    assert {key: value for key, value in silent.items() if value is not None} == {"reason": "too early to tell"}

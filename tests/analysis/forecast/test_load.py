@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.forecast.load import Drives, History, Steady, is_drive, is_fan, is_throttling, steady_span
+from edgetop.analysis.forecast.load import History, Steady, is_drive, is_fan, is_throttling
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
@@ -31,9 +31,7 @@ def tried(*columns: np.ndarray, sensors: tuple[SensorInfo, ...] = (LOAD,), from_
     rows = rows[~np.isnan(rows["value"])]
     tracks = Tracks()
     tracks.fold(Batch(seconds * NS, readings=rows, manifest=make_manifest(*sensors)))
-    history = History(tracks)
-    history.register(sensors)
-    return steady_span(history, Drives(sensors), from_s, seconds)
+    return History(tracks, sensors).steady_span(from_s, seconds)
 
 
 def busy(seconds: int, level: float = 390.0, seed: int = 0) -> np.ndarray:
