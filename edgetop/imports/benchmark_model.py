@@ -16,15 +16,22 @@ inferences that all took the same it says `count=5 curr=51629 (all same)`. Older
 import re
 from collections.abc import Sequence
 
-from edgetop.imports.measured import NUMBER, Origin, Summary, count, found, number, one_run, possible, time_ms, time_ns
+from edgetop.imports.measured import (
+    NUMBER,
+    Origin,
+    Summary,
+    count,
+    found,
+    known,
+    number,
+    one_run,
+    possible,
+    time_ms,
+    time_ns,
+)
 from edgetop.session.events import JsonValue
 
-ORIGIN = Origin(
-    tool="benchmark_model",
-    runtime="tflite (imported from benchmark_model)",
-    provider="",
-    way="",
-)
+ORIGIN = Origin("benchmark_model", "tflite (imported from benchmark_model)")
 
 _US = 1e-3  # ms
 _LAST = re.compile(
@@ -63,10 +70,13 @@ def read_text(text: str) -> Summary:
     if "count" not in figures and "\n" not in text[last.end() :]:  # nothing says that the mean is whole
         raise ValueError("benchmark_model's output is cut off in its last figure")
     possible(figures)
+    if delta := _MEMORY.search(text):
+        more |= {"memory_delta_init_mib": number(delta[1]), "memory_delta_overall_mib": number(delta[2])}
+    more |= known(memory_peak_mib=found(_PEAK, text, number))
     return Summary(
         figures,
-        more | _memory(text),
-        model=found(_GRAPH, text),
+        more,
+        model=found(_GRAPH, text, str),
         providers=tuple(dict.fromkeys(_PROVIDERS.get(name, name) for name in _DELEGATE.findall(text))),
         init_ns=time_ns(init_us, _US),
         first_ns=None if first_us is None else time_ns(first_us, _US),
@@ -83,11 +93,10 @@ def _figures(
     The measured ones are those whose mean the last line repeats.
     """
     figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
-    place = next((i for i, (_, text) in enumerate(stats) if i and _mean_of(text) == number(mean_us)), None)
-    if place is None and stats and _mean_of(stats[0][1]) == number(mean_us):
-        place = 0
-    if place is None:
+    equal = [place for place, (_, text) in enumerate(stats) if _mean_of(text) == number(mean_us)]
+    if not equal:
         return figures, {}, None
+    place = next(filter(None, equal), 0)
     runs, text = stats[place]
     printed = {name: time_ms(value, _US) for name, value in _FIGURE.findall(text)}
     if "avg" not in printed:  # all the same
@@ -102,12 +111,3 @@ def _mean_of(text: str) -> float | None:
     printed = dict(_FIGURE.findall(text))
     mean = printed.get("avg", printed.get("curr"))
     return None if mean is None else number(mean)
-
-
-def _memory(text: str) -> dict[str, JsonValue]:
-    sizes: dict[str, JsonValue] = {}
-    if delta := _MEMORY.search(text):
-        sizes |= {"memory_delta_init_mib": number(delta[1]), "memory_delta_overall_mib": number(delta[2])}
-    if peak := _PEAK.search(text):
-        sizes["memory_peak_mib"] = number(peak[1])
-    return sizes

@@ -3,8 +3,9 @@
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from edgetop.session.manifest import SensorInfo
 from edgetop.session.operators import Operator
 
 Numbers = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 MAX_NS = 2 * 86_400 * 10**9  # of a whole run
 MAX_COUNT = 2**31 - 1
@@ -37,11 +39,6 @@ class Summary:
     span_ns: int | None = None  # from the first measured inference to the end of the last
     warmup: int | None = None  # inferences before that
     warmup_ns: int | None = None  # what these took together
-
-    def with_more_of(self, other: "Summary") -> "Summary":
-        """Add what another summary of the same run has beside figures."""
-        more = {**other.more, **self.more}
-        return replace(self, model=self.model or other.model, more=more)
 
     @property
     def count(self) -> int | None:
@@ -104,8 +101,8 @@ class Origin:
 
     tool: str
     runtime: str | None  # None: it runs nothing
-    provider: str  # "": not known
-    way: str  # how it times operators
+    provider: str = ""  # "": not known
+    way: str = ""  # how it times operators
 
 
 Found = Times | Layers | Summary | SensorLog
@@ -182,17 +179,21 @@ def count(text: str) -> int:
     return round(number(text, MAX_COUNT))
 
 
-def found(pattern: "re.Pattern[str]", text: str) -> str | None:
-    """Return the first group of the first match."""
+def found(pattern: "re.Pattern[str]", text: str, convert: Callable[[str], T]) -> T | None:
+    """Return the first group of the first match, converted."""
     match = pattern.search(text)
-    return match[1] if match else None
+    return convert(match[1]) if match else None
 
 
-def one_run(marks: Iterable[str], what: str) -> None:
+def known(**figures: JsonValue) -> dict[str, JsonValue]:
+    """Return the figures that are not None."""
+    return {name: value for name, value in figures.items() if value is not None}
+
+
+def one_run(marks: Sequence[str], what: str) -> None:
     """`marks`: what stands once in the output of a run. Raises ValueError."""
-    runs = len(list(marks))
-    if runs > 1:
-        raise ValueError(f"it holds {runs} runs of {what}: keep one in a file")
+    if len(marks) > 1:
+        raise ValueError(f"it holds {len(marks)} runs of {what}: keep one in a file")
 
 
 def possible(figures: Mapping[str, JsonValue]) -> None:
@@ -201,8 +202,6 @@ def possible(figures: Mapping[str, JsonValue]) -> None:
     for (low, below), (high, above) in itertools.pairwise(times):
         if below > above * (1 + 1e-4):  # they are printed with six digits
             raise ValueError(f"it cannot be that {low} is {below:g} and {high} is {above:g}")
-    mean, least, most = (figures.get(key) for key in ("mean_ms", "min_ms", "max_ms"))
-    if not (isinstance(mean, float) and isinstance(least, float) and isinstance(most, float)):
-        return
-    if not least * (1 - 1e-4) <= mean <= most * (1 + 1e-4):
-        raise ValueError(f"it cannot be that mean_ms is {mean:g} between {least:g} and {most:g}")
+    match (figures.get("min_ms"), figures.get("mean_ms"), figures.get("max_ms")):
+        case float(least), float(mean), float(most) if not least * (1 - 1e-4) <= mean <= most * (1 + 1e-4):
+            raise ValueError(f"it cannot be that mean_ms is {mean:g} between {least:g} and {most:g}")

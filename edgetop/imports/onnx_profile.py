@@ -12,12 +12,8 @@ from edgetop.engines.child.profilers.onnx_trace import add_runs, in_order, is_ru
 from edgetop.imports.measured import MAX_COUNT, MAX_LAYERS, MAX_NS, Layers, Origin
 from edgetop.session.operators import Operator
 
-ORIGIN = Origin(
-    tool="ONNX Runtime",
-    runtime="onnxruntime (imported from its profile)",
-    provider="CPU",
-    way="kernels as ONNX Runtime's session profile has them",
-)
+_WAY = "kernels as ONNX Runtime's session profile has them"
+ORIGIN = Origin("ONNX Runtime", "onnxruntime (imported from its profile)", "CPU", _WAY)
 
 MAX_RUNS = 100  # the last ones, when all is warm
 _KEYS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
@@ -45,8 +41,7 @@ def read_trace(entries: Sequence[Any]) -> Layers:
 
 def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
     events = in_order(entries)
-    runs = sum(map(is_run, events))
-    if not runs:
+    if not any(map(is_run, events)):
         raise ValueError("it has no whole run of a model")
     if any(
         type(event[key]) is not int or not 0 <= event[key] <= MAX_NS // 1000
@@ -54,9 +49,8 @@ def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
         for key in ("ts", "dur")
     ):
         raise ValueError("it has times that are none of such a run")
-    last = [event for event in events if is_run(event)][-MAX_RUNS:]
     found = []
-    for run in last:
+    for run in [event for event in events if is_run(event)][-MAX_RUNS:]:
         profile = Profile()
         end = run["ts"] + run["dur"]
         add_runs(profile, [event for event in events if run["ts"] <= event["ts"] <= end], [None])

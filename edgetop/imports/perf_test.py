@@ -19,6 +19,7 @@ well: `iteration:1,time_cost:0.0019`. Neither reports when an inference began, n
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from edgetop.imports.measured import (
     Times,
     count,
     found,
+    known,
     number,
     one_run,
     possible,
@@ -39,12 +41,7 @@ from edgetop.imports.measured import (
 )
 from edgetop.session.events import JsonValue
 
-ORIGIN = Origin(
-    tool="onnxruntime_perf_test",
-    runtime="onnxruntime (imported from onnxruntime_perf_test)",
-    provider="",
-    way="",
-)
+ORIGIN = Origin("onnxruntime_perf_test", "onnxruntime (imported from onnxruntime_perf_test)")
 
 _S = 1000.0  # ms
 _MARK = re.compile(
@@ -71,36 +68,28 @@ def is_text(text: str) -> bool:
 
 def read_text(text: str) -> Times | Summary:
     """The summary, and with -v the single inferences with it. Raises ValueError."""
-    mean = found(_MEAN, text)
+    mean = found(_MEAN, text, str)
     if mean is None:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
     one_run(_MEAN.findall(text), "onnxruntime_perf_test")
     figures: dict[str, JsonValue] = {f"{name.lower()}_ms": time_ms(s, _S) for name, s in _LATENCY.findall(text)}
     figures["mean_ms"] = time_ms(mean)
-    if (requests := found(_COUNT, text)) is not None:
-        figures["count"] = count(requests)
-    if (rate := found(_RATE, text)) is not None:
-        figures["throughput_hz"] = number(rate, MAX_PER_SECOND)
+    requests, rate = found(_COUNT, text, count), found(_RATE, text, lambda rate: number(rate, MAX_PER_SECOND))
+    figures |= known(count=requests, throughput_hz=rate)
     possible(figures)
-    init, first, span = (found(pattern, text) for pattern in (_INIT, _FIRST, _SPAN))
     summary = Summary(
         figures,
-        _more(text),
-        init_ns=None if init is None else time_ns(init, _S),
-        first_ns=None if first is None else time_ns(first),
-        span_ns=None if span is None else time_ns(span, _S),
+        known(cpu_pct=found(_CPU, text, number), memory_peak_mib=found(_PEAK, text, _mib)),
+        init_ns=found(_INIT, text, partial(time_ns, scale=_S)),
+        first_ns=found(_FIRST, text, time_ns),
+        span_ns=found(_SPAN, text, partial(time_ns, scale=_S)),
     )
     each = _EACH.findall(text)
     return _times([int(run) - 1 for run, _ in each], [seconds for _, seconds in each], summary) if each else summary
 
 
-def _more(text: str) -> dict[str, JsonValue]:
-    more: dict[str, JsonValue] = {}
-    if (cpu := found(_CPU, text)) is not None:
-        more["cpu_pct"] = number(cpu)
-    if (peak := found(_PEAK, text)) is not None:
-        more["memory_peak_mib"] = number(peak) / 2**20
-    return more
+def _mib(size: str) -> float:
+    return number(size) / 2**20
 
 
 def is_result(text: str) -> bool:
@@ -113,8 +102,7 @@ def read_result(text: str) -> Times:
     others = [line for line in text.splitlines() if line.strip() and not (_ROW.match(line) or _LATENCY.match(line))]
     if others:
         raise ValueError(f"cut off, or no result of onnxruntime_perf_test: it has a line {others[0][:40]!r}")
-    more: dict[str, JsonValue] = {"memory_peak_mib": number(rows[0][2]) / 2**20}
-    beside = Summary({}, more, model=rows[0][0].strip() or None)
+    beside = Summary({}, {"memory_peak_mib": _mib(rows[0][2])}, model=rows[0][0].strip() or None)
     return _times([int(row[4]) for row in rows], [row[1] for row in rows], beside)
 
 
@@ -130,13 +118,5 @@ def _times(runs: Sequence[int], seconds: Sequence[str], beside: Summary) -> Time
     if ends_ns[-1] > MAX_NS:
         raise ValueError("its inferences take longer than a run can")
     step_ns = 10.0 ** (np.floor(np.log10(latency_ns.max())) + 1 - _DIGITS)
-    return Times(
-        start_ns=ends_ns - latency_ns,
-        latency_ns=latency_ns,
-        end_ns=int(ends_ns[-1]),
-        warmup=None,
-        step_ns=float(max(step_ns, 1.0)),
-        parts_ms={},
-        has_starts=False,
-        summary=beside,
-    )
+    starts_ns, end_ns, step_ns = ends_ns - latency_ns, int(ends_ns[-1]), float(max(step_ns, 1.0))
+    return Times(starts_ns, latency_ns, end_ns, None, step_ns, {}, has_starts=False, summary=beside)

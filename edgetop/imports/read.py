@@ -4,14 +4,26 @@ import json
 import re
 import stat
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from edgetop import formatting
 from edgetop.errors import InputError
 from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec
-from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, Times
+from edgetop.imports.measured import (
+    MAX_NS,
+    Found,
+    Layers,
+    Measured,
+    Origin,
+    SensorLog,
+    Summary,
+    T,
+    Times,
+)
 from edgetop.sensors.log_formats import INTERVAL_S
+from edgetop.sensors.tegrastats import has_lines
 
 MAX_BYTES = 128 * 2**20  # 400,000 inferences; Python's objects of it take five times as much
 HELP = "edgetop help import"
@@ -35,14 +47,19 @@ def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval
             other = held[type(found)][0]
             raise InputError(f"{other} and {path}: both hold {_KINDS[type(found)]}", "import each by itself")
         held[type(found)] = path, found
-    times = next((found for _, found in held.values() if isinstance(found, Times)), None)
-    layers = next((found for _, found in held.values() if isinstance(found, Layers)), None)
-    summary = next((found for _, found in held.values() if isinstance(found, Summary)), None)
-    log = next((found for _, found in held.values() if isinstance(found, SensorLog)), None)
-    if times and times.summary:
-        summary = summary.with_more_of(times.summary) if summary else times.summary
-    _refuse_two_runs(paths, times, summary)
-    return Measured(origin, tuple(path.name for path, _ in held.values()), times, layers, summary, log)
+
+    def of(kind: type[T]) -> T | None:
+        return next((found for _, found in held.values() if isinstance(found, kind)), None)
+
+    times, summary = of(Times), of(Summary)
+    if times and (beside := times.summary):
+        summary = summary or beside
+        summary = replace(summary, model=summary.model or beside.model, more={**beside.more, **summary.more})
+    if times and summary and summary.count not in (None, single := len(times.start_ns) - (times.warmup or 0)):
+        names = " and ".join(map(str, paths))
+        why = f"of two runs, one of {single} inferences and one of {summary.count}"
+        raise InputError(f"{names}: {why}", "import each by itself")
+    return Measured(origin, tuple(path.name for path, _ in held.values()), times, of(Layers), summary, of(SensorLog))
 
 
 _KINDS: dict[type[Found], str] = {
@@ -53,23 +70,19 @@ _KINDS: dict[type[Found], str] = {
 }
 
 
-def _refuse_two_runs(paths: Sequence[Path], times: Times | None, summary: Summary | None) -> None:
-    if times is None or summary is None or summary.count is None:
-        return
-    single = len(times.start_ns) - (times.warmup or 0)
-    if summary.count != single:
-        names = " and ".join(map(str, paths))
-        why = f"of two runs, one of {single} inferences and one of {summary.count}"
-        raise InputError(f"{names}: {why}", "import each by itself")
-
-
 # What is text and no JSON: whose, how it is told, and who reads it.
 _TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[str, int], Found]], ...] = (
     (trtexec.ORIGIN, trtexec.is_text, lambda text, _: trtexec.read_text(text)),
     (benchmark_model.ORIGIN, benchmark_model.is_text, lambda text, _: benchmark_model.read_text(text)),
     (perf_test.ORIGIN, perf_test.is_text, lambda text, _: perf_test.read_text(text)),
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
-    (tegrastats.ORIGIN, tegrastats.is_text, tegrastats.read_text),
+    (tegrastats.ORIGIN, has_lines, tegrastats.read_text),
+)
+# The same of lists in JSON.
+_LISTS: tuple[tuple[Origin, Callable[[list[Any]], bool], Callable[[list[Any], int], Found]], ...] = (
+    (trtexec.ORIGIN, trtexec.is_times, trtexec.read_times),
+    (trtexec.ORIGIN, trtexec.is_profile, lambda entries, _: trtexec.read_profile(entries)),
+    (onnx_profile.ORIGIN, onnx_profile.is_trace, lambda entries, _: onnx_profile.read_trace(entries)),
 )
 
 
@@ -94,31 +107,17 @@ def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTE
 
 def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
     document = _parsed(path, text)
-    if not isinstance(document, list) or not document:
-        raise _unknown(path)
-    readers: tuple[tuple[Origin, Callable[[list[Any]], bool], Callable[[list[Any]], Found]], ...] = (
-        (trtexec.ORIGIN, trtexec.is_times, lambda entries: trtexec.read_times(entries, warmup_ns)),
-        (trtexec.ORIGIN, trtexec.is_profile, trtexec.read_profile),
-        (onnx_profile.ORIGIN, onnx_profile.is_trace, onnx_profile.read_trace),
-    )
-    for origin, is_it, reads in readers:
+    for origin, is_it, reads in _LISTS if isinstance(document, list) and document else ():
         if is_it(document):
             try:
-                return origin, _possible(reads(document))
+                found = reads(document, warmup_ns)
             except ValueError as error:
                 raise InputError(f"{path}: {error}", HELP) from None
-    raise _unknown(path)
-
-
-def _possible(found: Found) -> Found:
-    if isinstance(found, Layers) and found.total_ns > MAX_NS:
-        raise ValueError("its layers take longer than a run can")
-    return found
-
-
-def _unknown(path: Path) -> InputError:
+            if isinstance(found, Layers) and found.total_ns > MAX_NS:
+                raise InputError(f"{path}: its layers take longer than a run can", HELP)
+            return origin, found
     what = "nothing that trtexec exports, nor a profile of ONNX Runtime, nor what a known tool prints"
-    return InputError(f"{path}: {what}", HELP)
+    raise InputError(f"{path}: {what}", HELP)
 
 
 def _text(path: Path) -> str:

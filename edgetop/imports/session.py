@@ -8,7 +8,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from edgetop.recording.files import is_real_folder, read_manifest
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
 from edgetop.session.clock import format_utc
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     IMPORTED,
@@ -34,7 +34,7 @@ from edgetop.session.manifest import (
     Model,
 )
 from edgetop.session.operators import burst_of
-from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP, Inferences
+from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP
 from edgetop.session.seconds import SecondAggregator
 
 UNKNOWN_MODEL = "unknown"
@@ -44,18 +44,18 @@ COARSE = 0.01  # of the median: what single latencies are told in, when they had
 RUNS = "runs"  # why it ended, as far as anybody can say: all inferences of the file are done
 
 
+@dataclass(frozen=True, slots=True)
 class Imported:
     """One session made from another tool's files."""
 
-    def __init__(self, name: str, model: str | None, measured: Measured) -> None:
-        self._name = name
-        self._model = model
-        self._measured = measured
+    name: str
+    model: str | None  # its name; None: as the files say
+    measured: Measured
 
     @property
     def summary(self) -> str:
         """Describe in words what the session holds."""
-        measured = self._measured
+        measured = self.measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
         if measured.layers:
             parts.append(f"{len(measured.layers.operators)} layers")
@@ -83,19 +83,19 @@ class Imported:
                 raise
 
     def _manifests(self, now: datetime) -> tuple[Manifest, Manifest]:
-        measured, origin = self._measured, self._measured.origin
+        measured, origin = self.measured, self.measured.origin
         summary, log = measured.summary or NO_SUMMARY, measured.log
         notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.note] if log else [])]
         first = Manifest(
             format_version=FORMAT_VERSION,
             id=str(uuid.uuid4()),
-            name=self._name,
+            name=self.name,
             state="live",
             edgetop_version=__version__,
             created_utc=format_utc(now),
             clock=ClockInfo(0, None),
             board=Board(memory_bytes=log.memory_bytes if log else None),
-            model=Model(self._model or summary.model or UNKNOWN_MODEL),
+            model=Model(self.model or summary.model or UNKNOWN_MODEL),
             engine=EngineInfo(
                 runtime=origin.runtime,
                 version=summary.version,
@@ -114,56 +114,51 @@ class Imported:
 
     def _batches(self, first: Manifest, last: Manifest) -> Iterator[Batch]:
         yield Batch(0, events=tuple(self._opening(first)), manifest=first)
-        if self._measured.times:
-            yield from _inferences(self._measured.times)
-        if self._measured.log:
-            yield from _readings(self._measured.log)
-        if self._measured.layers:
-            yield self._burst(self._measured.layers)
-        yield Batch(self._measured.end_ns, events=(self._ending(),), manifest=last)
+        if self.measured.times:
+            yield from _inferences(self.measured.times)
+        if self.measured.log:
+            yield from _readings(self.measured.log)
+        if self.measured.layers:
+            yield self._burst(self.measured.layers)
+        yield Batch(self.measured.end_ns, events=(self._ending(),), manifest=last)
 
     def _opening(self, first: Manifest) -> Iterator[Event]:
-        times, summary, log = self._measured.times, self._measured.summary, self._measured.log
+        times, summary, log = self.measured.times, self.measured.summary, self.measured.log
         parts: dict[str, JsonValue] = {f"{part}_ms": ms for part, ms in times.parts_ms.items()} if times else {}
         yield _event(0, "imported", first.methodology.notes[0], **parts)
-        if self._measured.origin.runtime is not None:
-            way = self._measured.origin.way if self._measured.layers else ""
+        if self.measured.origin.runtime is not None:
+            way = self.measured.origin.way if self.measured.layers else ""
             reason = "" if way else "no profile was imported"
             yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
         if summary:
-            yield _summary_event(summary, self._measured.origin.tool, is_all=times is None)
+            yield _summary_event(summary, self.measured.origin.tool, is_all=times is None)
         if times:
             yield from _coarse(times)
             if times.warmup:
                 yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
         if times and not times.has_starts:
             text = "when inferences began is not told: each stands where the one before it ended"
-            yield replace(_event(0, "no-starts", text), severity="warning")
+            yield _event(0, "no-starts", text, "warning")
         elif times or log:
             began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
             yield _event(began_ns, "phase", "measurement begins", phase="measure", runs=None, duration_ns=None)
 
     def _burst(self, layers: Layers) -> Batch:
         """Behind all inferences, or alone: of the time in which others were measured it takes none."""
-        t_ns, times = 0, self._measured.times
+        t_ns, times = 0, self.measured.times
         if times:
-            t_ns, layers = times.end_ns, layers.with_copies(times, self._measured.origin.provider)
+            t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
         text = f"{layers.runs} instrumented inferences"
-        event = _event(
-            t_ns, "profile-burst", text, burst=0, duration_ns=0, runs=layers.runs, run_ns=layers.run_ns, averaged=True
-        )
+        data = {"duration_ns": 0, "runs": layers.runs, "run_ns": layers.run_ns, "averaged": True}
+        event = _event(t_ns, "profile-burst", text, burst=0, **data)
         return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, 0, layers.operators),))
 
     def _ending(self) -> Event:
-        times, summary = self._measured.times, self._measured.summary or NO_SUMMARY
+        times, summary = self.measured.times, self.measured.summary or NO_SUMMARY
         warmup_ns = int(times.latency_ns[: times.warmup].sum()) if times and times.warmup else summary.warmup_ns
-        data: dict[str, JsonValue] = {
-            "reason": RUNS,
-            "last_end_ns": times.end_ns if times else None,
-            "warmup_runs": self._measured.warmup,
-            "warmup_ns": warmup_ns,
-        }
-        return _event(self._measured.end_ns, "ended", f"session over: {RUNS}", **data)
+        last_end_ns, warmup_runs = times.end_ns if times else None, self.measured.warmup
+        data = {"last_end_ns": last_end_ns, "warmup_runs": warmup_runs, "warmup_ns": warmup_ns}
+        return _event(self.measured.end_ns, "ended", f"session over: {RUNS}", reason=RUNS, **data)
 
 
 @contextlib.contextmanager
@@ -192,10 +187,9 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
 
 def _was_imported(folder: Path) -> bool:
     try:
-        manifest = read_manifest(folder) if is_real_folder(folder) else None
+        return is_real_folder(folder) and read_manifest(folder).was_imported
     except InputError:
         return False
-    return manifest is not None and manifest.was_imported
 
 
 def _coarse(times: Times) -> Iterator[Event]:
@@ -203,17 +197,15 @@ def _coarse(times: Times) -> Iterator[Event]:
     if times.step_ns >= COARSE * median:
         step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
         text = f"latencies are told in steps of up to {step} ms, {share} of the median: the run was long"
-        yield replace(_event(0, "coarse-times", text, step_ns=times.step_ns), severity="warning")
+        yield _event(0, "coarse-times", text, "warning", step_ns=times.step_ns)
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
     """The tool's own figures. Where there are no inferences to make any of, they are all that is known."""
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} tells single inferences"
-    event = _event(
-        0, "tool-summary", text, tool=tool, **summary.figures, **{f"more_{k}": v for k, v in summary.more.items()}
-    )
-    return replace(event, severity="warning") if is_all else event
+    more = {f"more_{key}": value for key, value in summary.more.items()}
+    return _event(0, "tool-summary", text, "warning" if is_all else "info", tool=tool, **summary.figures, **more)
 
 
 def _phrase(key: str, value: float) -> str:
@@ -240,18 +232,13 @@ def _readings(log: SensorLog) -> Iterator[Batch]:
 def _inferences(times: Times) -> Iterator[Batch]:
     aggregator = SecondAggregator()
     for begin in range(0, len(times.start_ns), BATCH_INFERENCES):
-        rows = _rows(times, begin)
+        part = slice(begin, begin + BATCH_INFERENCES)
+        rows = np.zeros(len(times.start_ns[part]), INFERENCE)
+        rows["t_ns"], rows["latency_ns"], rows["ok"] = times.start_ns[part], times.latency_ns[part], True
+        rows["phase"] = np.where(begin + np.arange(len(rows)) < (times.warmup or 0), WARMUP, MEASURE)
         yield Batch(int(rows["t_ns"][-1]), inferences=rows, seconds=aggregator.add(rows))
     yield Batch(times.end_ns, seconds=aggregator.close())
 
 
-def _rows(times: Times, begin: int) -> Inferences:
-    part = slice(begin, begin + BATCH_INFERENCES)
-    rows = np.zeros(len(times.start_ns[part]), INFERENCE)
-    rows["t_ns"], rows["latency_ns"], rows["ok"] = times.start_ns[part], times.latency_ns[part], True
-    rows["phase"] = np.where(begin + np.arange(len(rows)) < (times.warmup or 0), WARMUP, MEASURE)
-    return rows
-
-
-def _event(t_ns: int, kind: str, message: str, **data: JsonValue) -> Event:
-    return Event(t_ns, kind, "info", "edgetop", message, data)
+def _event(t_ns: int, kind: str, message: str, severity: Severity = "info", /, **data: JsonValue) -> Event:
+    return Event(t_ns, kind, severity, "edgetop", message, data)

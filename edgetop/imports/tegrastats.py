@@ -3,26 +3,25 @@
 import itertools
 from array import array
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
 from edgetop.imports.measured import MAX_NS, Numbers, Origin, SensorLog
 from edgetop.sensors.protocol import sensor
 from edgetop.sensors.rails import NOTES, role_of
-from edgetop.sensors.tegrastats import Line, has_lines, parse_line, plan_of_lines
+from edgetop.sensors.tegrastats import Line, parse_line, plan_of_lines
 from edgetop.session.manifest import SensorInfo
 
-ORIGIN = Origin(tool="tegrastats", runtime=None, provider="", way="")
+ORIGIN = Origin("tegrastats", None)
 
 NS = 1_000_000_000
 MAX_SENSORS = 500
-_SOURCE = "tegrastats"
-_MEMORY_NOTES = {"mem/system-used": "RAM", "mem/system-swap": "SWAP"}
-
-
-def is_text(text: str) -> bool:
-    return has_lines(text)
+_NOTES = {
+    "load/cpu": "of all cores together, 100 for each",
+    "mem/system-used": "RAM",
+    "mem/system-swap": "SWAP",
+}
 
 
 class _Columns:
@@ -50,14 +49,10 @@ class _Columns:
         self.rails |= line.rails
 
     def log(self, t_ns: Numbers, note: str) -> SensorLog:
-        return SensorLog(
-            sensors=tuple(_sensors(list(self._columns), frozenset(self.rails))),
-            times_ns=tuple(t_ns[np.array(places, np.int64)] for places, _ in self._columns.values()),
-            values=tuple(np.array(values, np.float64) for _, values in self._columns.values()),
-            end_ns=int(t_ns[-1]),
-            memory_bytes=self.memory_mib * 2**20,
-            note=note,
-        )
+        times_ns = tuple(t_ns[np.array(places, np.int64)] for places, _ in self._columns.values())
+        values = tuple(np.array(values, np.float64) for _, values in self._columns.values())
+        sensors = tuple(_sensors(list(self._columns), frozenset(self.rails)))
+        return SensorLog(sensors, times_ns, values, int(t_ns[-1]), self.memory_mib * 2**20, note)
 
 
 def read_text(text: str, interval_ns: int) -> SensorLog:
@@ -66,8 +61,7 @@ def read_text(text: str, interval_ns: int) -> SensorLog:
     before: Line | None = None
     last = len(text) if text.endswith("\n") else text.rfind("\n") + 1
     for raw in text[:last].splitlines():
-        line = parse_line(raw)
-        if line is not None:
+        if (line := parse_line(raw)) is not None:
             columns.add(line)
             before = line
         else:
@@ -80,53 +74,39 @@ def read_text(text: str, interval_ns: int) -> SensorLog:
             passed_over += 1
     if not columns.times:
         raise ValueError("no line of it is whole")
-    t_ns = _t_ns(columns.times, interval_ns)
-    note = _how(columns.times[0], interval_ns) + (
-        f"; {passed_over} line{'s' if passed_over != 1 else ''} of other text, or cut off, passed over"
-        if passed_over
-        else ""
-    )
+    t_ns, began = _t_ns(columns.times, interval_ns), columns.times[0]
+    note = f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed"
+    if began is not None:
+        note = f"its times are whole seconds, from {began:%Y-%m-%d %H:%M:%S} local time on"
+    if passed_over:
+        note += f"; {passed_over} line{'s' if passed_over != 1 else ''} of other text, or cut off, passed over"
     return columns.log(t_ns, note)
 
 
-def _how(began: datetime | None, interval_ns: int) -> str:
-    if began is None:
-        return f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed"
-    return f"its times are whole seconds, from {began:%Y-%m-%d %H:%M:%S} local time on"
-
-
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
+    """When each line was printed; several lines of one second are spread evenly over it."""
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")
-    last_ns = (
-        (stamped[-1] - stamped[0]) // timedelta(microseconds=1) * 1000 if stamped else (len(times) - 1) * interval_ns
-    )
+    last_ns = int((stamped[-1] - stamped[0]).total_seconds()) * NS if stamped else (len(times) - 1) * interval_ns
     if last_ns > MAX_NS:
         raise ValueError("it takes longer than a run can")
-    return _of_seconds(stamped) if stamped else np.arange(len(times), dtype=np.int64) * interval_ns
-
-
-def _of_seconds(times: Sequence[datetime]) -> Numbers:
-    """Spread several lines of one second evenly over it."""
-    for earlier, later in itertools.pairwise(times):
+    if not stamped:
+        return np.arange(len(times), dtype=np.int64) * interval_ns
+    for earlier, later in itertools.pairwise(stamped):
         if later < earlier:
             raise ValueError(f"its clock was set back at {later:%Y-%m-%d %H:%M:%S}: cut it there")
-    seconds = np.array([int((time - times[0]).total_seconds()) for time in times], np.int64)
+    seconds = np.array([int((time - stamped[0]).total_seconds()) for time in stamped], np.int64)
     _, first, counts = np.unique(seconds, return_index=True, return_counts=True)
     nth = np.arange(len(seconds)) - np.repeat(first, counts)
-    of_seconds: Numbers = seconds * NS + nth * NS // np.repeat(counts, counts)
-    return of_seconds
+    t_ns: Numbers = seconds * NS + nth * NS // np.repeat(counts, counts)
+    return t_ns
 
 
 def _sensors(ids: Sequence[str], rails: frozenset[str]) -> Iterator[SensorInfo]:
     plan = plan_of_lines(rails)
     for name in ids:
         kind, _, label = name.partition("/")
-        if kind == "power":
-            note = NOTES.get(label)
-            yield sensor(kind, label, _SOURCE, role=role_of(label, plan), accuracy="on-board-monitor", note=note)
-        elif name == "load/cpu":
-            yield sensor(kind, label, _SOURCE, note="of all cores together, 100 for each")
-        else:
-            yield sensor(kind, label, _SOURCE, note=_MEMORY_NOTES.get(name))
+        note = (NOTES if kind == "power" else _NOTES).get(label if kind == "power" else name)
+        more = {"role": role_of(label, plan), "accuracy": "on-board-monitor"} if kind == "power" else {}
+        yield sensor(kind, label, ORIGIN.tool, note=note, **more)

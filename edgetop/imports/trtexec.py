@@ -30,12 +30,12 @@ from edgetop.imports.measured import (
     TO_DEVICE,
     TO_HOST,
     Layers,
-    Numbers,
     Origin,
     Summary,
     Times,
     count,
     found,
+    known,
     number,
     one_run,
     possible,
@@ -45,12 +45,8 @@ from edgetop.imports.measured import (
 from edgetop.session.events import JsonValue
 from edgetop.session.operators import Operator
 
-ORIGIN = Origin(
-    tool="trtexec",
-    runtime="tensorrt (imported from trtexec)",
-    provider="TensorRT",
-    way="layers as trtexec --exportProfile has them",
-)
+_WAY = "layers as trtexec --exportProfile has them"
+ORIGIN = Origin("trtexec", "tensorrt (imported from trtexec)", "TensorRT", _WAY)
 
 WARMUP_NS = 200_000_000  # what trtexec's --warmUp is where it is not given (sampleOptions.h, defaultWarmUp)
 MAX_MS = MAX_NS / 1e6  # its floats tell no more than 16 ms from the next then
@@ -58,8 +54,6 @@ MAX_MS = MAX_NS / 1e6  # its floats tell no more than 16 ms from the next then
 # Layers that TensorRT puts in to change a tensor's layout or dtype: the one type that a name tells for certain.
 _REFORMATS = "Reformatting CopyNode for "
 REFORMAT, LAYER = "Reformat", "Layer"
-
-_FLOAT32_BITS = 24
 
 # The parts of an inference, and what their durations are called since 8.0 and before.
 _PARTS = {TO_DEVICE: ("h2dMs", "inMs"), COMPUTE: ("computeMs",), TO_HOST: ("d2hMs", "outMs")}
@@ -90,12 +84,13 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
         raise ValueError(f"all {len(entries)} inferences began in the warm-up, {warmup_ns / 1e6:g} ms")
     warmup = int(measured[0])
     parts_ms = {part: float(np.median(_column(entries, *names)[order][warmup:])) for part, names in _PARTS.items()}
+    since_ms = start_ms - start_ms[0]
     return Times(
-        start_ns=_ns(start_ms - start_ms[0]),
-        latency_ns=_ns(latency_ms),
-        end_ns=int(max(end_ms - start_ms[0], float((start_ms - start_ms[0] + latency_ms).max())) * 1e6),
+        start_ns=np.rint(since_ms * 1e6).astype(np.int64),
+        latency_ns=np.rint(latency_ms * 1e6).astype(np.int64),
+        end_ns=int(max(end_ms - start_ms[0], float((since_ms + latency_ms).max())) * 1e6),
         warmup=warmup or None,
-        step_ns=_step_ns(end_ms),
+        step_ns=math.ldexp(1e6, math.frexp(end_ms)[1] - 24),  # from one 32-bit float to the next at that time
         parts_ms=parts_ms,
     )
 
@@ -114,15 +109,6 @@ def _number(entry: Any, name: str, place: int) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= MAX_MS:
         raise ValueError(f"entry {place}: {name} is no time of such a run: {str(value)[:40]!r}")
     return float(value)
-
-
-def _ns(ms: Floats) -> Numbers:
-    return np.rint(ms * 1e6).astype(np.int64)
-
-
-def _step_ns(until_ms: float) -> float:
-    """Return the distance from one 32-bit float to the next at that time."""
-    return math.ldexp(1.0, math.frexp(until_ms)[1] - _FLOAT32_BITS) * 1e6
 
 
 def read_profile(entries: Sequence[Any]) -> Layers:
@@ -168,8 +154,8 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 _HEAD = r"^(?:\[[^\]\n]{1,40}\] )?(?:\[[IVWE]\] )?"
 _MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:=== Performance summary ===|Host Latency)\s*$", re.MULTILINE)
 _FAILED = re.compile(r"&&&& FAILED TensorRT\.trtexec")
-_RUNNING = re.compile(r"&&&& RUNNING TensorRT\.trtexec(?: \[TensorRT v([0-9]{4,6})\])?(?: # (.*))?")
-_PASSED_VERSION = re.compile(r"\[TensorRT v([0-9]{4,6})\]")
+_RUNNING = re.compile(r"&&&& RUNNING TensorRT\.trtexec(?: \[TensorRT v[0-9]{4,6}\])?(?: # (.*))?")
+_VERSION = re.compile(r"\[TensorRT v([0-9]{4,6})\]")
 _MODEL = re.compile(r"--(?:onnx|loadEngine|model|uff)=(\S+)")
 _MODEL_OPTION = re.compile(rf"{_HEAD}Model: (?!$)(\S.*?)\s*$", re.MULTILINE)
 
@@ -212,18 +198,16 @@ def read_text(text: str) -> Summary:
     for name, part in _PRINTED_PARTS.items():
         more |= {f"{part}_{key}_ms": ms for key, ms in kinds.get(name, {}).items()}
     possible(figures)
-    if queries := count(found(_COUNT, text) or "0"):
-        figures["count"] = queries
-    if per_second := number(found(_THROUGHPUT, text) or "0", MAX_PER_SECOND):
-        figures["throughput_hz"] = per_second
-    walltime = found(_WALLTIME, text)
+    queries, rate = found(_COUNT, text, count), found(_THROUGHPUT, text, lambda rate: number(rate, MAX_PER_SECOND))
+    figures |= known(count=queries or None, throughput_hz=rate or None)
+    running = _RUNNING.search(text)  # the command line, which trtexec prints first
     return Summary(
         figures,
         more,
-        model=_model(text),
-        version=_version(text),
-        span_ns=None if walltime is None else time_ns(walltime, 1000),
-        warmup=count(found(_WARMUP, text) or "0") or None,
+        model=(running and found(_MODEL, running[1] or "", str)) or found(_MODEL_OPTION, text, str),
+        version=found(_VERSION, text, _version),
+        span_ns=found(_WALLTIME, text, lambda seconds: time_ns(seconds, 1000)),
+        warmup=found(_WARMUP, text, count) or None,
     )
 
 
@@ -250,21 +234,11 @@ def _key(name: str, percent: str | None) -> str:
     return _PERCENTILES.get(number(percent, 100), f"p{percent}")
 
 
-def _model(text: str) -> str | None:
-    """Return the model from the command line that trtexec prints first, or from its list of options."""
-    running = _RUNNING.search(text)
-    named = found(_MODEL, running[2]) if running and running[2] else None
-    return named or found(_MODEL_OPTION, text)
-
-
-def _version(text: str) -> str | None:
+def _version(digits: str) -> str:
     """
-    >>> _version("&&&& RUNNING TensorRT.trtexec [TensorRT v8401] # trtexec"), _version("[TensorRT v100300]")
+    >>> _version("8401"), _version("100300")
     ('8.4.1', '10.3.0')
     """
-    digits = found(_PASSED_VERSION, text)
-    if digits is None:
-        return None
     # NvInferVersion.h, NV_TENSORRT_VERSION: major * 1000 + minor * 100 + patch, and from 10 on major * 10000.
     major, rest = divmod(int(digits), 10_000 if len(digits) > 4 else 1000)
     return f"{major}.{rest // 100}.{rest % 100}"

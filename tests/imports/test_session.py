@@ -196,13 +196,12 @@ def test_what_was_not_imported_is_never_replaced(tmp_path):
     assert reported(tmp_path / "s.edgetop")["latency"]["count"] == 50
 
 
-def test_where_it_cannot_be_written_what_lay_there_is_put_back(tmp_path):
+def test_where_it_cannot_be_written_what_lay_there_is_put_back(tmp_path, monkeypatch):
     place = imported(tmp_path, trtexec.times(300))
     measured = read_all([tmp_path / "0.json"])
-    broken = Imported("s", None, measured)
-    broken._batches = _breaks  # type: ignore[method-assign]
+    monkeypatch.setattr(Imported, "_batches", _breaks)
     with pytest.raises(RecordingError):
-        broken.record(place, NOW, force=True)
+        Imported("s", None, measured).record(place, NOW, force=True)
     assert reported(place)["latency"]["count"] == 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "s.edgetop"]
 
