@@ -42,8 +42,12 @@ class DeadlineView:
     cause: MissCause | None = None  # of the present misses, or of all of them; None: there are hardly any
 
     @property
+    def ms(self) -> float:
+        return round(self.deadline_ns / 1e6, 6)
+
+    @property
     def miss_rate(self) -> float:
-        return self.misses / self.count
+        return round(self.misses / self.count, 9)
 
     @property
     def is_missed(self) -> bool:

@@ -12,7 +12,6 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts, Findings
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
-from edgetop.analysis.energy import EnergyView, view_energy
 from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
 from edgetop.analysis.frames import Frames, FramesView
@@ -24,7 +23,7 @@ from edgetop.analysis.notices import Known, Trust, notices
 from edgetop.analysis.operator_hints import BurstHints, session_hints
 from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog, OverloadView
-from edgetop.analysis.power import PowerRails, PowerView
+from edgetop.analysis.power import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, RecordingState
 from edgetop.analysis.slowdowns.baseline import Baseline
@@ -37,7 +36,7 @@ from edgetop.analysis.thermal import ThermalView, view_thermal
 from edgetop.analysis.throttles import Throttles, ThrottlesView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
-from edgetop.analysis.usage import OwnLoad, Usage, UsageView
+from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
 from edgetop.analysis.verdict import is_stalled
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -233,9 +232,9 @@ class Folds:
         """Return the power over the measured phase; with an axis, also the timeline of the leading rail along it."""
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
-    def usage_view(self) -> UsageView:
-        """Return what the measured phase used of the board."""
-        return self.usage.view(self.progress.measured_until_ns)
+    def usage_figures(self) -> UsageFigures | None:
+        """Return what the measured phase used of the board; None: nothing was measured."""
+        return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """Return the energy of an inference, from the `power` of the whole session."""

@@ -1,17 +1,21 @@
 """Memory: how much the engine holds, of which kinds, how much it may hold, and the traffic when it is short."""
 
+# ruff: noqa: RUF009  `_of` makes fields of a dataclass
+
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from edgetop.analysis.growth import GrowthView
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.formatting import rounded
 from edgetop.session.events import Event
 
 
 @dataclass(frozen=True, slots=True)
 class StageView:
-    """The engine's memory in MiB at the end of a step of its run."""
+    """The engine's memory at the end of a step of its run: a part of the JSON document."""
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     rss_mib: float
@@ -19,29 +23,34 @@ class StageView:
     file_mib: float | None
 
 
-@dataclass(frozen=True, slots=True)
+def _of(sensor_id: str) -> Any:
+    """Declare a field of `MemoryView` with its sensor."""
+    return field(metadata={"sensor": sensor_id})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
     """The memory views, all in MiB, except rates. None: the board has no such sensor."""
 
-    rss: TrackView | None
-    anon: TrackView | None
-    file: TrackView | None
-    shmem: TrackView | None
-    peak: TrackView | None
-    pss: TrackView | None
-    uss: TrackView | None
-    swap: TrackView | None
-    accelerator: TrackView | None  # the engine's part of the GPU's memory
-    system_accelerator: TrackView | None  # that of all processes
-    available: TrackView | None
-    system_swap: TrackView | None  # swapped out, of all processes
-    cgroup: TrackView | None
-    cgroup_limit: TrackView | None
-    cgroup_left: TrackView | None
-    oom_kills: TrackView | None  # 1/s, of the engine's cgroup
-    swap_in: TrackView | None  # pages/s, of the system
-    swap_out: TrackView | None
-    major_faults: TrackView | None  # 1/s, of the engine
+    rss: TrackView | None = _of("mem/rss")
+    anon: TrackView | None = _of("mem/rss-anon")
+    file: TrackView | None = _of("mem/rss-file")
+    shmem: TrackView | None = _of("mem/rss-shmem")
+    peak: TrackView | None = _of("mem/rss-peak")
+    pss: TrackView | None = _of("mem/pss")
+    uss: TrackView | None = _of("mem/uss")
+    swap: TrackView | None = _of("mem/swap")
+    accelerator: TrackView | None = _of("mem/accelerator")  # the engine's part of the GPU's memory
+    system_accelerator: TrackView | None = _of("mem/system-accelerator")  # that of all processes
+    available: TrackView | None = _of("mem/system-available")
+    system_swap: TrackView | None = _of("mem/system-swap")  # swapped out, of all processes
+    cgroup: TrackView | None = _of("mem/cgroup")
+    cgroup_limit: TrackView | None = _of("mem/cgroup-limit")
+    cgroup_left: TrackView | None = _of("mem/cgroup-left")
+    oom_kills: TrackView | None = _of("rate/oom-kills")  # 1/s, of the engine's cgroup
+    swap_in: TrackView | None = _of("rate/swap-in")  # pages/s, of the system
+    swap_out: TrackView | None = _of("rate/swap-out")
+    major_faults: TrackView | None = _of("rate/major-faults")  # 1/s, of the engine
     board_mib: float | None  # how much memory the board has
     stages: tuple[StageView, ...]  # in the order of the run
     rss_points: Points | None
@@ -52,16 +61,6 @@ class MemoryView:
     def gpu(self) -> TrackView | None:
         """The engine's part of the GPU's memory or, where only that is known, all processes'."""
         return self.accelerator or self.system_accelerator
-
-
-_SENSORS = {  # the fields of a view, by the ids of their sensors
-    "rss": "mem/rss", "anon": "mem/rss-anon", "file": "mem/rss-file", "shmem": "mem/rss-shmem", "peak": "mem/rss-peak",
-    "pss": "mem/pss", "uss": "mem/uss", "swap": "mem/swap", "accelerator": "mem/accelerator",
-    "system_accelerator": "mem/system-accelerator", "available": "mem/system-available",
-    "system_swap": "mem/system-swap", "cgroup": "mem/cgroup", "cgroup_limit": "mem/cgroup-limit",
-    "cgroup_left": "mem/cgroup-left", "oom_kills": "rate/oom-kills", "swap_in": "rate/swap-in",
-    "swap_out": "rate/swap-out", "major_faults": "rate/major-faults",
-}  # fmt: skip
 
 
 class MemoryStages:
@@ -82,7 +81,7 @@ class MemoryStages:
 
 def _number(event: Event, key: str) -> float | None:
     value = event.data.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return rounded(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def room(tracks: Tracks) -> TrackView | None:
@@ -101,7 +100,7 @@ def view_memory(
     growth: GrowthView | None = None,
 ) -> MemoryView:
     return MemoryView(
-        **{field: tracks.one(sensor_id) for field, sensor_id in _SENSORS.items()},
+        **{of.name: tracks.one(of.metadata["sensor"]) for of in fields(MemoryView) if of.metadata},
         board_mib=None if board_bytes is None else board_bytes / 2**20,
         stages=stages,
         rss_points=tracks.points("mem/rss", axis),

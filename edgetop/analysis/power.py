@@ -1,27 +1,40 @@
-"""Power: the total rail and its parts, their mean and energy over the measured phase.
+"""Power: the total rail and its parts over the measured phase; the energy of one inference; how long a battery lasts.
 
 Rails are never added up; the total is the one reading whose role that is. The idle baseline,
 a phase before the warm-up, is integrated in the same way. A sensor of role `peak` gives the highest
 value behind each reading of another: it is no rail.
+
+Gross is the power of a rail over the measured phase by the inferences completed in it, as MLPerf
+Power counts (mlcommons/inference_policies, power_measurement.adoc); net leaves out what the board
+draws while the loaded engine rests. If the readings do not suffice for a figure, a reason stands in its place.
 """
 
+import math
 from dataclasses import dataclass, replace
 
-import numpy as np
-
+from edgetop import formatting
 from edgetop.analysis.blocks import Mean
-from edgetop.analysis.rail_energy import RailEnergy
+from edgetop.analysis.rail_energy import SensorIntegrals
+from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
-from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.records import of_sensors
+from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
 
 PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
 SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
 
 ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # the best first
+
+LEAST_INFERENCES = 100
+LEAST_COVERED = 0.8  # of the measured phase, by readings
+WIDEST = 0.3  # of the figure, to either side: beyond it there is no figure
+DUST = 1e-6  # of the gross figure: what rounding leaves where the board draws as much at rest
+RESTS_BELOW = 0.9  # of the time in inferences: an engine that rests makes the power rise and fall in step
+RESOLVING = 5  # readings in a period, that show its course
+SAME_RATE = 0.01
+
+_MEASURED, _IDLE = range(2)  # phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,87 +61,65 @@ class PowerView:
     points: Points | None  # the course of that one
 
 
-class _Phase:
-    """One phase of the session, with the energy of each power sensor over it."""
+@dataclass(frozen=True, slots=True)
+class CostView:
+    """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only."""
 
-    def __init__(self) -> None:
-        self.rails: dict[int, RailEnergy] = {}  # by place in the manifest
-        self._began_ns: int | None = None
-        self._ended_ns: int | None = None
+    rail: RailView
+    covered: float  # share of the measured phase in which there were readings
+    gross_j: Mean | None = None  # None: `reason` says why
+    net_j: Mean | None = None  # None: no idle baseline, or no gross figure
+    reason: str = ""
+    net_reason: str = ""  # why there is no net figure, where an idle baseline was asked for or taken
 
-    def began(self, t_ns: int) -> None:
-        self._began_ns = t_ns
-        for rail in self.rails.values():
-            rail.began(t_ns)
 
-    def ended(self, t_ns: int, *, even_if_it_never_began: bool = False) -> None:
-        if self._ended_ns is not None or (self._began_ns is None and not even_if_it_never_began):
-            return
-        self._ended_ns = t_ns
-        for rail in self.rails.values():
-            rail.ended(t_ns)
+@dataclass(frozen=True, slots=True)
+class BatteryView:
+    """How long a battery lasts, and for how many inferences; None: `reason` says why."""
 
-    def register(self, place: int, *, averages: bool) -> None:
-        """Register the power sensor at that place."""
-        if place in self.rails:
-            return
-        rail = self.rails[place] = RailEnergy(averages=averages)
-        if self._began_ns is not None:
-            rail.began(self._began_ns)
-        if self._ended_ns is not None:
-            rail.ended(self._ended_ns)
+    battery: Battery
+    rate_hz: float | None
+    hours: float | None
+    inferences: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyView:
+    total: CostView | None  # None: no sensor measures the whole board
+    parts: tuple[CostView, ...]  # the other rails, never added up
+    battery: BatteryView | None  # None: none was named
+
+    @property
+    def leading(self) -> CostView | None:
+        """Return the total; without one, the part that draws most."""
+        return self.total or max(self.parts, key=lambda cost: cost.rail.mean_w or 0.0, default=None)
+
+
+def _averages(info: SensorInfo) -> bool | None:
+    return bool(info.averages) if info.kind == "power" else None
 
 
 class PowerRails:
     """Folds the readings of every sensor of power."""
 
     def __init__(self) -> None:
-        self._measured, self._idle = _Phase(), _Phase()
-        self._places: dict[str, int] = {}
+        self._integrals = SensorIntegrals(_averages, phases=2)
 
     def began(self, t_ns: int) -> None:
         """Begin the measured phase."""
-        self._measured.began(t_ns)
+        self._integrals.began(t_ns, _MEASURED)
 
     def fold(self, batch: Batch) -> None:
-        if batch.manifest is not None:
-            self._know(batch.manifest)
         for event in batch.events:
-            if event.kind in ("phase", "ended", "recovered"):
-                self._on_event(event)
-        for stretch in batch.stretches.tolist():
-            self._add_stretch(*stretch)
-        if not len(batch.readings):
-            return
-        readings = of_sensors(batch.readings, self._measured.rails)
-        for place, rail in self._measured.rails.items():
-            rows = readings[readings["sensor"] == place]
-            if len(rows):
-                t_ns, watts = rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64)
-                rail.add(t_ns, watts)
-                self._idle.rails[place].add(t_ns, watts)
-
-    def _know(self, manifest: Manifest) -> None:
-        for place, info in enumerate(manifest.sensors):
-            if info.kind == "power":
-                self._places[info.id] = place
-                for phase in (self._measured, self._idle):
-                    phase.register(place, averages=bool(info.averages))
-
-    def _add_stretch(self, t_ns: int, until_ns: int, place: int, *of_watts: float) -> None:
-        for phase in (self._measured, self._idle):
-            if place in phase.rails:
-                _, _, mean_w, high_w, last_w = of_watts
-                phase.rails[place].add_stretch(t_ns, until_ns, mean_w, high_w, last_w)
-
-    def _on_event(self, event: Event) -> None:
-        """Note the begin and the end of the idle baseline."""
-        if event.data.get("phase") != "idle":
-            self._idle.ended(event.t_ns, even_if_it_never_began=event.data.get("phase") == "measure")
-        else:
-            asked_ns = event.data.get("duration_ns")
-            settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0
-            self._idle.began(event.t_ns + round(settling))
+            phase = event.data.get("phase") if event.kind == "phase" else event.kind
+            if phase == "idle":
+                asked_ns = event.data.get("duration_ns")
+                settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0
+                self._integrals.began(event.t_ns + round(settling), _IDLE)
+            elif phase in ("warmup", "measure", "ended", "recovered"):
+                self._integrals.ended(event.t_ns, _IDLE)
+        self._integrals.fold(batch)
 
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:
         """Return the power of every rail. `until_ns`: the end of the measured phase, or now.
@@ -146,25 +137,23 @@ class PowerRails:
         return PowerView(total, others, leading, points)
 
     def _rail(self, track: TrackView, until_ns: int) -> RailView:
-        place = self._places[track.info.id]
-        power = self._measured.rails[place].until(until_ns)
-        peak = self._places.get(f"{track.info.id}-{PEAK}")
+        by_id = self._integrals.by_id
+        power, peak = by_id[track.info.id][_MEASURED].until(until_ns), by_id.get(f"{track.info.id}-{PEAK}")
         return RailView(
             track=track,
             mean_w=power.mean_w,
             max_w=power.peak_w,
             energy_j=power.energy_j,
             covered_s=power.covered_s,
-            peak_w=None if peak is None else self._measured.rails[peak].until(until_ns).peak_w,
+            peak_w=peak[_MEASURED].until(until_ns).peak_w if peak else None,
         )
 
     def _precise(self, rail: RailView, until_ns: int) -> RailView:
         """Add the interval of the mean, which is expensive to compute."""
-        place = self._places[rail.track.info.id]
-        measured, idle = self._measured.rails[place], self._idle.rails[place]
-        precise, at_rest = (of.precise(of.until(until_ns)) for of in (measured, idle))
-        interval_s, is_even = measured.intervals()
-        return replace(rail, precise=precise, idle=at_rest, interval_s=interval_s, is_even=is_even)
+        integrals = self._integrals.by_id[rail.track.info.id]
+        precise, idle = (of.precise(of.until(until_ns)) for of in integrals)
+        interval_s, is_even = integrals[_MEASURED].intervals()
+        return replace(rail, precise=precise, idle=idle, interval_s=interval_s, is_even=is_even)
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
@@ -174,3 +163,133 @@ def _trust(rail: RailView) -> tuple[bool, bool, int]:
 
 def accuracy_rank(info: SensorInfo) -> int:
     return ACCURACIES.index(info.accuracy) if info.accuracy in ACCURACIES else len(ACCURACIES)
+
+
+def view_energy(
+    power: PowerView,
+    statistics: Statistics | None,
+    measured_ns: int | None,
+    manifest: Manifest | None,
+    *,
+    only_leading: bool = False,
+) -> EnergyView:
+    """`statistics` of the whole session; `measured_ns`: how long its measured phase has been.
+
+    `only_leading`: of one rail, the total or the greatest part.
+    """
+    load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
+    rested = methodology.idle_baseline_s is not None
+
+    def cost(rail: RailView) -> CostView:
+        covered = min(1.0, rail.covered_s * 1e9 / measured_ns) if measured_ns else 0.0
+        return _cost(rail, covered, statistics, load, rested)
+
+    total, battery = cost(power.total) if power.total else None, methodology.battery
+    parts = tuple(cost(rail) for rail in power.rails if not only_leading or rail is power.leading)
+    return EnergyView(total, parts, _lasting(battery, total, statistics, load) if battery else None)
+
+
+def _cost(rail: RailView, covered: float, statistics: Statistics | None, load: Load, rested: bool) -> CostView:
+    """`rested`: an idle baseline was asked for."""
+    if statistics is None or not (rate_hz := statistics.throughput_hz):
+        return CostView(rail, covered, reason="nothing was measured yet")
+    if statistics.count < LEAST_INFERENCES:
+        few = f"{statistics.count} inferences are too few: it takes {LEAST_INFERENCES}"
+        return CostView(rail, covered, reason=few)
+    unknown = _unknown_power(rail, covered, statistics, load)
+    if unknown or rail.precise is None:
+        return CostView(rail, covered, reason=unknown)
+    gross = _each(rail.precise, rate_hz)
+    if rail.idle is None:
+        why = "the idle baseline had too few readings: 30s or more, or --hz" if rested else ""
+        return CostView(rail, covered, gross, net_reason=why)
+    idle = _each(rail.idle, rate_hz)
+    half = math.hypot(gross.half_width, idle.half_width)
+    net = Mean(gross.value - idle.value, half, min(gross.batches, idle.batches))
+    if is_rough(net) and half > DUST * gross.value:
+        why = f"{_rough('what is left of the power without the idle baseline')}: make both longer, or --hz"
+        return CostView(rail, covered, gross, net_reason=why)
+    return CostView(rail, covered, gross, net)
+
+
+def is_rough(mean: Mean) -> bool:
+    """Whether the interval is too wide to report the mean."""
+    return mean.half_width > WIDEST * abs(mean.value)
+
+
+def _rough(what: str) -> str:
+    return f"{what} is not known to {formatting.percent(WIDEST)}"
+
+
+def _each(power_w: Mean, rate_hz: float) -> Mean:
+    """Convert power to J per inference."""
+    return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
+
+
+def _unknown_power(rail: RailView, covered: float, statistics: Statistics, load: Load) -> str:
+    """Return why the mean power is not known; "" if it is."""
+    if covered < LEAST_COVERED:
+        return f"readings cover only {formatting.percent(covered)} of the measured phase"
+    every = "only" if rail.interval_s is None else f"every {formatting.span(rail.interval_s * 1e9)}"
+    if _is_in_step(rail, statistics, load):
+        period = formatting.milliseconds(1e9 / (statistics.throughput_hz or 0.0))
+        return f"read evenly {every} beside a load that rests every {period} ms: at which phase is not known"
+    if rail.precise is None:
+        return f"too few readings, one {every}: run longer, or ask for more with --hz"
+    if is_rough(rail.precise):
+        return f"readings scatter by more than {formatting.percent(WIDEST)}: run longer, or ask for more with --hz"
+    return ""
+
+
+def _is_in_step(rail: RailView, statistics: Statistics, load: Load) -> bool:
+    """Whether readings may be in step with the load, and so always see the same phase of it.
+
+    If 30 of each 100 ms are busy and readings come evenly at 10 Hz, the energy is wrong by half.
+    """
+    rate_hz = statistics.throughput_hz or 0.0
+    busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
+    is_resolved = rail.interval_s is not None and RESOLVING * rail.interval_s * rate_hz <= 1
+    return not (not rail.is_even or rail.track.info.averages or load.is_random or busy >= RESTS_BELOW or is_resolved)
+
+
+def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | None, load: Load) -> BatteryView:
+    ran_hz = statistics.throughput_hz if statistics else None
+    if total is None or total.rail.mean_w is None or statistics is None or not ran_hz:
+        why = "nothing was measured yet" if total else "no sensor here tells what the whole board draws"
+        return BatteryView(battery, battery.rate_hz, None, None, why)
+    rate_hz = battery.rate_hz or ran_hz
+    board_w, reason = _board_w(total, statistics, load, ran_hz, rate_hz)
+    watts = board_w.value + battery.extra_w if board_w else 0.0
+    hours = inferences = None
+    if board_w and watts <= 0:
+        reason = "the board draws nothing"
+    elif board_w and is_rough(board_w):
+        reason = _rough("what the board draws at that rate")
+    elif board_w:
+        hours = battery.volts * battery.capacity_mah / 1000 / watts
+        inferences = None if reason else hours * 3600 * rate_hz
+    return BatteryView(battery, rate_hz, hours, inferences, reason)
+
+
+def _board_w(
+    total: CostView, statistics: Statistics, load: Load, ran_hz: float, rate_hz: float
+) -> tuple[Mean | None, str]:
+    """Return the board's power in W at a rate (None: unknown), and why that or the energy of one inference is unknown.
+
+    `ran_hz`: the rate at which it was measured.
+    """
+    unknown = _unknown_power(total.rail, total.covered, statistics, load)
+    ran_w, idle_w = total.rail.precise, total.rail.idle
+    if unknown or ran_w is None:
+        return None, unknown
+    if abs(rate_hz - ran_hz) <= SAME_RATE * ran_hz:
+        return ran_w, total.reason
+    most_hz = max(ran_hz, 1e9 * load.streams / statistics.mean_ns)
+    if rate_hz > most_hz:
+        return None, f"{formatting.rate(rate_hz)} Hz cannot be kept up: at most {formatting.rate(most_hz)} Hz"
+    if total.net_j is None or idle_w is None:
+        unasked = "it ran at another rate: --idle-baseline 30s tells what the board draws in between"
+        return None, total.reason or total.net_reason or unasked
+    works = rate_hz / ran_hz
+    half = math.hypot((1 - works) * idle_w.half_width, works * ran_w.half_width)
+    return Mean(idle_w.value + total.net_j.value * rate_hz, half, idle_w.batches), ""

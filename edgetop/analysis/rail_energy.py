@@ -8,12 +8,15 @@ counts neither in the energy nor in the mean.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from edgetop.analysis.blocks import Blocks, Floats, Ints, Mean, batch_mean
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import SensorInfo
+from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
 BRIDGED_CADENCES = 4  # jitter and one failed read make three
@@ -64,7 +67,6 @@ class RailEnergy:
         self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
 
     def began(self, t_ns: int) -> None:
-        """Begin the phase."""
         self._began_ns, self._ahead = t_ns, None
 
     def ended(self, t_ns: int) -> None:
@@ -74,7 +76,8 @@ class RailEnergy:
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
         """Add readings. One that is not later than all before it is left out."""
-        if self._knows_all:
+        is_past = self._ended_ns is not None and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
+        if is_past and len(self._first_ns) > LEARNED_INTERVALS:
             return
         self._intervals = None
         newest = self._t_ns[-1:] if len(self._t_ns) else np.array([-1], np.int64)
@@ -91,18 +94,11 @@ class RailEnergy:
         """Add a span, later than all before, of which only the mean is known; gaps in it do not show."""
         self._intervals = None
         self._settle(len(self._t_ns))
-        ends = [until_ns] if self._ended_ns is None else [until_ns, self._ended_ns]
-        span = None if self._began_ns is None else (max(t_ns, self._began_ns), min(ends))
-        if span and span[0] < span[1]:
-            left, right, flat = np.array(span[:1]), np.array(span[1:]), np.array([mean_w])
-            self._settled = _with(self._settled, _Strips(left, right, flat, flat), high_w)
+        end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
+        if self._began_ns is not None and (begin_ns := max(t_ns, self._began_ns)) < end_ns:
+            flat = np.array([mean_w])
+            self._settled = _with(self._settled, _Strips(np.array([begin_ns]), np.array([end_ns]), flat, flat), high_w)
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
-
-    @property
-    def _knows_all(self) -> bool:
-        """Whether more readings cannot change the result: the phase is over."""
-        is_past = self._ended_ns is not None and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
-        return is_past and len(self._first_ns) > LEARNED_INTERVALS
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
         """Return the readings of the phase, and the one after it, where its last line ends."""
@@ -144,7 +140,8 @@ class RailEnergy:
             return None
         sums = power.blocks.sums()
         lacking = max(0.0, power.length_ns - float(sums[:, 1].sum()))
-        at_ends = _straddling_j(power, interval_s) * NS if self._averages else None
+        low_w, high_w = power.range_w  # they bound the error of the readings that straddle the ends of the phase
+        at_ends = interval_s * max(high_w - low_w, 0.0) / math.sqrt(2) * NS if self._averages else None
         return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking, at_ends)
 
     def intervals(self) -> tuple[float | None, bool]:
@@ -167,10 +164,56 @@ class RailEnergy:
         return _with(settled, strips, float(watts[inside].max(initial=-np.inf)))
 
 
-def _straddling_j(power: Integral, interval_s: float) -> float:
-    """Bound the error of the readings that straddle the ends of the phase by the range of all readings."""
-    low_w, high_w = power.range_w
-    return interval_s * max(high_w - low_w, 0.0) / math.sqrt(2)
+class SensorIntegrals:
+    """The integrals of the readings of some sensors, over one phase of the session or several."""
+
+    def __init__(self, averages: Callable[[SensorInfo], bool | None], phases: int = 1) -> None:
+        """`averages`: whether the readings of a sensor are means, as in `RailEnergy`; None: it is not wanted."""
+        self._averages = averages
+        self._began_ns: list[int | None] = [None] * phases
+        self._ended_ns: list[int | None] = [None] * phases
+        self._places: dict[int, str] = {}  # of the sensors in the manifest
+        self.by_id: dict[str, tuple[RailEnergy, ...]] = {}  # one for each phase
+
+    def began(self, t_ns: int, phase: int = 0) -> None:
+        self._began_ns[phase] = t_ns
+        for integrals in self.by_id.values():
+            integrals[phase].began(t_ns)
+
+    def ended(self, t_ns: int, phase: int) -> None:
+        """End the phase. Its first end counts."""
+        if self._ended_ns[phase] is None:
+            self._ended_ns[phase] = t_ns
+            for integrals in self.by_id.values():
+                integrals[phase].ended(t_ns)
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            wanted = ((place, info, self._averages(info)) for place, info in enumerate(batch.manifest.sensors))
+            self._places = {
+                place: self._known(info, averages) for place, info, averages in wanted if averages is not None
+            }
+        for t_ns, until_ns, place, _, _, *figures in batch.stretches.tolist():
+            for integral in self.by_id.get(self._places.get(place, ""), ()):
+                integral.add_stretch(t_ns, until_ns, *figures)
+        readings = of_sensors(batch.readings, self._places) if len(batch.readings) else batch.readings
+        for place, name in self._places.items() if len(readings) else ():
+            rows = readings[readings["sensor"] == place]
+            if len(rows):
+                t_ns, values = rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64)
+                for integral in self.by_id[name]:
+                    integral.add(t_ns, values)
+
+    def _known(self, info: SensorInfo, averages: bool) -> str:
+        """Return the id of a sensor, which from now on is integrated over each phase."""
+        if info.id not in self.by_id:
+            self.by_id[info.id] = tuple(RailEnergy(averages=averages) for _ in self._began_ns)
+            for integral, began_ns, ended_ns in zip(self.by_id[info.id], self._began_ns, self._ended_ns, strict=True):
+                if began_ns is not None:
+                    integral.began(began_ns)
+                if ended_ns is not None:
+                    integral.ended(ended_ns)
+        return info.id
 
 
 def _bridged_ns(first_ns: Ints) -> int:

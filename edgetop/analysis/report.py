@@ -15,12 +15,12 @@ from typing import Any
 from edgetop.analysis.ab import AbView
 from edgetop.analysis.ab_words import ab_document, with_ab
 from edgetop.analysis.alerts.alert import AlertsView, alerts_document
-from edgetop.analysis.energy import EnergyView
+from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.forecast import ForecastView, forecast
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.gates import Gate, GateResult, judge_gate
-from edgetop.analysis.power import PowerView
+from edgetop.analysis.power import EnergyView, PowerView
 from edgetop.analysis.report_operators import (
     OperatorFigures,
     Profile,
@@ -38,7 +38,6 @@ from edgetop.analysis.report_parts import (
     PowerFigures,
     Span,
     Temperature,
-    Usage,
     energy_figures,
     is_throttled,
     latency_figures,
@@ -46,12 +45,12 @@ from edgetop.analysis.report_parts import (
     phases,
     power_figures,
     span,
-    usage,
 )
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document
 from edgetop.analysis.throttles import ThrottlesView
+from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
 from edgetop.formatting import rounded
 from edgetop.session import manifest as manifests
@@ -115,7 +114,7 @@ class Report:
     power: PowerFigures = _part(lambda of: power_figures(of.power_view))
     energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view))
     memory: Memory = _part(lambda of: memory(of.analysis))
-    usage: Usage | None = _part(lambda of: usage(of.analysis))  # None: nothing was measured
+    usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None: nothing was measured
     # In run order; None: not profiled.
     operators: tuple[OperatorFigures, ...] | None = _part(
         lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)
@@ -234,6 +233,18 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
+    return {
+        "ms": deadline.ms,
+        "misses": deadline.misses,
+        "miss_rate": deadline.miss_rate,
+        "longest_run": deadline.longest_run,
+        "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
+        "max_rate_hz": rounded(deadline.max_rate_hz),
+        "cause": deadline.cause.words if deadline.cause else None,
+    }
+
+
 def _tail_json(tail: TailView) -> dict[str, Any]:
     """Return the JSON part. Its lists are empty if no inference stands out."""
     return {
@@ -272,6 +283,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Manifest: manifests.to_json,
     AbView: ab_document,
     Verdict: _verdict_json,
+    DeadlineView: _deadline_json,
     TailView: _tail_json,
     TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
     SlowInference: _inference_json,

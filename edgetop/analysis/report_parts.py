@@ -9,9 +9,9 @@ from typing import Any
 
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.deadline import DeadlineView
-from edgetop.analysis.energy import CostView, EnergyView
 from edgetop.analysis.folds import Folds
-from edgetop.analysis.power import PowerView, RailView
+from edgetop.analysis.memory import StageView
+from edgetop.analysis.power import CostView, EnergyView, PowerView, RailView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.formatting import rounded, rounded_mj, rounded_ms
@@ -26,6 +26,9 @@ OMIT = {"omit": True}  # metadata of a field that the document leaves out where 
 class Times:
     """Latency figures in ms."""
 
+    # Response times have no counts of their own; that a subclass can have them, they come first in the document.
+    count: int | None = field(default=None, metadata=OMIT)
+    errors: int | None = field(default=None, metadata=OMIT)
     mean_ms: float | None = None
     stdev_ms: float | None = None
     min_ms: float | None = None
@@ -38,7 +41,7 @@ class Times:
     jitter_ms: float | None = None  # mean absolute difference of successive latencies
 
 
-_TIMES = tuple(Times.__dataclass_fields__)
+_TIMES = tuple(name for name in Times.__dataclass_fields__ if name.endswith("_ms"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,17 +53,6 @@ class ResponseFigures(Times):
 
 
 @dataclass(frozen=True, slots=True)
-class DeadlineFigures:
-    ms: float
-    misses: int
-    miss_rate: float
-    longest_run: int  # successive misses
-    headroom_ms: float  # the deadline less p99
-    max_rate_hz: float | None  # the highest rate whose period covers p99
-    cause: str | None  # why it was missed, in words; None: it was hardly missed
-
-
-@dataclass(frozen=True, slots=True)
 class StreamFigures:
     stream: int
     count: int
@@ -68,26 +60,15 @@ class StreamFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyFigures:
+class LatencyFigures(Times):
     """Latency figures with the load, its deadline and its streams."""
 
-    # These come before the times in the document, so that the times are repeated here and not inherited.
     count: int | None  # None: an imported result that does not say
     errors: int | None
-    mean_ms: float | None = None
-    stdev_ms: float | None = None
-    min_ms: float | None = None
-    p50_ms: float | None = None
-    p90_ms: float | None = None
-    p95_ms: float | None = None
-    p99_ms: float | None = None
-    p999_ms: float | None = None
-    max_ms: float | None = None
-    jitter_ms: float | None = None
     throughput_hz: float | None = None
     items_per_s: float | None = None  # the throughput times the batch
     response: ResponseFigures | None = None
-    deadline: DeadlineFigures | None = None
+    deadline: DeadlineView | None = None
     ci95: Mapping[str, tuple[float | None, ...] | None] | None = None  # by key
     settled: Mapping[str, bool] | None = None  # by percentile: whether there are enough inferences for it
     streams: tuple[StreamFigures, ...] | None = None  # of several streams, once the session is over
@@ -114,11 +95,11 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
         errors=analysis.latency.errors,
         **_times(statistics),
         throughput_hz=rounded(throughput, 4),
-        items_per_s=None if throughput is None else round(throughput * (manifest.load.batch or 1), 4),
+        items_per_s=rounded(throughput and throughput * (manifest.load.batch or 1), 4),
         response=response_figures,
-        deadline=_deadline(analysis.deadline()),
+        deadline=analysis.deadline(),
         ci95={
-            f"{key}_ms": None if interval is None else tuple(map(rounded_ms, interval))
+            f"{key}_ms": interval and tuple(map(rounded_ms, interval))
             for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)
         },
         settled={
@@ -135,17 +116,19 @@ def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     tool: Any = printed.get("tool")
     if tool is None:
         return None
+    count = count if isinstance(count := printed.get("count"), int) else None
     figures: Any = {
         key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
     }
-    count = printed.get("count")
-    if not isinstance(count, int):
-        return LatencyFigures(count=None, errors=None, **figures, told_by=tool)
-    settled = {
-        key: count >= SETTLED_COUNTS[quantile]
-        for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
-        if f"{key}_ms" in figures
-    }
+    settled = (
+        None
+        if count is None
+        else {
+            key: count >= SETTLED_COUNTS[quantile]
+            for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+            if f"{key}_ms" in figures
+        }
+    )
     return LatencyFigures(count=count, errors=None, **figures, settled=settled, told_by=tool)
 
 
@@ -155,20 +138,6 @@ def _times(statistics: Statistics) -> dict[str, Any]:
         statistics.jitter_ns,
     )  # fmt: skip
     return dict(zip(_TIMES, map(rounded_ms, figures), strict=True))
-
-
-def _deadline(deadline: DeadlineView | None) -> DeadlineFigures | None:
-    if deadline is None:
-        return None
-    return DeadlineFigures(
-        ms=round(deadline.deadline_ns / 1e6, 6),
-        misses=deadline.misses,
-        miss_rate=round(deadline.miss_rate, 9),
-        longest_run=deadline.longest_run,
-        headroom_ms=round(deadline.headroom_ns / 1e6, 6),
-        max_rate_hz=rounded(deadline.max_rate_hz),
-        cause=deadline.cause.words if deadline.cause else None,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +199,6 @@ def phases(analysis: Folds, manifest: Manifest) -> Phases:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """The engine's memory at the end of a step of its run."""
-
-    stage: str
-    rss_mib: float | None
-    anon_mib: float | None
-    file_mib: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class Memory:
     rss_peak_mib: float | None
     rss_end_mib: float | None
@@ -249,7 +208,7 @@ class Memory:
     left_mib: float | None
     hours_to_limit: float | None
     accelerator_peak_mib: float | None
-    stages: tuple[Stage, ...] | None
+    stages: tuple[StageView, ...] | None
 
 
 def memory(analysis: Folds) -> Memory:
@@ -269,39 +228,7 @@ def memory(analysis: Folds) -> Memory:
         left_mib=rounded(analysis.memory_left_mib()),
         hours_to_limit=rounded(growth.hours_left),
         accelerator_peak_mib=rounded(accelerator.max) if accelerator else None,
-        stages=tuple(
-            Stage(one.stage, rounded(one.rss_mib), rounded(one.anon_mib), rounded(one.file_mib)) for one in stages
-        )
-        or None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Usage of the board over the measured phase, which lasted `total_time_ms`."""
-
-    cpu_mean_pct: float | None
-    cpu_peak_pct: float | None
-    mem_mean_mib: float | None
-    mem_peak_mib: float | None
-    net_rx_bytes: int | None
-    net_tx_bytes: int | None
-    block_read_bytes: int | None
-    block_write_bytes: int | None
-    total_time_ms: float | None
-
-
-def usage(analysis: Folds) -> Usage | None:
-    view, measured_ns = analysis.usage_view(), analysis.progress.view().measured_ns
-    if not measured_ns:
-        return None
-    return Usage(
-        cpu_mean_pct=rounded(view.cpu_mean_pct),
-        cpu_peak_pct=rounded(view.cpu_peak_pct),
-        mem_mean_mib=rounded(view.mem_mean_mib),
-        mem_peak_mib=rounded(view.mem_peak_mib),
-        **view.bytes,
-        total_time_ms=rounded_ms(measured_ns),
+        stages=stages or None,
     )
 
 

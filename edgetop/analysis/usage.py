@@ -5,10 +5,10 @@ Loads and rates are means since the reading before, so that their integral over 
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from edgetop.analysis.rail_energy import Integral, RailEnergy
+from edgetop.analysis.rail_energy import Integral, RailEnergy, SensorIntegrals
+from edgetop.formatting import rounded, rounded_ms
 from edgetop.session.batch import Batch
+from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
@@ -22,51 +22,49 @@ LEAST_COVERED = 0.5  # of the phase, by readings, for a count of bytes
 
 
 @dataclass(frozen=True, slots=True)
-class UsageView:
-    """None: the board does not report it, or the phase was too short for its sensors."""
+class UsageFigures:
+    """Usage over the measured phase, which lasted `total_time_ms`; its names are keys of the JSON document.
+
+    None: the board does not report it, or the phase was too short for its sensors.
+    """
 
     cpu_mean_pct: float | None  # 100: one core
     cpu_peak_pct: float | None  # of a reading, which is the mean of a second
     mem_mean_mib: float | None
     mem_peak_mib: float | None
-    bytes: dict[str, int | None]  # by the keys of BYTES
+    net_rx_bytes: int | None
+    net_tx_bytes: int | None
+    block_read_bytes: int | None
+    block_write_bytes: int | None
+    total_time_ms: float | None
+
+
+def _averages(info: SensorInfo) -> bool | None:
+    return info.id != MEMORY if info.id in (CPU, MEMORY, *BYTES.values()) else None
 
 
 class Usage:
     """Folds the readings of those sensors over the measured phase."""
 
     def __init__(self) -> None:
-        self._sums = {name: RailEnergy(averages=name != MEMORY) for name in (CPU, MEMORY, *BYTES.values())}
-        self._places: dict[int, str] = {}
+        self._integrals = SensorIntegrals(_averages)
+        self.began, self.fold = self._integrals.began, self._integrals.fold
 
-    def began(self, t_ns: int) -> None:
-        """Begin the measured phase."""
-        for sums in self._sums.values():
-            sums.began(t_ns)
-
-    def fold(self, batch: Batch) -> None:
-        if batch.manifest is not None:
-            self._places = {
-                place: info.id for place, info in enumerate(batch.manifest.sensors) if info.id in self._sums
-            }
-        for t_ns, until_ns, place, _, _, *figures in batch.stretches.tolist():
-            if place in self._places:
-                self._sums[self._places[place]].add_stretch(t_ns, until_ns, *figures)
-        readings = of_sensors(batch.readings, self._places)
-        for place, name in self._places.items():
-            rows = readings[readings["sensor"] == place]
-            if len(rows):
-                self._sums[name].add(rows["t_ns"].astype(np.int64), rows["value"].astype(np.float64))
-
-    def view(self, until_ns: int) -> UsageView:
-        """Return the usage. `until_ns`: the end of the measured phase, or now."""
-        found = {name: sums.until(until_ns) for name, sums in self._sums.items()}
-        return UsageView(
-            found[CPU].mean_w,
-            found[CPU].peak_w,
-            found[MEMORY].mean_w,
-            found[MEMORY].peak_w,
-            {key: _count(found[name]) for key, name in BYTES.items()},
+    def figures(self, until_ns: int, measured_ns: int | None) -> UsageFigures | None:
+        """Return the usage; None: nothing was measured. `until_ns`: the end of the measured phase, or now."""
+        if not measured_ns:
+            return None
+        unread = (RailEnergy(),)
+        cpu, memory, *traffic = (
+            self._integrals.by_id.get(name, unread)[0].until(until_ns) for name in (CPU, MEMORY, *BYTES.values())
+        )
+        return UsageFigures(
+            rounded(cpu.mean_w),
+            rounded(cpu.peak_w),
+            rounded(memory.mean_w),
+            rounded(memory.peak_w),
+            **dict(zip(BYTES, map(_count, traffic), strict=True)),
+            total_time_ms=rounded_ms(measured_ns),
         )
 
 
@@ -76,17 +74,12 @@ class OwnLoad:
     def __init__(self) -> None:
         self._sensor: int | None = None
         self._sum = 0.0
-        self._count = 0
+        self.count = 0  # of readings
 
     @property
     def mean(self) -> float | None:
         """Return the mean; None: the measured phase was too short for a reading."""
-        return self._sum / self._count if self._count else None
-
-    @property
-    def count(self) -> int:
-        """Return the number of readings."""
-        return self._count
+        return self._sum / self.count if self.count else None
 
     def fold(self, batch: Batch, measuring_since_ns: int | None) -> None:
         if batch.manifest is not None:
@@ -98,7 +91,7 @@ class OwnLoad:
         # A reading is the mean of the second before it.
         readings = readings[readings["t_ns"] >= measuring_since_ns + NS]
         self._sum += float(readings["value"].sum())
-        self._count += len(readings)
+        self.count += len(readings)
 
 
 def _count(sums: Integral) -> int | None:

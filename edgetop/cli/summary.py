@@ -25,14 +25,14 @@ from edgetop.analysis.report_parts import (
     RailFigures,
     Span,
     Times,
-    Usage,
 )
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttle_words import throttles_document, throttles_words
+from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines
-from edgetop.formatting import UNKNOWN, clean, interval_text, share_text, shortened
+from edgetop.formatting import UNKNOWN, clean, interval_text, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
@@ -283,11 +283,12 @@ def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
     if deadline:
         missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({deadline.misses})"
         run = f", {deadline.longest_run} in a row at most" if deadline.misses else ""
-        yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom_words(deadline.headroom_ms)}"
+        headroom = headroom_words(round(deadline.headroom_ns / 1e6, 6))
+        yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom}"
         if deadline.cause:
-            yield f"           {clean(deadline.cause)}"
-        if deadline.max_rate_hz:
-            yield f"           by its service time it {max_rate_words(deadline.max_rate_hz)}"
+            yield f"           {clean(deadline.cause.words)}"
+        if max_rate_hz := rounded(deadline.max_rate_hz):
+            yield f"           by its service time it {max_rate_words(max_rate_hz)}"
 
 
 def _percentile_name(name: str) -> str:
@@ -341,7 +342,7 @@ def _memory(memory: Memory) -> Iterator[str]:
         yield f"           by stage, MiB: {stages}"
 
 
-def _usage(usage: Usage) -> Iterator[str]:
+def _usage(usage: UsageFigures) -> Iterator[str]:
     """Yield the CPU, memory and disk traffic of the engine, and the network traffic of the board, while measured.
 
     The kernel does not count network bytes of a process.

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.energy import CostView, EnergyView
-from edgetop.analysis.power import PowerRails
+from edgetop.analysis.power import CostView, EnergyView, PowerRails
 from edgetop.analysis.rail_energy import RailEnergy
 from edgetop.analysis.report import report_document
 from edgetop.analysis.tracks import Tracks
@@ -122,16 +121,16 @@ def test_gross_is_the_energy_of_the_phase_by_its_inferences() -> None:
     cost = total_of(session(watts=5.0, rate_hz=10))
     assert cost.gross_j is not None
     assert cost.gross_j.value == pytest.approx(0.5)
-    assert cost.net_j is cost.idle_w is None
+    assert cost.net_j is cost.rail.idle is None
     assert cost.covered == pytest.approx(1.0, abs=0.02)
     assert cost.reason == ""
 
 
 def test_net_leaves_out_what_an_idle_board_draws() -> None:
     cost = total_of(session(watts=5.0, idle_w=2.0, rate_hz=10))
-    assert cost.idle_w is not None
+    assert cost.rail.idle is not None
     assert cost.net_j is not None
-    assert cost.idle_w.value == pytest.approx(2.0, rel=0.01)
+    assert cost.rail.idle.value == pytest.approx(2.0, rel=0.01)
     assert cost.net_j.value == pytest.approx(0.3, rel=0.01)
 
 
@@ -151,7 +150,7 @@ def test_an_unknown_net_figure_is_none_and_feeds_no_battery() -> None:
     made.readings["value"] += np.random.default_rng(1).normal(0, 0.5, len(made.readings))
     cost = total_of(made)
     assert cost.gross_j is not None
-    assert (cost.net_j, cost.idle_w is None) == (None, False)
+    assert (cost.net_j, cost.rail.idle is None) == (None, False)
     assert cost.net_reason == (
         "what is left of the power without the idle baseline is not known to 30.0 %: make both longer, or --hz"
     )
@@ -378,5 +377,5 @@ def test_the_idle_baseline_is_kept_however_long_the_session_is() -> None:
     analysis.fold(Batch(3600 * NS, seconds=seconds_of(inferences)))
     total = analysis.energy_view(analysis.power_view()).total
     assert total is not None
-    assert total.idle_w is not None
-    assert total.idle_w.value == pytest.approx(2.0, rel=0.01)
+    assert total.rail.idle is not None
+    assert total.rail.idle.value == pytest.approx(2.0, rel=0.01)

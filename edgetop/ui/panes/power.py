@@ -6,8 +6,7 @@ from functools import partial
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.blocks import Mean
-from edgetop.analysis.energy import BatteryView, CostView
-from edgetop.analysis.power import RailView
+from edgetop.analysis.power import BatteryView, CostView, RailView
 from edgetop.formatting import UNKNOWN
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
@@ -155,9 +154,9 @@ def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
     accuracy = area.clean(_accuracy(cost.rail))
     said = (f" an inference{whose}", ("  95 %, precision only", "dim"), (f"; accuracy: {accuracy}", "dim"))
     lines = [as_fits(area.width, (label, "dim"), gross, *said)]
-    if cost.net_j and cost.idle_w:
+    if cost.net_j and cost.rail.idle:
         net = f"{_mj(cost.net_j)} +-{_half(cost.net_j)} mJ"
-        idle = (f"  idle {_watts(cost.idle_w.value)} W", "dim")
+        idle = (f"  idle {_watts(cost.rail.idle.value)} W", "dim")
         lines.append(as_fits(area.width, (f"{'  net':<{LABEL_CELLS}}", "dim"), net, idle))
     elif cost.net_reason:
         lines += wrapped(f"{'  net':<{LABEL_CELLS}}{UNKNOWN} {cost.net_reason}", area.width, "dim")
