@@ -15,7 +15,7 @@ from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
     from edgetop.analysis.alerts.rules import AlertRule
-    from edgetop.feeds.conversation import Connect
+    from edgetop.feeds.remote import Connect
     from edgetop.feeds.ssh import Target
     from edgetop.recording.files import FolderHandle
     from edgetop.ui.settings import ScreenSettings

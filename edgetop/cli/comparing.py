@@ -18,8 +18,7 @@ from edgetop.cli.output import print_failures, print_text, raise_problems, write
 from edgetop.cli.page import refuse_html
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.gates import RelativeResult, judge_gates
-from edgetop.comparison.sample import Sample, grouped, sample
-from edgetop.comparison.variants import variants
+from edgetop.comparison.sample import Sample, grouped, sample, variants
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 from edgetop.paths import recordings_home
 from edgetop.recording.export.protocol import NamedOutput, StreamOutput

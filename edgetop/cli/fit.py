@@ -12,8 +12,7 @@ from edgetop.cli.companions import option
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
-    from edgetop.comparison.fit import Line
-    from edgetop.comparison.matching import Fit, Prediction
+    from edgetop.comparison.fit import Fit, Line, Prediction
 
 FIGURES = ("p50", "p90", "p99", "mean")
 NAME_CELLS = 32
@@ -53,7 +52,7 @@ def command(**options: Any) -> int:
     """
     from edgetop.cli.comparing import read_samples  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
-    from edgetop.comparison.matching import fit, predict  # noqa: PLC0415
+    from edgetop.comparison.fit import fit, predict  # noqa: PLC0415
 
     key, problems, samples = f"{options['of']}_ms", [], {}
     for side in ("from_", "on", "predict"):

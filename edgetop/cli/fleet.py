@@ -1,8 +1,5 @@
 """`edgetop fleet`: many boards on one screen, over ssh."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +9,9 @@ from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import needs, option
-from edgetop.errors import (
-    EXIT_DONE,
-    EXIT_ENGINE_DIED,
-    EXIT_GATE_FAILED,
-    EXIT_INTERRUPTED,
-    EXIT_USAGE,
-    EdgetopError,
-    InputError,
-)
 
 if TYPE_CHECKING:
-    from edgetop.cli.fleet_result import FleetGate
-    from edgetop.feeds.conversation import Connect
-    from edgetop.feeds.fleet import Address, BoardView, Fleet
-    from edgetop.ui.settings import ScreenSettings
+    from edgetop.cli.fleet_watch import FleetGate
 
 EXAMPLES = """\b
 Examples:
@@ -37,13 +22,7 @@ Examples:
   edgetop fleet -f boards.toml stop
 """
 ORDERS = ("run", "stop")
-LAST_ORDERS_S = 3.0
 OWN = {"--json": False, "--headless": False, "--fail-if": True, "--patience": True}  # wherever; has it a value?
-# Of `run`: what it does here, or what makes no sense on a board that nobody sits at.
-NOT_THERE = (
-    "detach", "output", "no_record", "notify", "hooks", "alerts", "live", "refresh", "theme", "ascii_only", "junit",
-    "config_file", "gates", "fail_fast",
-)  # fmt: skip
 
 
 class FleetCommand(click.Command):
@@ -75,7 +54,7 @@ def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]
 
 def fleet_gate(given: str) -> "FleetGate":
     """`any p99>33ms`."""
-    from edgetop.cli.fleet_result import parse_fleet_gate  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.fleet_watch import parse_fleet_gate  # noqa: PLC0415  --help needs none of it
 
     try:
         return parse_fleet_gate(given)
@@ -125,154 +104,11 @@ def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     run MODEL copies the model to each board, starts `edgetop run` there and shows it; stop ends the runs.
     """
     from edgetop.cli.fleet_boards import addresses, chosen  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.fleet_watch import stop_all, watch  # noqa: PLC0415
 
     boards = addresses(targets, options["file"], options["remote_command"])
     boards = chosen(boards, options["groups"], options["labels"])
     order: list[str] = ctx.obj
     if order[:1] == ["stop"]:
-        return _stop(boards, order[1:], as_json=options["as_json"])
-    model = _model(order[1:]) if order else None
-    settings = None if options["headless"] or options["as_json"] else _settings(options)
-    refused: dict[str, str] = {}
-    if model:
-        boards, refused = _start(boards, model, order[1:])
-    code, views = _watch(boards, refused, options, settings)
-    if code:
-        return code
-    if not model:
-        return EXIT_DONE if settings else _answered(views)
-    if any(view.word == "ENGINE DIED" for view in views):
-        return EXIT_ENGINE_DIED
-    return EXIT_USAGE if refused or any(view.has_failed for view in views) else EXIT_DONE
-
-
-def _answered(views: "Sequence[BoardView]") -> int:
-    """Return the exit code: EXIT_USAGE, with a line on stderr for scripts, where no board answered."""
-    from edgetop.cli.output import print_text  # noqa: PLC0415  as above
-
-    if any(view.summary or view.state == "idle" for view in views):
-        return EXIT_DONE
-    print_text(
-        f"edgetop: no board answered: {views[0].address.name}: {views[0].reason or views[0].word.lower()}", err=True
-    )
-    return EXIT_USAGE
-
-
-def _settings(options: dict[str, Any]) -> "ScreenSettings":
-    from edgetop.cli.viewing import require_screen, screen_settings  # noqa: PLC0415  as above
-
-    require_screen("edgetop fleet --json prints how all boards are, --headless lines")
-    return screen_settings(
-        options["refresh"], options["theme"], options["ascii_only"], config_file=options["config_file"]
-    )
-
-
-def _stop(boards: "Sequence[Address]", more: Sequence[str], *, as_json: bool) -> int:
-    from edgetop.cli.fleet_boards import stop  # noqa: PLC0415  as above
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-
-    if more:
-        raise InputError(f"stop {more[0]}: takes no words", "name boards before it")
-    done = []
-    for one in stop(boards):
-        done.append(one)
-        print_text(f"{one.address.name}: {one.reason or one.said or 'stopped'}", err=as_json)
-    if as_json:
-        named = [{"name": one.address.name, "ok": not one.reason, "reason": one.reason or None} for one in done]
-        click.echo(json.dumps({"boards": named}))
-    return EXIT_USAGE if any(one.reason for one in done) else EXIT_DONE
-
-
-def _model(words: Sequence[str]) -> Path:
-    """Raises InputError where `run` would not take these words, or not here."""
-    from edgetop.cli import run  # noqa: PLC0415  as above
-    from edgetop.cli.companions import given_names  # noqa: PLC0415
-
-    parsed = run.command.make_context("edgetop fleet run", list(words))
-    for param in run.command.params:
-        if param.name in NOT_THERE and param.name in given_names(parsed):
-            raise InputError(f"run {max(param.opts, key=len)}: not with fleet", "edgetop help fleet")
-    model: Path | None = parsed.params["model"]
-    if model is None:
-        raise InputError("run: which model?", "edgetop fleet -f boards.toml run model.onnx --duration 10m")
-    return model
-
-
-def _start(boards: "Sequence[Address]", model: Path, words: Sequence[str]) -> "tuple[list[Address], dict[str, str]]":
-    """Each as its session, and why some have none. Raises InputError where the model cannot be read."""
-    from edgetop.cli.fleet_boards import start  # noqa: PLC0415  as above
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-
-    placed, refused = {board.name: board for board in boards}, {}
-    for one in start(boards, model, [word for word in words if word != str(model)]):
-        placed[one.address.name] = one.address
-        if one.reason:
-            refused[one.address.name] = one.reason
-        print_text(f"{one.address.name}: {one.reason or f'runs as {one.address.target.session}'}", err=True)
-    return list(placed.values()), refused
-
-
-def _watch(
-    boards: "Sequence[Address]", refused: dict[str, str], options: dict[str, Any], settings: "ScreenSettings | None"
-) -> "tuple[int, list[BoardView]]":
-    """The exit code, and how the boards were in the end."""
-    from edgetop.cli.attach import connector  # noqa: PLC0415  as above
-    from edgetop.cli.fleet_result import print_failed  # noqa: PLC0415
-    from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
-    from edgetop.feeds.fleet import Fleet  # noqa: PLC0415
-    from edgetop.session.clock import SystemClock  # noqa: PLC0415
-
-    gates = options["gates"]
-
-    def connect(address: "Address") -> "Connect":
-        return connector(address.target, address.command, on_line=lambda _line: None)
-
-    fleet = Fleet(boards, connect, list(dict.fromkeys(gate.gate for gate in gates)), SystemClock(), refused)
-    with noted_signals() as come:
-        fleet.start()
-        try:
-            if settings:
-                _on_screen(fleet, settings, come)
-            else:
-                _as_lines(fleet, options, come)
-            views = fleet.views()
-        finally:
-            fleet.close(LAST_ORDERS_S)
-    if come and not settings:
-        return EXIT_INTERRUPTED, views
-    return EXIT_GATE_FAILED if print_failed(gates, views) else EXIT_DONE, views
-
-
-def _as_lines(fleet: "Fleet", options: dict[str, Any], come: Sequence[int]) -> None:
-    from edgetop.cli.fleet_result import are_over, document, follow, have_answered, table  # noqa: PLC0415  as above
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-
-    is_headless = options["headless"]
-    is_enough = are_over(fleet, (options["patience"] or 60_000_000_000) / 1e9)
-    follow(fleet, lambda: bool(come) or (is_enough() if is_headless else have_answered(fleet)), says=is_headless)
-    if options["as_json"]:
-        click.echo(json.dumps(document(fleet, options["gates"])))
-    else:
-        print_text("\n".join(table(fleet.views())))
-
-
-def _on_screen(fleet: "Fleet", settings: "ScreenSettings", come: Sequence[int]) -> None:
-    """The fleet, and in turns a board that was opened there."""
-    from edgetop.cli.attach import watch_remote  # noqa: PLC0415  as above
-    from edgetop.ui.app import show_fleet  # noqa: PLC0415
-    from edgetop.ui.settings import FleetListing  # noqa: PLC0415
-
-    listing = FleetListing()
-    while not come:
-        failure = show_fleet(fleet, settings, listing, leave_now=lambda: bool(come))
-        if failure:
-            raise InputError(f"the screen failed: {failure}", "the runs go on")
-        if not listing.opened:
-            return
-        view = next(board.view for board in fleet.boards if board.address.name == listing.opened)
-        address = view.address
-        target = replace(address.target, session=view.place or address.target.session)
-        try:
-            watch_remote(target, replace(settings, is_visited=True), address.command)
-        except EdgetopError as error:
-            listing.note = str(error)
+        return stop_all(boards, order[1:], as_json=options["as_json"])
+    return watch(boards, order[1:] if order else None, options)

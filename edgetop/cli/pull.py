@@ -23,7 +23,7 @@ def command(target: str, session: str, output: Path | None) -> None:
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415  --help needs none of it
     from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
-    from edgetop.lake.pull import pull  # noqa: PLC0415
+    from edgetop.lake.transfer import pull  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.files import session_folder  # noqa: PLC0415
     from edgetop.recording.registry import register  # noqa: PLC0415

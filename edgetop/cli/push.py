@@ -39,7 +39,7 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     """
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.lake.place import Place  # noqa: PLC0415
-    from edgetop.lake.push import board_id  # noqa: PLC0415
+    from edgetop.lake.transfer import board_id  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
@@ -65,7 +65,7 @@ def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) 
     Returns what the document says of it, and what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.lake.push import follow, push, remove  # noqa: PLC0415
+    from edgetop.lake.transfer import follow, push, remove  # noqa: PLC0415
 
     if options["follow"]:
         pushed = follow(folder, place, board, lambda words: print_text(words, err=True))

@@ -19,9 +19,8 @@ from edgetop.analysis.report import to_json
 from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
 from edgetop.comparison.outputs import Judge, lines
-from edgetop.comparison.sample import Group
+from edgetop.comparison.sample import Group, in_turns, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
-from edgetop.comparison.variants import in_turns, turns_ratio
 from edgetop.session.events import Notice
 
 Value = str | float | None

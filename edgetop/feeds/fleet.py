@@ -14,7 +14,10 @@ from typing import Any, Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError
-from edgetop.feeds.conversation import (
+from edgetop.feeds.remote import (
+    ALIVE_EVERY_NS,
+    PAUSES_S,
+    SILENCE_S,
     Confirmed,
     Connect,
     Conversation,
@@ -26,7 +29,6 @@ from edgetop.feeds.conversation import (
     Summarised,
     UnreachableError,
 )
-from edgetop.feeds.remote import ALIVE_EVERY_NS, PAUSES_S, SILENCE_S
 from edgetop.feeds.ssh import Target
 from edgetop.session.clock import Clock
 from edgetop.session.orders import Order

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from edgetop.errors import InputError
-from edgetop.feeds.conversation import LinkEndedError
+from edgetop.feeds.remote import LinkEndedError
 
 # The terminal of this process, lent to another process group, which may so ask its user for a password.
 # As a shell does it (tcsetpgrp(3), credentials(7)): what the user types, Ctrl+C and Ctrl+Z too, goes to that group

@@ -6,9 +6,8 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import EdgetopError, InputError
-from edgetop.feeds.conversation import Conversation, LinkEndedError, UnreachableError
 from edgetop.feeds.protocol import Can
-from edgetop.feeds.remote import ALIVE_EVERY_NS, SILENCE_S, RemoteFeed
+from edgetop.feeds.remote import ALIVE_EVERY_NS, SILENCE_S, Conversation, LinkEndedError, RemoteFeed, UnreachableError
 from edgetop.relay import wire
 from edgetop.relay.wire import pack_message
 from edgetop.session.clock import SystemClock

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.feeds.conversation import LinkEndedError
+from edgetop.feeds.remote import LinkEndedError
 from edgetop.feeds.ssh import SshLink, Target, parse_target
 from tests.support.relays import FakeSsh, plant_program
 from tests.support.waiting import wait_until

@@ -16,9 +16,9 @@ from edgetop.lake import engines
 from edgetop.lake.engines import ask
 from edgetop.lake.fared import fared
 from edgetop.lake.place import Place
-from edgetop.lake.pull import pull
 from edgetop.lake.queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.regressions import regressions
+from edgetop.lake.transfer import pull
 from tests.support.lakes import SLOWER, Made, make_lake
 
 pytestmark = pytest.mark.slow

@@ -4,8 +4,8 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from edgetop.feeds.conversation import LinkEndedError, UnreachableError
 from edgetop.feeds.fleet import Address, BoardView, Fleet
+from edgetop.feeds.remote import LinkEndedError, UnreachableError
 from edgetop.feeds.ssh import Target
 from edgetop.relay import wire
 from edgetop.session.clock import SystemClock

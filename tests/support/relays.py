@@ -12,7 +12,7 @@ from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.analysis.summary import Summaries
 from edgetop.control.wire import Answer
 from edgetop.errors import InputError
-from edgetop.feeds.conversation import LinkEndedError
+from edgetop.feeds.remote import LinkEndedError
 from edgetop.recording.files import FolderHandle
 from edgetop.recording.recorder import Recorder
 from edgetop.relay import serve

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from edgetop.comparison.compare import compare
+from edgetop.comparison.fit import fit
 from edgetop.comparison.gates import judge_gates, parse_relative_gate
-from edgetop.comparison.matching import fit
-from edgetop.comparison.sample import grouped
-from edgetop.comparison.variants import variants
+from edgetop.comparison.sample import grouped, variants
 from edgetop.errors import InputError
 from tests.analysis.test_ab import TURNS, analysed, batches_of, run_of
 from tests.support.compared import made

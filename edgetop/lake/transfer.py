@@ -1,4 +1,4 @@
-"""Pushes sessions into a lake: the tables, each verified, and then the row in `sessions`, which makes it a session.
+"""Sessions into a lake and back: the tables, each verified, and then the row in `sessions`, which makes it a session.
 
 A push that is killed anywhere and repeated leaves one whole copy: names follow from the session, and a file that the
 lake has already is compared and not sent again. On this machine only the marker in the session's folder is written.
@@ -7,6 +7,8 @@ A running session is pushed in pieces of ten minutes that are final (`follow`). 
 `SESSION.BEGIN-END.parquet`, in seconds of session time. That of `seconds` is written last and completes it, so that a
 later push knows where to continue. When the session is over it is pushed like any other, and the pieces, which nobody
 reads beside a whole table, are removed.
+
+A session that is pulled comes back as a folder that replays, each file of it verified.
 """
 
 import hmac
@@ -15,28 +17,40 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report
-from edgetop.errors import InputError, RecordingError
-from edgetop.lake.place import Place, digest_of
-from edgetop.lake.tables import TABLE, row_of
+from edgetop.errors import InputError, OutputError, RecordingError
+from edgetop.lake.place import Place, digest_of, refuse_full
+from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset, row_of
 from edgetop.recording.columns import to_arrow
-from edgetop.recording.files import MANIFEST, WriterLock, has_journal, is_live, open_regular
+from edgetop.recording.export.protocol import NamedOutput
+from edgetop.recording.files import (
+    FILE_MODE,
+    FOLDER_MODE,
+    SUFFIX,
+    WriterLock,
+    has_journal,
+    is_live,
+    open_regular,
+)
+from edgetop.recording.files import MANIFEST as SESSION
 from edgetop.recording.reader import Recording
 from edgetop.recording.registry import PUSHED
 from edgetop.recording.rows import TABLES, WHOLE, Span
 from edgetop.recording.schema import SCHEMAS
 from edgetop.session.clock import SystemClock, format_utc
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Manifest, from_json
 from edgetop.session.seconds import NS
 
 PIECE_S = 600
@@ -49,6 +63,10 @@ APPLICATION = bytes.fromhex("6d1f0e1a2b7c4f0f9a3c5e8d7b6a4c21")  # drawn once; a
 MACHINE_ID = Path("/etc/machine-id")
 _FITS = re.compile(r"[a-z][a-z0-9._-]{0,62}")
 _NUMBERS = {"nan", "inf", "infinity", "null", "true", "false"}  # engines would guess another type
+
+LEAST_DIGITS = 4  # of an id that is pulled
+COLUMNS = ["session", "date", "board", MANIFEST, FILES]
+_NAME = re.compile(r"[\w][\w.+@-]{0,120}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +168,7 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> bytes:
     """Return the session's row as a Parquet file, judged by what lies in the span."""
     analysis = Analysis.of(recording.play(span=span))
-    with _opened(recording.folder / MANIFEST) as file:
+    with _opened(recording.folder / SESSION) as file:
         return row_of(report(analysis), file.read().decode(), files)
 
 
@@ -198,3 +216,55 @@ def _write_marker(folder: Path, place: Place, board: str, sha256: str) -> None:
         temporary.replace(folder / PUSHED)
     except OSError as error:
         raise RecordingError(f"{folder / PUSHED}: cannot be written: {error.strerror}; the lake has it") from None
+
+
+def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Path, str]:
+    """The folder and the id of a session, which is given by its name, its id or enough of it.
+
+    Raises InputError and OutputError.
+    """
+    row = _found(place, given)
+    try:
+        manifest = from_json(json.loads(row[MANIFEST]))
+        files = dict(_sound(json.loads(row[FILES])))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InputError(f"{place.target}: the row of {row['session']} is not sound: {error}") from None
+    if not files:
+        raise InputError(f"{row['session']} is not over: it is there in pieces", "pull it when its board has ended it")
+    name = manifest.name if _NAME.fullmatch(manifest.name) else row["session"]
+    target = output or home / f"{name}{SUFFIX}"
+    refuse_full(target.absolute().parent, sum(size for size, _ in files.values()))
+    with suppress(OSError):  # told when the folder is made
+        target.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    with NamedOutput(target).folder() as folder:
+        folder.chmod(FOLDER_MODE)
+        for table, (_, sha256) in files.items():
+            path = f"{table}/date={row['date']}/board={row['board']}/{row['session']}.parquet"
+            with (folder / f"{table}.parquet").open("xb") as file:
+                (folder / f"{table}.parquet").chmod(FILE_MODE)
+                if place.read(path, file.write) != sha256:
+                    raise OutputError(f"{place.target}/{path}: is not what was pushed", "push the session again")
+        (folder / SESSION).write_text(row[MANIFEST], encoding="utf-8")
+        (folder / SESSION).chmod(FILE_MODE)
+    return target, manifest.id
+
+
+def _found(place: Place, given: str) -> Mapping[str, Any]:
+    place.refuse_none()
+    paths = place.files(TABLE)
+    fitting = [path for path in paths if len(given) >= LEAST_DIGITS and path.rpartition("/")[2].startswith(given)]
+    named = ds.field("name") == given if not fitting else None
+    rows = place.again(lambda: dataset(place, TABLE, fitting or paths).to_table(COLUMNS, filter=named)).to_pylist()
+    if not rows:
+        raise InputError(f"{place.target}: no session {given}", "edgetop lake TARGET sql 'FROM sessions' lists them")
+    if len(rows) > 1:
+        raise InputError(f"{given}: fits {len(rows)} sessions", ", ".join(row["session"] for row in rows[:5]))
+    row: Mapping[str, Any] = rows[0]
+    return row
+
+
+def _sound(files: Any) -> Iterator[tuple[str, tuple[int, str]]]:
+    for table, (size, sha256) in files.items():
+        if table not in TABLES or type(size) is not int or size < 0 or type(sha256) is not str:
+            raise ValueError(f"no such file: {table}")
+        yield table, (size, sha256)

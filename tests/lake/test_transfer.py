@@ -12,9 +12,8 @@ import pytest
 from edgetop.errors import InputError, OutputError
 from edgetop.lake.engines import ask
 from edgetop.lake.place import FIRST_PAUSE_S, Place
-from edgetop.lake.pull import pull
-from edgetop.lake.push import board_id, follow, push, push_pieces, remove, row_until
 from edgetop.lake.tables import dataset
+from edgetop.lake.transfer import board_id, follow, pull, push, push_pieces, remove, row_until
 from edgetop.recording.files import MANIFEST
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
@@ -103,7 +102,7 @@ def test_killed_at_every_other_step_and_repeated_makes_one_copy(
     session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = row_until(Recording(session), {})
-    monkeypatch.setattr("edgetop.lake.push.row_until", lambda *_: row)  # which costs the most, each time the same
+    monkeypatch.setattr("edgetop.lake.transfer.row_until", lambda *_: row)  # which costs the most, each time the same
     steps, _ = pushed(session, tmp_path / "whole")
     whole = content(tmp_path / "whole")
     assert steps > 40
@@ -218,8 +217,8 @@ COUNTED = "SELECT sum(count) AS n FROM seconds JOIN sessions ON seconds.session 
 
 @pytest.fixture
 def pieces_of_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgetop.lake.push.PIECE_S", 10)
-    monkeypatch.setattr("edgetop.lake.push.SETTLES_S", 5)
+    monkeypatch.setattr("edgetop.lake.transfer.PIECE_S", 10)
+    monkeypatch.setattr("edgetop.lake.transfer.SETTLES_S", 5)
 
 
 @pytest.mark.slow
