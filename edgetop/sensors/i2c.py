@@ -7,7 +7,8 @@ would clear what the driver waits for.
 
 import contextlib
 import errno
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -25,7 +26,7 @@ from edgetop.sensors.ina import (
     ina260,
     ina3221,
 )
-from edgetop.sensors.protocol import Found, Gap, Source, Values, sensor
+from edgetop.sensors.protocol import Found, Gap, Reader, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
@@ -74,18 +75,13 @@ def parse_spec(text: str) -> I2cSpec:
         raise ValueError(f"{bus!r} is no bus number; {NOTATION}")
     if chip not in ADDRESSES:
         raise ValueError(f"{chip!r} is not among the chips edgetop knows: {', '.join(ADDRESSES)}")
-    at = _address(address, chip)
+    at, possible = -1, ADDRESSES[chip]
+    with contextlib.suppress(ValueError):  # it begins with 0x: i2cdetect prints base 16, and 40 could be either
+        at = int(address, 16) if address.lower().startswith("0x") else -1
+    if at not in possible:
+        raise ValueError(f"{address!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
     ohms = _shunts(shunts, chip)
     return I2cSpec(int(bus), at, chip, _channels(ohms, names, f"{chip}-{int(bus)}-{at:02x}"))
-
-
-def _address(text: str, chip: str) -> int:
-    """Parse an address, which must begin with 0x: i2cdetect prints base 16, and 40 could be either."""
-    possible = ADDRESSES[chip]
-    with contextlib.suppress(ValueError):
-        if text.lower().startswith("0x") and (address := int(text, 16)) in possible:
-            return address
-    raise ValueError(f"{text!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
 
 
 def _shunts(text: str, chip: str) -> list[float | None]:
@@ -127,38 +123,35 @@ def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[C
     return tuple(channels)
 
 
-class PowerMonitor:
-    """Power, voltage and current of each channel of one chip."""
+def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequence[str], cadence_s: float) -> Reader:
+    """Set a chip up, and return the reader of power, voltage and current of each of its channels.
 
-    def __init__(self, spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequence[str], cadence_s: float) -> None:
-        self.name = f"{spec.chip} at 0x{spec.address:02x} on I2C bus {spec.bus}"
-        self.cadence_s = cadence_s
-        self.fastest_s = chip.window_s * TOLERANCE
-        self._chip = chip
-        self._registers = registers
-        self.sensors = tuple(
-            info for channel, role in zip(spec.channels, roles, strict=True) for info in _infos(spec, channel, role)
-        )
+    Raises OSError where nothing answers, and ValueError where something else does.
+    """
 
-    def set_up(self) -> None:
-        """Raises OSError where nothing answers, and ValueError where something else does."""
-        self._chip.identify(self._registers)
-        self._chip.set_up(self._registers)
-        if not self._chip.is_set_up(self._registers):
+    def set_up() -> None:
+        chip.identify(registers)
+        chip.set_up(registers)
+        if not chip.is_set_up(registers):
             raise ValueError("what answers does not keep the configuration it is given")
 
-    def read(self) -> Values:
+    def read() -> Values:
         try:
-            measured = self._chip.measure(self._registers)
+            measured = chip.measure(registers)
             # Only now: had it been reset before, its values are those of another configuration.
-            if not self._chip.is_set_up(self._registers):
-                self.set_up()
+            if not chip.is_set_up(registers):
+                set_up()
                 measured = Gap("the chip was reset and is set up anew")
         except OSError as error:
             raise OSError(error.errno, _why(error)) from error
-        if isinstance(measured, Gap):
-            return [measured] * len(self.sensors)
-        return [value for one in measured for value in (one.watts, one.volts, one.amperes)]
+        return [measured] * len(infos) if isinstance(measured, Gap) else list(itertools.chain(*measured))
+
+    set_up()
+    infos = tuple(
+        info for channel, role in zip(spec.channels, roles, strict=True) for info in _infos(spec, channel, role)
+    )
+    name = f"{spec.chip} at 0x{spec.address:02x} on I2C bus {spec.bus}"
+    return Reader(infos, read, cadence_s, name, fastest_s=chip.window_s * TOLERANCE)
 
 
 def _infos(spec: I2cSpec, channel: Channel, role: str) -> tuple[SensorInfo, ...]:
@@ -184,8 +177,16 @@ def _why(error: OSError) -> str:
     return _WHY.get(error.errno or 0, error.strerror or str(error))
 
 
+def _open_bus(number: int) -> Bus:
+    try:
+        from smbus2 import SMBus  # noqa: PLC0415  optional, and only for those who ask
+    except ImportError:
+        raise InputError("--i2c needs smbus2, which is not installed", "pip install 'edgetop[i2c]'") from None
+    return cast("Bus", SMBus(number))
+
+
 def open_monitors(
-    specs: Sequence[I2cSpec], root: Root, cadence_s: float = CADENCE_S, open_bus: Callable[[int], Bus] | None = None
+    specs: Sequence[I2cSpec], root: Root, cadence_s: float = CADENCE_S, open_bus: Callable[[int], Bus] = _open_bus
 ) -> Found:
     """The chips that the user named, set up. Raises InputError where one cannot be used."""
     if specs and not root.is_host:
@@ -197,28 +198,23 @@ def open_monitors(
         raise InputError("--i2c gives one name to two channels")
     if sum(channel.role == "total" for channel in channels) > 1:
         raise InputError("--i2c calls two channels the total", "one alone is the whole board's input")
-    roles = _roles(specs)
-    return Found(tuple(_open(spec, root, next(roles), cadence_s, open_bus or _open_bus) for spec in specs))
+    # A channel without a role is a part; where the user named no total, the first of these is the total.
+    roles = [channel.role for channel in channels]
+    if "total" not in roles and None in roles:
+        roles[roles.index(None)] = "total"
+    left = iter([role or "part" for role in roles])
+    return Found(
+        tuple(_open(spec, root, [*itertools.islice(left, len(spec.channels))], cadence_s, open_bus) for spec in specs)
+    )
 
 
-def _roles(specs: Sequence[I2cSpec]) -> Iterator[list[str]]:
-    """Yield the roles of each chip's channels as the user gave them; a channel without a role is a part.
-
-    Where the user named no total, the first channel without a role is the total.
-    """
-    given = [[channel.role for channel in spec.channels] for spec in specs]
-    open_total = not any("total" in roles for roles in given)
-    for roles in given:
-        decided = []
-        for role in roles:
-            decided.append(role or ("total" if open_total else "part"))
-            open_total = open_total and role is not None
-        yield decided
-
-
-def _open(spec: I2cSpec, root: Root, roles: list[str], cadence_s: float, open_bus: Callable[[int], Bus]) -> Source:
-    _refuse_bound(spec, root)
-    device = f"/dev/i2c-{spec.bus}"
+def _open(spec: I2cSpec, root: Root, roles: list[str], cadence_s: float, open_bus: Callable[[int], Bus]) -> Reader:
+    at, device = f"{spec.bus}-{spec.address:04x}", f"/dev/i2c-{spec.bus}"
+    if link := root.resolve(f"{DEVICES}/{at}/driver"):
+        driver = link.rpartition("/")[2]
+        unbind = f"echo {at} | sudo tee /sys/bus/i2c/drivers/{driver}/unbind"
+        message = f"--i2c {spec}: the kernel's driver {driver} owns this address, and edgetop does not force it"
+        raise InputError(message, f"its values come by hwmon; to have the chip for yourself: {unbind}")
     try:
         bus = open_bus(spec.bus)
     except FileNotFoundError:
@@ -227,26 +223,13 @@ def _open(spec: I2cSpec, root: Root, roles: list[str], cadence_s: float, open_bu
     except PermissionError:
         advice = "sudo usermod -aG i2c $USER, then log in again"
         raise InputError(f"--i2c {spec}: {device} may not be opened", advice) from None
-    monitor = PowerMonitor(spec, _chip(spec, cadence_s / 2), Registers(bus, spec.address), roles, cadence_s)
     try:
-        monitor.set_up()
+        return power_monitor(spec, _chip(spec, cadence_s / 2), Registers(bus, spec.address), roles, cadence_s)
     except OSError as error:
         advice = f"i2cdetect -y {spec.bus} shows what answers; UU is an address that the kernel owns"
         raise InputError(f"--i2c {spec}: {_why(error)}", advice) from None
     except ValueError as error:
         raise InputError(f"--i2c {spec}: {error}") from None
-    return monitor
-
-
-def _refuse_bound(spec: I2cSpec, root: Root) -> None:
-    device = f"{spec.bus}-{spec.address:04x}"
-    link = root.resolve(f"{DEVICES}/{device}/driver")
-    if link is None:
-        return
-    driver = link.rpartition("/")[2]
-    unbind = f"echo {device} | sudo tee /sys/bus/i2c/drivers/{driver}/unbind"
-    message = f"--i2c {spec}: the kernel's driver {driver} owns this address, and edgetop does not force it"
-    raise InputError(message, f"its values come by hwmon; to have the chip for yourself: {unbind}")
 
 
 def _chip(spec: I2cSpec, within_s: float) -> Chip:
@@ -256,11 +239,3 @@ def _chip(spec: I2cSpec, within_s: float) -> Chip:
         used = {channel.number: channel.shunt_ohm for channel in spec.channels}
         return ina3221([used.get(number) for number in range(INA3221_CHANNELS)], within_s)
     return {"ina219": ina219, "ina226": ina226, "ina228": ina228}[spec.chip](spec.channels[0].shunt_ohm, within_s)
-
-
-def _open_bus(number: int) -> Bus:
-    try:
-        from smbus2 import SMBus  # noqa: PLC0415  optional, and only for those who ask
-    except ImportError:
-        raise InputError("--i2c needs smbus2, which is not installed", "pip install 'edgetop[i2c]'") from None
-    return cast("Bus", SMBus(number))

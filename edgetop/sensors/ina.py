@@ -14,7 +14,7 @@ word is swapped.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from edgetop.sensors.protocol import Gap
 
@@ -76,13 +76,12 @@ def signed(value: int, bits: int) -> int:
     return value - (1 << bits) if value >> (bits - 1) & 1 else value
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One channel's reading in V, A and W. Current and power are negative where they flow back out of the board."""
+class Measured(NamedTuple):
+    """One channel's reading. Current and power are negative where they flow back out of the board."""
 
+    watts: float | Gap
     volts: float
     amperes: float | Gap
-    watts: float | Gap
 
 
 Channels = Sequence[Measured] | Gap
@@ -123,14 +122,16 @@ def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAG
     return code, averages[code] * single_s
 
 
-def _of_registers(volts: float, amperes: float, watts: float) -> Channels:
-    """The chip's power is a magnitude: its sign is the current's."""
-    return [Measured(volts, amperes, math.copysign(watts, amperes))]
+def _single(overflows: int, volts: float, amperes: float, watts: float, clips_at: str = "") -> Channels:
+    """The one channel of a chip. Its power is a magnitude: its sign is the current's. `clips_at`: as of `_clipped`."""
+    if overflows:
+        return [Measured(OVERFLOW, volts, OVERFLOW)]
+    return [_clipped(volts, clips_at) if clips_at else Measured(math.copysign(watts, amperes), volts, amperes)]
 
 
 def _clipped(volts: float, limit: str) -> Measured:
     gap = Gap(f"more than {limit} across the shunt, which is beyond the chip's range")
-    return Measured(volts, gap, gap)
+    return Measured(gap, volts, gap)
 
 
 def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
@@ -149,12 +150,8 @@ def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
         bus, shunt, current, power = registers.word(2), registers.signed(1), registers.signed(4), registers.word(3)
         if not bus & 0b10:
             return NOT_READY
-        volts = (bus >> 3) * 4e-3
-        if bus & 0b01:
-            return [Measured(volts, OVERFLOW, OVERFLOW)]
-        if abs(shunt) >= 32_000:
-            return [_clipped(volts, "320 mV")]
-        return _of_registers(volts, current * lsb_a, power * 20 * lsb_a)
+        clips_at = "320 mV" if abs(shunt) >= 32_000 else ""
+        return _single(bus & 0b01, (bus >> 3) * 4e-3, current * lsb_a, power * 20 * lsb_a, clips_at)
 
     return Chip("ina219", (), window_s, {0x05: calibration, 0x00: config}, measure)
 
@@ -170,12 +167,8 @@ def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
         if not flags & 0b1000:
             return NOT_READY
         shunt, bus, power, current = registers.signed(1), registers.word(2), registers.word(3), registers.signed(4)
-        volts = bus * 1.25e-3
-        if flags & 0b0100:
-            return [Measured(volts, OVERFLOW, OVERFLOW)]
-        if shunt in (0x7FFF, -0x8000):
-            return [_clipped(volts, "81.92 mV")]
-        return _of_registers(volts, current * lsb_a, power * 25 * lsb_a)
+        clips_at = "81.92 mV" if shunt in (0x7FFF, -0x8000) else ""
+        return _single(flags & 0b0100, bus * 1.25e-3, current * lsb_a, power * 25 * lsb_a, clips_at)
 
     config = 0x4000 | code << 9 | 2 << 6 | 2 << 3 | 0b111
     identity = ((0xFE, TEXAS_INSTRUMENTS, 0), (0xFF, 0x226, 4))
@@ -191,9 +184,7 @@ def ina260(within_s: float) -> Chip:
         if not flags & 0b1000:
             return NOT_READY
         current, bus, power = registers.signed(1), registers.word(2), registers.word(3)
-        if flags & 0b0100:
-            return [Measured(bus * 1.25e-3, OVERFLOW, OVERFLOW)]
-        return _of_registers(bus * 1.25e-3, current * 1.25e-3, power * 10e-3)
+        return _single(flags & 0b0100, bus * 1.25e-3, current * 1.25e-3, power * 10e-3)
 
     identity = ((0xFE, TEXAS_INSTRUMENTS, 0), (0xFF, 0x227, 4))
     return Chip("ina260", identity, window_s, {0x00: 0x6000 | code << 9 | 2 << 6 | 2 << 3 | 0b111}, measure)
@@ -213,7 +204,7 @@ def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
         if shunt in (4095, -4096):
             return _clipped(volts, "163.8 mV")
         amperes = shunt * 40e-6 / shunt_ohm
-        return Measured(volts, amperes, volts * amperes)
+        return Measured(volts * amperes, volts, amperes)
 
     def measure(registers: Registers) -> Channels:
         if not registers.word(0x0F) & 1:
@@ -239,12 +230,8 @@ def ina228(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
             return NOT_READY
         shunt, bus = (signed(registers.wide(register), 24) >> 4 for register in (4, 5))
         current, power = signed(registers.wide(7), 24) >> 4, registers.wide(8)
-        volts = bus * 195.3125e-6
-        if flags & 1 << 9:
-            return [Measured(volts, OVERFLOW, OVERFLOW)]
-        if shunt in (0x7FFFF, -0x80000):
-            return [_clipped(volts, "163.84 mV")]
-        return _of_registers(volts, current * lsb_a, power * 3.2 * lsb_a)
+        clips_at = "163.84 mV" if shunt in (0x7FFFF, -0x80000) else ""
+        return _single(flags & 1 << 9, bus * 195.3125e-6, current * lsb_a, power * 3.2 * lsb_a, clips_at)
 
     # 0000h: +-163.84 mV across the shunt.
     settings = {0x00: 0x0000, 0x02: calibration, 0x01: 0xB000 | 3 << 9 | 3 << 6 | 3 << 3 | code}

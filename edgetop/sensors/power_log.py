@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
-from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Layout, layout
+from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
 from edgetop.sensors.protocol import Backlog, Found, Values, sensor
 from edgetop.sensors.rails import NOTES
-from edgetop.sensors.tegrastats import parse_line, plan_of_lines
+from edgetop.sensors.tegrastats import parse_line, plan_of_lines, power_log
 from edgetop.session.manifest import SensorInfo
 
 CADENCE_S = 0.25  # of looking into the file
@@ -62,21 +62,21 @@ class PowerLog:
 
     def _begin_anew(self) -> None:
         self._position = 0  # of the first line that was not taken yet
-        self._layout: Layout | None = None
+        self._sample: Sample | None = None
         self._inode: int | None = None
         self._bins.forget()
 
     def read(self) -> Values:
         """Return what has become past since the last read. Raises OSError, or ValueError if this is not such a log."""
         now_s = self._now_ns() / NS
-        bins: list[_Bin] = []
+        done: list[tuple[int, float, float]] = []  # the bins that are over: mean time of their samples, mean, peak
         for line in self._lines():
             if self._bins.newest_s > now_s:
                 break
             self._position += len(line)
-            self._take(line.decode("utf-8", "replace"), bins)
-        means = tuple((done.t_ns, done.mean_w) for done in bins)
-        peaks = tuple((done.t_ns, done.peak_w) for done in bins)
+            if (sample := self._parse(line.decode("utf-8", "replace"))) is not None:
+                self._bins.add(*sample, done)
+        means, peaks = (tuple((t_ns, watts[place]) for t_ns, *watts in done) for place in (0, 1))
         return [Backlog("a log tells of the past", samples) for samples in (means, peaks)]
 
     def _lines(self) -> Iterator[bytes]:
@@ -94,18 +94,20 @@ class PowerLog:
             raise ValueError(f"no line ends within {LINE_BYTES} bytes: not a {self._spec.format} log")
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
-    def _take(self, line: str, bins: "list[_Bin]") -> None:
-        if self._layout is None:
-            try:
-                self._layout = layout(self._spec.format, line, self._spec.volts, self._spec.interval_s)
-            except ValueError:
-                self._begin_anew()  # so that the next read parses the first line again
-                raise
-            if self._layout.has_head:
-                return
-        sample = self._layout.sample(line)
-        if sample is not None:
-            self._bins.add(*sample, bins)
+    def _parse(self, line: str) -> tuple[float, float] | None:
+        """Return the time and the power of a line; None where it has none, as the line that names the columns."""
+        if self._sample is not None:
+            return self._sample(line)
+        spec = self._spec
+        try:
+            if spec.format == TEGRASTATS:
+                self._sample = power_log(line, spec.volts, spec.interval_s)
+                return self._sample(line)
+            self._sample = columns_of(spec.format, line, spec.volts)
+        except ValueError:
+            self._begin_anew()  # so that the next read parses the first line again
+            raise
+        return None
 
 
 def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
@@ -140,13 +142,6 @@ def _first_line(path: Path) -> str:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Bin:
-    t_ns: int  # the mean time of its samples
-    mean_w: float
-    peak_w: float
-
-
 class _Bins:
     """Means and peaks over bins of session time, each given once a later one has begun."""
 
@@ -165,7 +160,7 @@ class _Bins:
         self._peak_w = -math.inf
         self._count = 0
 
-    def add(self, log_s: float, watts: float, bins: list[_Bin]) -> None:
+    def add(self, log_s: float, watts: float, done: list[tuple[int, float, float]]) -> None:
         """Add a row; one from before the session, or older than the last one, is left out."""
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:
@@ -175,7 +170,7 @@ class _Bins:
             return
         number = round(at_s * NS) // self._bin_ns  # whole numbers: samples at the edges fall where they belong
         if number != self._bin and self._count:
-            bins.append(_Bin(round(self._sum_s / self._count * NS), self._sum_w / self._count, self._peak_w))
+            done.append((round(self._sum_s / self._count * NS), self._sum_w / self._count, self._peak_w))
             self._begin()
         self._bin = number
         self._sum_s += at_s

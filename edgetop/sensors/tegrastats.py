@@ -11,11 +11,13 @@ differ by board, by version and by whether root asked. Sources: Jetson Linux dev
 rbonghi/jetson_stats, jtop/core/tegra_parse.py (`GR3D_FREQ @[1000,1000,1000]` of Thor); lines of boards in its issues.
 """
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from edgetop.sensors.log_formats import Sample
 from edgetop.sensors.protocol import Gap
 from edgetop.sensors.rails import RailPlan, plan_of
 from edgetop.sensors.thermal import plausible
@@ -147,44 +149,32 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
     return sum(known) if len(known) == len(watts) else None
 
 
-class PowerRows:
-    """tegrastats as a power log: the total, or the sum of the parts that stand for the module. Its first line is a row.
+def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
+    """Return the reader of a log's rows by its first line: the total, or the parts that stand for the module.
 
     Times are whole seconds from the first line on; where the lines have none, each is an interval after the one before.
+    Raises ValueError saying what the first line lacks.
     """
-
-    has_head = False
-
-    def __init__(self, first: Line, plan: RailPlan, interval_s: float) -> None:
-        self._began = first.time
-        self._plan = plan
-        self._interval_s = interval_s
-        self._lines = 0
-
-    def sample(self, line: str) -> tuple[float, float] | None:
-        row = parse_line(line)
-        if row is None:
-            return None
-        seconds = self._seconds(row.time)
-        self._lines += 1
-        watts = total_w(row, self._plan)
-        return None if seconds is None or watts is None else (seconds, watts)
-
-    def _seconds(self, time: datetime | None) -> float | None:
-        if self._began is None:
-            return self._lines * self._interval_s
-        return None if time is None else (time - self._began).total_seconds()
-
-
-def power_log(header: str, volts: float | None, interval_s: float) -> PowerRows:
-    """The rows of a log by its first line. Raises ValueError saying what that lacks."""
-    line = parse_line(header)
-    if line is None:
+    first = parse_line(header)
+    if first is None:
         raise ValueError("no column of tegrastats in its first line: RAM 1923/3964MB ... VDD_IN 5000mW/4900mW")
-    plan = plan_of_lines(line.rails)
-    if plan is None or total_w(line, plan) is None:
-        rails = ", ".join(sorted(line.rails)) or "none at all"
+    plan, began, lines = plan_of_lines(first.rails), first.time, itertools.count()
+    if total_w(first, plan) is None:
+        rails = ", ".join(sorted(first.rails)) or "none at all"
         raise ValueError(f"no rail of its first line is known as the total: {rails} (VDD_IN, POM_5V_IN and VIN are)")
     if volts is not None:
         raise ValueError("tegrastats tells power, and no voltage is asked for: leave --power-volts out")
-    return PowerRows(line, plan, interval_s)
+
+    def sample(line: str) -> tuple[float, float] | None:
+        if (row := parse_line(line)) is None:
+            return None
+        if began is None:
+            seconds = next(lines) * interval_s
+        elif row.time is None:
+            return None
+        else:
+            seconds = (row.time - began).total_seconds()
+        watts = total_w(row, plan)
+        return None if watts is None else (seconds, watts)
+
+    return sample

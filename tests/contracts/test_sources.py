@@ -16,7 +16,7 @@ from edgetop import sensors
 from edgetop.sensors import cgroup
 from edgetop.sensors.competitors import Application
 from edgetop.sensors.discovery import discover_board, discover_engine
-from edgetop.sensors.i2c import PowerMonitor, parse_spec
+from edgetop.sensors.i2c import parse_spec, power_monitor
 from edgetop.sensors.ina import Registers, ina226
 from edgetop.sensors.jetson_stats import Helper, JetsonStats
 from edgetop.sensors.memory import nvmap_client
@@ -101,8 +101,7 @@ def _users_own(tree: Path) -> tuple[Source, ...]:
     """Instruments, and a GPU, on a board whose power is read at a rate of the user's choice."""
     chip = FakeIna226()
     registers = Registers(FakeBus(at_40=chip), 0x40)
-    monitor = PowerMonitor(parse_spec("1:0x40:ina226:0.002"), ina226(0.002, 0.5), registers, ["total"], 1.0)
-    monitor.set_up()
+    monitor = power_monitor(parse_spec("1:0x40:ina226:0.002"), ina226(0.002, 0.5), registers, ["total"], 1.0)
     chip.convert()
     log = tree / "log.csv"
     log.write_text("time_s,power_w\n0,5\n1,6\n")
@@ -176,4 +175,4 @@ def test_its_sensors_and_cadence_stay_what_they_were(sources: tuple[Source, ...]
         with contextlib.suppress(OSError, ValueError):
             source.read()
         assert (source.sensors, source.cadence_s, source.name) == before
-        assert source.cadence_s >= (0.1 if isinstance(source, PowerLog | PowerMonitor) else 1)
+        assert source.cadence_s >= (0.1 if isinstance(source, PowerLog) else 1)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.errors import InputError
-from edgetop.sensors.i2c import PowerMonitor, open_monitors, parse_spec
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.i2c import open_monitors, parse_spec
+from edgetop.sensors.protocol import Gap, Reader
 from edgetop.sensors.root import Root
 from tests.support.ina_bus import FakeBus, FakeIna219, FakeIna226, FakeIna260, FakeIna3221
 from tests.support.trees import link, plant
@@ -27,7 +27,7 @@ class HostTree(Root):
         self.is_host = True
 
 
-def opened(tmp_path: Path, bus: FakeBus, *texts: str) -> tuple[PowerMonitor, ...]:
+def opened(tmp_path: Path, bus: FakeBus, *texts: str) -> tuple[Reader, ...]:
     found = open_monitors([parse_spec(text) for text in texts], HostTree(tmp_path), open_bus=lambda _: bus)
     return found.sources  # type: ignore[return-value]
 
@@ -215,7 +215,7 @@ def test_without_a_bus_this_machine_says_so(tmp_path: Path) -> None:
 # Reading.
 
 
-def values(monitor: PowerMonitor) -> Sequence[float | Gap]:
+def values(monitor: Reader) -> Sequence[float | Gap]:
     return monitor.read()
 
 
@@ -258,7 +258,7 @@ def test_it_is_never_read_faster_than_it_averages(tmp_path: Path) -> None:
         (monitor,) = open_monitors(
             [spec], HostTree(tmp_path), 1 / hz, open_bus=lambda _: FakeBus(at_40=FakeIna226())
         ).sources
-        assert isinstance(monitor, PowerMonitor)
+        assert isinstance(monitor, Reader)
         assert monitor.fastest_s <= max(0.55 / hz, 0.00074)
         assert monitor.fastest_s >= 1.1 * 0.000664
 

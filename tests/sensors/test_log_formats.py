@@ -4,14 +4,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.log_formats import FORMATS, layout
+from edgetop.sensors.log_formats import FORMATS, TEGRASTATS, Sample, columns_of
+from edgetop.sensors.tegrastats import power_log
 
 PPK2 = "Timestamp(ms),Current(uA),D0-D7"
 MONSOON = "Time(ms),Main(mA),USB(mA),Aux(mA),Main Voltage(V),USB Voltage(V),"
 
 
-def sample(log_format: str, header: str, row: str, volts: float | None = None) -> tuple[float, float] | None:
-    found = layout(log_format, header, volts).sample(row)
+def rows_of(log_format: str, header: str, volts: float | None) -> Sample:
+    return power_log(header, volts, 1.0) if log_format == TEGRASTATS else columns_of(log_format, header, volts)
+
+
+def sample(log_format: str, header: str, row: str, volts: float | None = None) -> object:
+    found = rows_of(log_format, header, volts)(row)
     return found and (pytest.approx(found[0]), pytest.approx(found[1]))
 
 
@@ -79,7 +84,7 @@ def test_a_header_that_does_not_say_enough_is_told(
     log_format: str, header: str, volts: float | None, complaint: str
 ) -> None:
     with pytest.raises(ValueError, match=complaint):
-        layout(log_format, header, volts)
+        rows_of(log_format, header, volts)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +99,7 @@ def test_a_row_without_two_finite_numbers_is_no_sample(row: str) -> None:
 def test_whatever_a_file_holds_a_sample_is_finite(log_format: str, header: str, row: str) -> None:
     for first in (header, "time_s,power_w", PPK2, MONSOON):
         try:
-            found = layout(log_format, first, 5.0).sample(row)
+            found = rows_of(log_format, first, 5.0)(row)
         except ValueError:
             continue
         assert found is None or all(abs(value) < 1e12 for value in found)
