@@ -139,7 +139,7 @@ def command(**options: Any) -> int:
     Heat, clocks and neighbours so change for both alike. Both are loaded, one runs at a time. It ends when the
     difference is known to --until. The session is recorded, replayed and reported like any other.
     """
-    from edgetop.cli.background import terminal_for  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     options = _both(options)
     if options["classes"] or options["metric"]:

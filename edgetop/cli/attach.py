@@ -58,10 +58,7 @@ OPTIONS = (
 
 @click.command("attach", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
-def command(
-    session: str | None, *, refresh: int | None, theme: str | None, ascii_only: bool | None, config_file: Path | None,
-    alerts: tuple[Any, ...], notify: bool, headless: bool, live: bool, remote_command: str,
-) -> int:  # fmt: skip
+def command(session: str | None, **options: Any) -> int:
     """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
 
     Without SESSION: the one that runs. Where several do, you choose on a terminal; elsewhere give a name.
@@ -71,56 +68,48 @@ def command(
 
     ssh:[USER@]HOST[:SESSION] watches over ssh (edgetop help remote).
     """
-    from edgetop.cli.viewing import line_settings, screen_settings  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.config import screen_settings  # noqa: PLC0415  --help needs none of it
 
-    settings_for = partial(screen_settings, refresh, theme, ascii_only, notify=notify, config_file=config_file)
     if session and is_remote(session):
         from edgetop.feeds.ssh import parse_target  # noqa: PLC0415
 
-        target = parse_target(session)
-        watch_remote(target, settings_for(), remote_command, alerts)
+        target, settings = parse_target(session), screen_settings(options, notify=options["notify"])
+        watch_remote(target, settings, options["remote_command"], options["alerts"])
         return EXIT_DONE
-    from edgetop.cli.background import how_to_come_back  # noqa: PLC0415
     from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.cli.terminal import how_to_come_back  # noqa: PLC0415
     from edgetop.recording.files import is_live  # noqa: PLC0415
 
-    folder = running(session, newest=True)
-    if headless:
-        refresh_ns, is_ascii = line_settings(refresh, ascii_only, config_file)
-        live_ns = refresh_ns if live else None
-        seen = _print_lines(folder, alerts, live_ns=live_ns, notifies=notify, ascii_only=is_ascii)
-    else:
-        seen = _on_screen(folder, alerts, settings_for(folder))
+    seen = _follow(running(session, newest=True), options)
     if is_live(seen.path):
         print_text(how_to_come_back(seen.name), err=True)
     return EXIT_DONE
 
 
-def _print_lines(folder: Path, alerts: tuple[Any, ...], **how: Any) -> "FolderHandle":
-    """`how`: options of `follow`."""
+def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
+    """Show the session in lines or on the screen, and return its folder, which may have moved."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
-    from edgetop.cli.headless import follow  # noqa: PLC0415
-    from edgetop.cli.viewing import noted_signals  # noqa: PLC0415
+    from edgetop.cli.config import line_settings, screen_settings  # noqa: PLC0415
+    from edgetop.cli.viewing import noted_signals, require_screen, show_until_left  # noqa: PLC0415
     from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
-    feed = AttachFeed(folder, SystemClock())
-    with noted_signals() as come:
-        follow(feed, Analysis(alerts), lambda: bool(come), **how)
-    return feed.folder
+    analysis, notifies = Analysis(options["alerts"]), options["notify"]
+    if options["headless"]:
+        from edgetop.cli.headless import follow  # noqa: PLC0415
 
-
-def _on_screen(folder: Path, alerts: tuple[Any, ...], settings: "ScreenSettings") -> "FolderHandle":
-    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
-    from edgetop.cli.viewing import require_screen, show_until_left  # noqa: PLC0415
-    from edgetop.feeds.attach import AttachFeed  # noqa: PLC0415
-    from edgetop.session.clock import SystemClock  # noqa: PLC0415
-
+        refresh_ns, ascii_only = line_settings(options)
+        live_ns = refresh_ns if options["live"] else None
+        feed = AttachFeed(folder, SystemClock())
+        with noted_signals() as come:
+            follow(feed, analysis, partial(bool, come), live_ns=live_ns, notifies=notifies, ascii_only=ascii_only)
+        return feed.folder
+    settings = screen_settings(options, folder, notify=notifies)
     require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
     feed = AttachFeed(folder, SystemClock())
     try:
-        show_until_left(feed, Analysis(alerts), replace(settings, moved=feed), GOES_ON)
+        show_until_left(feed, analysis, replace(settings, moved=feed), GOES_ON)
     finally:
         feed.close(LAST_ORDERS_S)
     return feed.folder

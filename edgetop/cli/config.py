@@ -1,9 +1,15 @@
-"""The user's settings: a TOML file in the config folder, and one that is named. What the command line says wins."""
+"""The user's settings of the screen, and of lines in its place: the command line over two TOML files, over choices.
 
+Choices are what was chosen last on the screen, stored beside the recordings: theme, window, layout and sort. A theme is
+remembered for terminals of the same kind, for a palette that suits one with many colours cannot be drawn on another.
+"""
+
+import contextlib
+import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,10 +18,14 @@ from typing import Any
 from click import BadParameter
 
 from edgetop.cli import options
+from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 from edgetop.formatting import size
 from edgetop.nearest import nearest_hint
-from edgetop.ui.settings import WINDOWS_NS
+from edgetop.paths import config_home, recordings_home
+from edgetop.ui.characters import choose_theme
+from edgetop.ui.layout import LAYOUTS
+from edgetop.ui.settings import WINDOWS_NS, ScreenSettings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -25,16 +35,56 @@ else:
 NAME, OLD_NAME = "edgetop.toml", "config.toml"
 MAX_BYTES = 256 * 1024
 RESERVED = ("ctrl+c",)  # which ends a program, wherever it is pressed
+REFRESH_NS = 1_000_000_000
+CHOICES, CHOICES_MODE, MAX_CHOICES_BYTES = "screen.json", 0o600, 64 * 1024
+
+
+def screen_settings(given: Mapping[str, Any], recording: Path | None = None, *, notify: bool = False) -> ScreenSettings:
+    """Return the screen's settings. `given`: the command's options. Raises InputError for what is not in order."""
+    from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
+
+    config = load_config(config_home(), given["config_file"])
+    theme = given["theme"] or config.theme
+    if theme:
+        from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual: the engine is to start before that
+
+        load_theme(theme)  # an unknown one is reported before anything starts
+    home = recordings_home()
+    chosen = load_choices(home)
+    if config.window:
+        chosen["window_ns"] = WINDOWS_NS[config.window]
+    if theme:
+        chosen["theme"] = theme
+    refresh_ns, ascii_only = _of_lines(given, config)
+    return ScreenSettings(
+        refresh_s=refresh_ns / 1e9,
+        ascii_only=ascii_only,
+        recording=recording,
+        exporter=SessionExporter(),
+        keys=config.keys,
+        notify=notify,
+        remember=partial(save_choices, home),
+        **chosen,
+    )
+
+
+def line_settings(given: Mapping[str, Any]) -> tuple[int, bool]:
+    """The same for lines: how often there is one, in ns, and whether they are ASCII. Raises InputError."""
+    return _of_lines(given, load_config(config_home(), given["config_file"], for_screen=False))
+
+
+def _of_lines(given: Mapping[str, Any], config: "Config") -> tuple[int, bool]:
+    ascii_only = config.ascii_only if given["ascii_only"] is None else given["ascii_only"]
+    return given["refresh"] or config.refresh_ns or REFRESH_NS, bool(ascii_only)
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """None: what the file does not say."""
+    """None: what the files do not say."""
 
     theme: str | None = None
     refresh_ns: int | None = None
-    window_ns: int | None = WINDOWS_NS["10s"]  # None: all
-    has_window: bool = False  # whether a file says so
+    window: str | None = None  # a name of WINDOWS_NS
     ascii_only: bool | None = None
     keys: Mapping[str, str] = field(default_factory=dict)  # by id
 
@@ -46,14 +96,15 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
     Raises InputError for a file that is not in order; it says where.
     """
     place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
-    given: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for path in (place, also):
         if path is not None:
             try:
-                given.update(_settings(read_toml(path), for_screen=for_screen))
+                for key, value in read_toml(path).items():
+                    found[_FIELDS.get(key, key)] = _checked(key, value, for_screen=for_screen)
             except SettingError as error:
                 raise InputError(f"{path}: {error}", error.hint) from None
-    return Config(**given, has_window="window_ns" in given)
+    return Config(**found)
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
@@ -83,76 +134,48 @@ class SettingError(Exception):
         self.hint = hint or "edgetop help keys"
 
 
-def _settings(document: Mapping[str, Any], *, for_screen: bool) -> dict[str, Any]:
-    """Fields of a Config."""
-    readers: dict[str, tuple[str, Callable[[Any], object]]] = {
-        "theme": ("theme", _theme if for_screen else partial(_text, "theme")),
-        "refresh": ("refresh_ns", _refresh),
-        "window": ("window_ns", _window),
-        "ascii": ("ascii_only", _flag),
-        "keys": ("keys", _keys if for_screen else _table),
-    }
-    given: dict[str, Any] = {}
-    for key, value in document.items():
-        if key not in readers:
-            raise SettingError(f"unknown setting {key}", nearest_hint(key, readers))
-        name, read = readers[key]
-        given[name] = read(value)
-    return given
+_A_TEXT = (str, "is not a text")
+_TYPES: Mapping[str, tuple[type[Any], str]] = {
+    "theme": _A_TEXT, "refresh": _A_TEXT, "window": _A_TEXT, "ascii": (bool, "is neither true nor false"),
+    "keys": (dict, "is not a table"),
+}  # fmt: skip
+_FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # of Config, where it has another name than the setting
 
 
-def _text(key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise SettingError(f"{key}: is not a text")
-    return value
+def _checked(key: str, value: Any, *, for_screen: bool) -> object:
+    """Return the value of a Config's field. Raises SettingError."""
+    if key not in _TYPES:
+        raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
+    kind, otherwise = _TYPES[key]
+    if not isinstance(value, kind):
+        raise SettingError(f"{key}: {otherwise}")
+    if key == "refresh":
+        try:
+            return options.duration(value)
+        except BadParameter as error:
+            raise SettingError(f"refresh: {error.message}") from None
+    if key == "window" and value not in WINDOWS_NS:
+        raise SettingError(f"window: {value!r} is none of {', '.join(WINDOWS_NS)}")
+    if key == "theme" and for_screen:
+        from edgetop.ui.themes import theme_files  # noqa: PLC0415  loads Textual
+
+        if value not in (names := sorted(theme_files())):
+            raise SettingError(f"theme: unknown: {value}", nearest_hint(value, names))
+    return _keys(value) if key == "keys" and for_screen else value
 
 
-def _theme(value: object) -> str:
-    from edgetop.ui.themes import theme_files  # noqa: PLC0415  loads Textual
-
-    name, names = _text("theme", value), sorted(theme_files())
-    if name not in names:
-        raise SettingError(f"theme: unknown: {name}", nearest_hint(name, names))
-    return name
-
-
-def _refresh(value: object) -> int:
-    try:
-        return options.duration(_text("refresh", value))
-    except BadParameter as error:
-        raise SettingError(f"refresh: {error.message}") from None
-
-
-def _window(value: object) -> int | None:
-    name = _text("window", value)
-    if name not in WINDOWS_NS:
-        raise SettingError(f"window: {name!r} is none of {', '.join(WINDOWS_NS)}")
-    return WINDOWS_NS[name]
-
-
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise SettingError("ascii: is neither true nor false")
-    return value
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise SettingError("keys: is not a table")
-    return value
-
-
-def _keys(value: object) -> Mapping[str, str]:
+def _keys(table: Mapping[str, Any]) -> Mapping[str, str]:
     """The keys of bindings, by id, in the names that Textual has for them."""
     from edgetop.ui.commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_word, remapped  # noqa: PLC0415
 
     keys: dict[str, str] = {}
-    for binding_id, text in _table(value).items():
+    for binding_id, text in table.items():
         if binding_id not in IDS:
             raise SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
-        parts = _text(f"keys.{binding_id}", text).split(",")
-        keys[binding_id] = ",".join(_key(binding_id, part.strip()) for part in parts)
+        if not isinstance(text, str):
+            raise SettingError(f"keys.{binding_id}: is not a text")
+        keys[binding_id] = ",".join(_key(binding_id, part.strip()) for part in text.split(","))
     if double := conflict(remapped(COMMANDS, keys)):
         key, *both = double
         given, other = sorted(both, key=lambda holder: holder not in keys)
@@ -169,3 +192,59 @@ def _key(binding_id: str, text: str) -> str:
     if key in RESERVED:
         raise SettingError(f"keys.{binding_id}: {text} always stops and leaves")
     return key
+
+
+def load_choices(home: Path) -> dict[str, Any]:
+    """Fields of the screen's settings. A file that cannot be read is ignored, with a line on stderr."""
+    document = _document(home / CHOICES)
+    theme, window, layout, orders = (document.get(key) for key in (_theme_key(), "window", "layout", "orders"))
+    choices: dict[str, Any] = {}
+    with contextlib.suppress(InputError):  # the user's own, removed or edited since
+        if isinstance(theme, str):
+            from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual
+
+            choices["theme"] = load_theme(theme).name
+    if isinstance(window, str) and window in WINDOWS_NS:
+        choices["window_ns"] = WINDOWS_NS[window]
+    if isinstance(layout, str) and layout in LAYOUTS:
+        choices["layout"] = layout
+    if isinstance(orders, dict):
+        from edgetop.ui.panes import DRAWINGS  # noqa: PLC0415  as above
+
+        choices["orders"] = {
+            pane: order for pane, order in orders.items() if pane in DRAWINGS and order in DRAWINGS[pane].orders
+        }
+    return choices
+
+
+def save_choices(home: Path, changed: Mapping[str, Any]) -> None:
+    """Beside what is remembered already. Where nothing can be written, nothing is."""
+    named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
+    text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
+    with contextlib.suppress(OSError):
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = home / f"{CHOICES}.{os.getpid()}"
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, CHOICES_MODE)
+        with os.fdopen(fd, "w") as file:
+            file.write(text)
+        new.replace(home / CHOICES)
+
+
+def _theme_key() -> str:
+    return f"theme-{choose_theme()}"
+
+
+def _document(path: Path, *, warns: bool = True) -> dict[str, Any]:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            document = json.loads(file.read(MAX_CHOICES_BYTES))
+        if isinstance(document, dict):
+            return document
+        why = "is no JSON object"
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    if warns:
+        print_text(f"edgetop: {path}: {why}: what you chose last on the screen is ignored", err=True)
+    return {}

@@ -14,9 +14,10 @@ from edgetop.analysis.gates import parse_gate
 from edgetop.cli import run
 from edgetop.cli.attach import connector, watch_remote
 from edgetop.cli.companions import given_names
+from edgetop.cli.config import screen_settings
 from edgetop.cli.fleet_boards import start, stop
 from edgetop.cli.output import print_text
-from edgetop.cli.viewing import noted_signals, require_screen, screen_settings
+from edgetop.cli.viewing import noted_signals, require_screen
 from edgetop.errors import (
     EXIT_DONE,
     EXIT_ENGINE_DIED,
@@ -90,9 +91,7 @@ def answered(views: Sequence[BoardView]) -> int:
 
 def _settings(options: dict[str, Any]) -> ScreenSettings:
     require_screen("edgetop fleet --json prints how all boards are, --headless lines")
-    return screen_settings(
-        options["refresh"], options["theme"], options["ascii_only"], config_file=options["config_file"]
-    )
+    return screen_settings(options)
 
 
 def _model(words: Sequence[str]) -> Path:

@@ -1,6 +1,5 @@
 """`edgetop replay`: a recorded session on the screen, as it went or a thousand times as fast."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -32,10 +31,7 @@ OPTIONS = (
 
 @click.command("replay", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.sessions)
-def command(
-    session: str | None, *, speed: float, from_ns: int, refresh: int | None, theme: str | None, ascii_only: bool | None,
-    config_file: Path | None, alerts: tuple[Any, ...],
-) -> int:  # fmt: skip
+def command(session: str | None, **options: Any) -> int:
     """Play SESSION, a path, a name, or enough of an id, on the screen that showed it live.
 
     Without SESSION: the newest; a line on stderr names it.
@@ -44,19 +40,19 @@ def command(
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
+    from edgetop.cli.config import screen_settings  # noqa: PLC0415
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
-    from edgetop.cli.viewing import require_screen, screen_settings, show_until_left  # noqa: PLC0415
+    from edgetop.cli.viewing import require_screen, show_until_left  # noqa: PLC0415
     from edgetop.feeds.replay import ReplayFeed  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     recording = Recording(recorded(session))
     require_screen(f"edgetop report {session or recording.folder}")
-    feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
+    feed = ReplayFeed(recording, SystemClock(), speed=options["speed"], from_ns=options["from_ns"])
     end_ns = feed.transport.end_ns
-    if from_ns > end_ns:
+    if options["from_ns"] > end_ns:
         raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
-    settings = screen_settings(refresh, theme, ascii_only, recording.folder, config_file=config_file)
-    show_until_left(feed, Analysis(alerts), settings)
+    show_until_left(feed, Analysis(options["alerts"]), screen_settings(options, recording.folder))
     raise_problems(recording.problems, "the rest is played")
     return EXIT_DONE

@@ -283,7 +283,7 @@ def command(**options: Any) -> int:
     `edgetop report` reads it again. `d` twice leaves it running, and so does a terminal that
     hangs up; `edgetop attach` comes back to it.
     """
-    from edgetop.cli.background import terminal_for  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     terminal = terminal_for(options)
     with _early_child(options) as child:

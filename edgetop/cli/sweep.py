@@ -104,7 +104,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     Ctrl+C stops it; a sweep that was stopped or killed goes on with --resume, and has lost one run at most.
     Other options are those of `edgetop run`, for each run.
     """
-    from edgetop.cli.background import terminal_for  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     given = given_names(ctx)
     if options["resume"] and (wrong := [name for name in given if name not in _BESIDE_RESUME]):

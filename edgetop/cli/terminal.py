@@ -1,4 +1,4 @@
-"""A run and its terminal: how the run releases it and continues.
+"""A run and its terminal: how the run releases it and continues, and how the user comes back to it.
 
 A shell waits for the process that it started until that ends. So a run that may be left is split
 in two before it has any thread: the launcher, which does nothing but wait, and the run, its child.
@@ -6,23 +6,40 @@ When the run lets go it enters a session of its own (setsid(2), which a process 
 started could not: it leads its group), sends its output to a file, and makes the launcher
 end. The shell has its prompt again, and nothing that becomes of the terminal reaches the run.
 A launcher that is killed (SIGKILL, the OOM killer) is to the run as a terminal that hangs up.
+
+On a machine where logging out ends the processes of the user, the run is started in a scope of the user's own
+systemd manager (systemd-run(1)), whose processes are not those of the session that ends. The manager itself
+ends with the user's last session unless lingering is enabled (loginctl(1)).
 """
 
 import contextlib
 import ctypes
 import fcntl
 import os
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from edgetop.cli import launcher
 from edgetop.cli.launcher import BLOCKED
-from edgetop.errors import EdgetopError
+from edgetop.cli.output import print_text
+from edgetop.doctor.check import BOOTED
+from edgetop.doctor.logout import ask, lingers
+from edgetop.errors import EdgetopError, InputError
+from edgetop.formatting import clean
+from edgetop.sensors.root import Root
 
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+IN_SCOPE = "EDGETOP_IN_SCOPE"  # in the environment of a run that was started so
+PROBE_TIMEOUT_S = 10.0
+LINGER = "loginctl enable-linger"
 # As `python -m edgetop`, which would look for the program in the user's folder first.
 _PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
 _PACKAGES = str(Path(__file__).parents[2])
@@ -65,16 +82,12 @@ class Terminal:
         os.close(nowhere)
         with contextlib.suppress(PermissionError):  # without a launcher it may lead its group
             os.setsid()
-        self._dismiss_launcher()
-
-    def _dismiss_launcher(self) -> None:
-        if self._launcher_fd is None:
-            return
-        signal_at_parents_end(0)
-        with contextlib.suppress(OSError):  # it was killed
-            os.write(self._launcher_fd, b"x")
-        os.close(self._launcher_fd)
-        self._launcher_fd = None
+        if self._launcher_fd is not None:
+            signal_at_parents_end(0)
+            with contextlib.suppress(OSError):  # it was killed
+                os.write(self._launcher_fd, b"x")
+            os.close(self._launcher_fd)
+            self._launcher_fd = None
 
 
 def _identity(fd: int) -> tuple[int, int]:
@@ -112,9 +125,8 @@ def split() -> Terminal:
     Only before any thread is started: fork(2) copies the one that calls it alone.
     """
     pipe = os.pipe()
-    read_end, write_end = (
-        fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe
-    )  # no standard stream that was closed
+    # No standard stream that was closed.
+    read_end, write_end = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe)
     for fd in pipe:
         os.close(fd)
     parent = os.getpid()
@@ -162,3 +174,87 @@ def trim_log(log: Path) -> None:
             file.truncate(0)
             file.seek(0)
             file.write(kept)
+
+
+def terminal_for(options: Mapping[str, Any]) -> Terminal:
+    """Prepare a run that may outlive its terminal. Call this before anything else is loaded."""
+    has_screen = not options["headless"] and sys.stdin.isatty() and sys.stderr.isatty()
+    if options["no_record"] or not (options["detach"] or has_screen):
+        return Terminal()
+    effect = logout_effect(Root(), os.geteuid())
+    if effect.message:
+        print_text(f"edgetop: {effect.message}", err=True)
+    if effect.command:
+        move_into_scope(effect.command)
+    return split()
+
+
+def move_into_scope(command: tuple[str, ...]) -> None:
+    """Become the same command line, started by `command`; the terminal and the streams stay. Raises OSError."""
+    interpreter = sys.executable or str(Path(sys.orig_argv[0]))
+    os.execve(  # noqa: S606  no shell is meant
+        command[0], [*command, interpreter, *sys.orig_argv[1:]], {**os.environ, IN_SCOPE: "1"}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogoutEffect:
+    """The effect that a logout would have on the run."""
+
+    command: tuple[str, ...] = ()  # the prefix to start it again with; (): as it is
+    message: str = ""  # for the user; "": all is well
+
+
+def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.environ) -> LogoutEffect:
+    """`root`: of the machine that the run is on, never a captured board."""
+    if uid == 0 or environment.get(IN_SCOPE) or not root.exists(BOOTED) or not ask(root):
+        return LogoutEffect()
+    if "/user@" in root.text("proc/self/cgroup"):  # the user's own manager started it
+        return LogoutEffect()
+    stays = lingers(root, uid)
+    program = shutil.which("systemd-run", path=environment.get("PATH"))
+    if program is None:
+        why = "a logout ends this run (KillUserProcesses=yes), and there is no systemd-run to prevent it"
+        return LogoutEffect(message=f"{why}: stay logged in, or set KillUserProcesses=no in /etc/systemd/logind.conf")
+    scope = (program, "--user", "--scope", "--quiet", "--collect")
+    if not _works(scope, environment):
+        why = "a logout ends this run (KillUserProcesses=yes), and systemd-run --user --scope fails here"
+        return LogoutEffect(message=f"{why}: {LINGER}, log in anew and start it again")
+    manager = "" if stays else f"; it ends with your last session, unless you linger: {LINGER}"
+    message = f"started under your own systemd manager, since a logout ends every process of a session{manager}"
+    return LogoutEffect((*scope, "--"), message)
+
+
+def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
+    """Whether a scope can be created, before this process is given up for one."""
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own systemd-run
+            [*scope, "--", "true"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+            env=dict(environment),
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def how_to_come_back(folder: Path) -> str:
+    """Three lines that say how to attach to a run that continues, and how to stop it."""
+    from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
+    from edgetop.recording.files import SUFFIX  # noqa: PLC0415
+    from edgetop.recording.registry import locate  # noqa: PLC0415
+
+    name = folder.name.removesuffix(SUFFIX)
+    try:
+        is_unique = not name.startswith("-") and locate(name, recordings_home()).resolve() == folder.resolve()
+    except InputError:
+        is_unique = False
+    shown = clean(shlex.quote(name if is_unique else str(folder)))
+    return (
+        f"edgetop: the run goes on, recorded in {clean(str(folder))}\n"
+        f"  edgetop attach {shown}   shows it again\n"
+        f"  edgetop stop {shown}     ends it"
+    )

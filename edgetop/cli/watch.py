@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import json
 import os
 import shlex
 import time
@@ -12,17 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from edgetop.cli import request, unattended
-from edgetop.cli.background import how_to_come_back
 from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
+from edgetop.cli.config import line_settings, screen_settings
 from edgetop.cli.live_session import ControlEndpoint, LiveSession, Observer
 from edgetop.cli.metrics import Exporters
-from edgetop.cli.output import print_text
+from edgetop.cli.output import print_json, print_text
 from edgetop.cli.request import Options
-from edgetop.cli.terminal import Terminal
-from edgetop.cli.viewing import line_settings, require_screen, screen_settings, signals_to
+from edgetop.cli.terminal import Terminal, how_to_come_back
+from edgetop.cli.viewing import require_screen, signals_to
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process import measure_shapes
 from edgetop.engines.protocol import Engine
@@ -90,23 +87,19 @@ def watch(options: Options, terminal: Terminal) -> End:
     settings = None
     if not (options["headless"] or options["detach"]):
         require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
-        settings = screen_settings(
-            options["refresh"],
-            options["theme"],
-            options["ascii_only"],
-            notify=options["notify"],
-            config_file=options["config_file"],
-        )
+        settings = screen_settings(options, notify=options["notify"])
     else:
-        refresh_ns, is_ascii = line_settings(options["refresh"], options["ascii_only"], options["config_file"])
+        refresh_ns, is_ascii = line_settings(options)
         options = {**options, "refresh": refresh_ns, "ascii_only": is_ascii}
     request.refuse_unmeant_misses(options)
     if options["junit"]:
         from edgetop.cli.junit import refuse_unwritable  # noqa: PLC0415  where it is asked for
 
         refuse_unwritable(options["junit"])
-    if options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
-        _return_memory_early()
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # mallopt(3); musl has and needs none
+    if mallopt and options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
+        mallopt(_M_ARENA_MAX, 1)  # threads share one arena: 4 MiB less
+        mallopt(_M_TRIM_THRESHOLD, 128 * 1024)  # free memory at its end goes back at once
     with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
         exporters, managers = Exporters(options, stack), unattended.service_managers(stack)
         session = _assemble(options, stack, signals)
@@ -151,13 +144,6 @@ def _end(session: LiveSession, options: Options) -> End:
     failed = print_failed_gates(result, options.get("ratio_gates", ()))
     folder = session.folder.name if session.folder else None
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
-
-
-def _return_memory_early() -> None:
-    """4 MiB: threads share one arena, and free memory at its end goes back at once (mallopt(3)); musl needs neither."""
-    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
-        mallopt(_M_ARENA_MAX, 1)
-        mallopt(_M_TRIM_THRESHOLD, 128 * 1024)
 
 
 @contextlib.contextmanager
@@ -211,12 +197,11 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     setup = _set_up(options, stack, clock)
     board, manifest, engine, folder = setup.board, setup.manifest, setup.engine, setup.folder
     session_state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
-    _record_request(session_state, options, setup.model)
     feed = LiveFeed(outlives_its_screen=folder is not None)
     endpoint = ControlEndpoint(feed)
     origin_ns = manifest.clock.origin_monotonic_ns
     sensors = find_sensors(options, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
-    _report_missing_sensors(session_state, sensors)
+    _record_request(session_state, options, setup.model, sensors)
     rotated = unattended.RotatedRecordings(options, setup.model, endpoint)
     early = _handle_signals(rotated, signals)
     recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
@@ -257,12 +242,6 @@ def _handle_signals(rotated: unattended.RotatedRecordings, signals: contextlib.E
     return early
 
 
-def _report_missing_sensors(session_state: SessionState, sensors: Found) -> None:
-    if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
-        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
-        session_state.add_event("no-sensors", "warning", "edgetop", text)
-
-
 def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
     """Loaded while the engine loads its model."""
     observers: list[Observer] = []
@@ -289,8 +268,8 @@ def _about(session: LiveSession) -> dict[str, Any]:
     return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
 
 
-def _record_request(session_state: SessionState, options: Options, model: ModelFile) -> None:
-    """Gates and rules are recorded as events: replays and reports judge them again."""
+def _record_request(session_state: SessionState, options: Options, model: ModelFile, sensors: Found) -> None:
+    """Record what was asked for as events, so that replays and reports judge gates and rules again."""
     if options["model"] is None and "program" not in options:
         session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
@@ -301,6 +280,9 @@ def _record_request(session_state: SessionState, options: Options, model: ModelF
         session_state.add_event("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
     for rule in options["alerts"]:
         session_state.add_event("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
+    if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
+        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
+        session_state.add_event("no-sensors", "warning", "edgetop", text)
 
 
 def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
@@ -359,9 +341,13 @@ def _show(session: LiveSession, options: Options, terminal: Terminal, settings: 
     elif settings:
         if session.folder:
             settings = replace(settings, recording=session.folder.name, moved=session)
-        failure = _on_screen(session, settings)
-        if failure:
-            print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
+        session.conductor.began_measuring.wait(LOADING_GRACE_S)
+        if not (session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError)):
+            from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
+
+            failure = show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
+            if failure:
+                print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
     if not options["detach"] and (options["headless"] or not (session.folder or session.feed.ended.is_set())):
         print_lines(lambda: session.hung_up)
     if session.folder and session.is_running:
@@ -396,16 +382,6 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
     session.state.add_event("detached", "info", "edgetop", f"{why}: the run goes on without")
 
 
-def _on_screen(session: LiveSession, settings: "ScreenSettings") -> str | None:
-    """Open the screen. Returns why it failed, if it did."""
-    from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
-
-    session.conductor.began_measuring.wait(LOADING_GRACE_S)
-    if session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError):
-        return None
-    return show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
-
-
 def _print_result(result: "Report", folder: FolderHandle | None, options: Options) -> None:
     from edgetop.analysis.report import to_json  # noqa: PLC0415
     from edgetop.cli.agreement import outputs_lines, with_outputs  # noqa: PLC0415
@@ -413,7 +389,7 @@ def _print_result(result: "Report", folder: FolderHandle | None, options: Option
 
     outputs_folder = folder.path if folder and options.get("keep_outputs") else None
     if options["as_json"]:
-        click.echo(json.dumps(with_outputs(to_json(result), outputs_folder, options.get("judge")), indent=1))
+        print_json(with_outputs(to_json(result), outputs_folder, options.get("judge")))
         return
     text = summary(result)  # which nothing else will print
     if folder:

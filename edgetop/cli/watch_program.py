@@ -107,7 +107,7 @@ def command(command: tuple[str, ...], **options: Any) -> int:
 
 
 def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) -> "End":
-    from edgetop.cli.background import terminal_for  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     terminal = terminal_for(options)
     if isinstance(program, WatchedProcess):

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.cli.config import MAX_BYTES, Config, load_config
-from edgetop.cli.viewing import screen_settings
+from edgetop.cli.config import MAX_BYTES, Config, load_config, screen_settings
 from edgetop.errors import InputError
 from edgetop.ui.commands import IDS
 from edgetop.ui.keys import key_names, parse_key
@@ -47,7 +46,7 @@ def test_without_a_file_nothing_is_set(tmp_path: Path) -> None:
 def test_a_file_may_say_all_that_can_be_set(tmp_path: Path) -> None:
     (tmp_path / "edgetop.toml").write_text(WHOLE)
     config = load_config(tmp_path)
-    assert (config.theme, config.refresh_ns, config.window_ns, config.ascii_only) == ("light", 5 * 10**8, None, True)
+    assert (config.theme, config.refresh_ns, config.window, config.ascii_only) == ("light", 5 * 10**8, "all", True)
     assert config.keys == {"freeze": "f", "mark": "f5,ctrl+n", "filter": "question_mark", "help": "f1"}
 
 
@@ -123,7 +122,7 @@ def test_a_file_that_is_named_says_its_part_over_the_other(tmp_path: Path) -> No
     (tmp_path / "edgetop.toml").write_text("refresh = '2s'\nascii = true\n")
     (tmp_path / "lab.toml").write_text("refresh = '5s'\nwindow = '1m'\n")
     found = load_config(tmp_path, tmp_path / "lab.toml")
-    assert (found.refresh_ns, found.ascii_only, found.window_ns) == (5 * 10**9, True, 60 * 10**9)
+    assert (found.refresh_ns, found.ascii_only, found.window) == (5 * 10**9, True, "1m")
     with pytest.raises(InputError, match=r"gone.toml: cannot be read: No such file"):
         load_config(tmp_path, tmp_path / "gone.toml")
 
@@ -169,7 +168,9 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "edgetop").mkdir()
     (tmp_path / "edgetop" / "edgetop.toml").write_text(WHOLE)
-    own, asked = screen_settings(None, None, None), screen_settings(2 * 10**9, "dark", ascii_only=False)
+    nothing = {"refresh": None, "theme": None, "ascii_only": None, "config_file": None}
+    given = {"refresh": 2 * 10**9, "theme": "dark", "ascii_only": False}
+    own, asked = screen_settings(nothing), screen_settings(nothing | given)
     assert (own.refresh_s, own.theme, own.ascii_only, own.window_ns) == (0.5, "light", True, None)
     assert (asked.refresh_s, asked.theme, asked.ascii_only) == (2.0, "dark", False)
     assert asked.keys["freeze"] == "f"

@@ -18,7 +18,6 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.gates import Gate, GateResult
 from edgetop.analysis.report import Report, report
 from edgetop.cli import junit
-from edgetop.cli.background import how_to_come_back
 from edgetop.cli.diagnosis import Diagnosis, lines
 from edgetop.cli.gates import print_failed_gates
 from edgetop.cli.headless import follow, plain_line
@@ -29,6 +28,7 @@ from edgetop.cli.sensor_table import value_lines
 from edgetop.cli.session_list import Listed
 from edgetop.cli.session_list import table as session_table
 from edgetop.cli.summary import summary
+from edgetop.cli.terminal import how_to_come_back
 from edgetop.doctor.check import Check
 from edgetop.recording.export.protocol import StreamOutput
 from edgetop.sensors.protocol import Found, Gap, Missing, sensor

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.background import IN_SCOPE, LogoutEffect, logout_effect
+from edgetop.cli.terminal import IN_SCOPE, LogoutEffect, logout_effect
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -94,7 +94,7 @@ def test_what_is_in_a_scope_already_is_not_moved_again(known_by: str, tmp_path: 
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from edgetop.cli.background import move_into_scope, logout_effect
+from edgetop.cli.terminal import move_into_scope, logout_effect
 from edgetop.sensors.root import Root
 effect = logout_effect(Root(Path(sys.argv[1])), 12345)
 if effect.command:

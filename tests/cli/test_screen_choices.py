@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.screen_choices import NAME, load_choices, save_choices
-from edgetop.cli.viewing import screen_settings
+from edgetop.cli.config import CHOICES as NAME
+from edgetop.cli.config import load_choices, save_choices, screen_settings
 
 CHOICES = {"theme": "light", "window": "1m", "layout": "thermal", "orders": {"sensors": "by name"}}
+NOTHING = {"refresh": None, "theme": None, "ascii_only": None, "config_file": None}  # given on the command line
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +27,7 @@ def test_choices_come_back_and_only_their_user_may_read_them(home: Path) -> None
         "theme": "light", "window_ns": 60 * 10**9, "layout": "thermal", "orders": {"sensors": "by name"},
     }  # fmt: skip
     save_choices(home, {"window": "all"})
-    settings = screen_settings(None, None, None)
+    settings = screen_settings(NOTHING)
     assert (settings.theme, settings.window_ns, settings.layout) == ("light", None, "thermal")
     assert stat.S_IMODE((home / NAME).stat().st_mode) == 0o600
     assert [path.name for path in home.iterdir()] == [NAME]
@@ -40,10 +41,10 @@ def test_a_theme_is_of_one_kind_of_terminal(home: Path, monkeypatch: pytest.Monk
 
 def test_settings_and_the_command_line_win(home: Path, tmp_path: Path) -> None:
     save_choices(home, CHOICES)
-    assert screen_settings(None, "paper", None).theme == "paper"
+    assert screen_settings(NOTHING | {"theme": "paper"}).theme == "paper"
     (tmp_path / "config/edgetop").mkdir(parents=True)
     (tmp_path / "config/edgetop/edgetop.toml").write_text('window = "10m"\ntheme = "mono"\n')
-    settings = screen_settings(None, None, None)
+    settings = screen_settings(NOTHING)
     assert (settings.theme, settings.window_ns, settings.layout) == ("mono", 600 * 10**9, "thermal")
 
 
