@@ -26,9 +26,9 @@ T = TypeVar("T")
 
 
 class Analysis(Folds):
-    """The folds, with the verdict and the state of what was required of the session."""
+    """The folds, with the verdict and the gates."""
 
-    promises = report.promises
+    gate_results = report.gate_results
     verdict = report.verdict
 
     @classmethod
@@ -124,8 +124,8 @@ class MonitorView:
     own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # what edgetop itself costs
     own_memory = _Part(lambda view: view.analysis.tracks.one("mem/edgetop"))
     recording_paused = _Part(lambda view: view.analysis.recording.is_paused)
-    deadline = _Part(lambda view: view.analysis.promises().deadline)  # of the whole session
-    gates = _Part(lambda view: view.analysis.promises().gates)  # as they stand now
+    deadline = _Part(lambda view: view.analysis.deadline())  # of the whole session
+    gates = _Part(lambda view: view.analysis.gate_results())  # as they stand now
     alerts = _Part(lambda view: view.analysis.alerts_view())
     frames: "_Part[FramesView | None]" = _Part(lambda view: view.analysis.frames_view())
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())

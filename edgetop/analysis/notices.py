@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from edgetop.analysis.deadline import overload_words
 from edgetop.analysis.event_index import COMPETING
 from edgetop.analysis.events import EventsView
-from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.precision import UNJUDGED, PrecisionView, least_independent
 from edgetop.analysis.progress import ProgressView

@@ -6,9 +6,8 @@ from itertools import pairwise
 import numpy as np
 
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.operators import Operators, OperatorsView, each_call_ns, partitions, short_name
+from edgetop.analysis.operators import Operators, OperatorsView, ThreadView, each_call_ns, partitions, short_name
 from edgetop.analysis.roofline import rates
-from edgetop.analysis.threads import ThreadView
 from edgetop.formatting import percent
 from edgetop.session.events import Notice
 from edgetop.session.operators import CPU, XNNPACK, hosts

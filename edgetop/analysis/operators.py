@@ -6,19 +6,18 @@ un-instrumented p50 (`scaled_ns`).
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
 import numpy as np
 
 from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
-from edgetop.analysis.threads import ThreadTally, use_from
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings, ceilings_from
-from edgetop.session.events import Event
-from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst, ThreadUse
 from edgetop.session.seconds import NS
 
 # Three at least; of slow models, whose bursts have one run each, as many more as it takes to settle, as long as these
@@ -26,6 +25,7 @@ from edgetop.session.seconds import NS
 MOST_RECENT_BURSTS = 12
 ALIKE = 0.15
 MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
+MAX_NAMED = 1_000  # operators in which a thread waited, whatever a runtime may call them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,44 @@ class OperatorsView:
     is_enough: bool = False  # these, for advice
     is_disturbed: bool = False  # others took from each instrumented inference so far
     left_out_runs: int = 0  # instrumented inferences so far, because others took from them
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadView:
+    count: int
+    wait_share: float  # of the time of operators: the thread that runs the model waited for the others
+    most: str  # the operator in which it waited most; "": it did not wait
+    moves: int  # of threads from one CPU to another, at least
+    moves_per_s: float  # of instrumented inference
+
+
+class ThreadTally:
+    """Adds up how the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
+
+    def __init__(self) -> None:
+        self._count = self._all_ns = self._wait_ns = self._moves = 0
+        self._most_ns: dict[str, int] = {}
+
+    def add(self, use: ThreadUse) -> None:
+        self._count = max(self._count, use.count)
+        self._all_ns += use.all_ns
+        self._wait_ns += use.wait_ns
+        self._moves += use.moves
+        if use.most in self._most_ns or len(self._most_ns) < MAX_NAMED:
+            self._most_ns[use.most] = self._most_ns.get(use.most, 0) + use.most_ns
+
+    def view(self) -> ThreadView | None:
+        """Return the figures over all bursts; None: no data."""
+        if not self._all_ns:
+            return None
+        most = max(self._most_ns, key=lambda name: self._most_ns[name])
+        return ThreadView(
+            self._count,
+            self._wait_ns / self._all_ns,
+            most if self._most_ns[most] else "",
+            self._moves,
+            self._moves / (self._all_ns / 1e9),
+        )
 
 
 class Operators:
@@ -194,6 +232,19 @@ class Operators:
     def left_out_runs(self) -> int:
         """Return how many instrumented inferences do not count because other processes disturbed them."""
         return self._left_out + (self._disturbed if self._is_undisturbed else 0)
+
+
+def use_from(data: Mapping[str, JsonValue]) -> ThreadUse | None:
+    """Parse the use of threads from the data of an event; None: it has none."""
+    if "thread_count" not in data:
+        return None
+    count, all_ns, wait_ns, moves, most_ns = (
+        value if type(value := data.get(f"thread_{name}")) is int and value >= 0 else None
+        for name in ("count", "all_ns", "wait_ns", "moves", "most_ns")
+    )
+    if not count or not all_ns or wait_ns is None or moves is None:
+        return None
+    return ThreadUse(count, all_ns, min(wait_ns, all_ns), moves, str(data.get("thread_most", "")), most_ns or 0)
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:

@@ -51,7 +51,7 @@ from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView,
 from edgetop.analysis.throttle_words import throttles_document
 from edgetop.analysis.throttles import ThrottlesView
 from edgetop.analysis.usage import UsageFigures
-from edgetop.analysis.verdict import Evidence, Promises, Verdict, judge
+from edgetop.analysis.verdict import Evidence, Verdict, judge
 from edgetop.formatting import rounded
 from edgetop.session import manifest as manifests
 from edgetop.session.ceilings import Ceilings
@@ -148,9 +148,8 @@ def report_document(analysis: Folds) -> dict[str, Any]:
     return document
 
 
-def gate_results(analysis: Folds, gates: Sequence[Gate] | None = None) -> tuple[GateResult, ...]:
-    """Return the present results of `gates`; None: of the session's own gates."""
-    gates = analysis.gates if gates is None else gates
+def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
+    """Return the present results of `gates`."""
     if not gates or analysis.manifest is None:
         return ()
     parts = _Parts(analysis, analysis.manifest)
@@ -158,9 +157,9 @@ def gate_results(analysis: Folds, gates: Sequence[Gate] | None = None) -> tuple[
 
 
 @once
-def promises(folds: Folds) -> Promises:
-    """Return what was required of the session, and how far it is met by now."""
-    return Promises(folds.backlog.view(), folds.deadline(), gate_results(folds))
+def gate_results(folds: Folds) -> tuple[GateResult, ...]:
+    """Return the present results of the session's own gates."""
+    return judged_gates(folds, folds.gates)
 
 
 @once
@@ -178,7 +177,9 @@ def verdict(folds: Folds) -> Verdict:
         throttles=folds.throttles_view(),
         growth=folds.growth_view(),
         recording_trouble=folds.recording.trouble,
-        promises=promises(folds),
+        overload=folds.overload(),
+        deadline=folds.deadline(),
+        gates=gate_results(folds),
     )
     return with_ab(judge(seen), folds.ab_view(), folds.progress.view())
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.operators import each_call_ns, partitions, scaled_ns
+from edgetop.analysis.operators import ThreadView, each_call_ns, partitions, scaled_ns
 from edgetop.analysis.power import EnergyView
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
-from edgetop.analysis.threads import ThreadView
 from edgetop.formatting import rounded, rounded_mj
 from edgetop.session.manifest import Manifest
 

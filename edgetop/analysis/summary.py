@@ -7,7 +7,7 @@ import numpy as np
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.gates import parse_gate
 from edgetop.analysis.lens import Lens
-from edgetop.analysis.report import gate_results
+from edgetop.analysis.report import judged_gates
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
@@ -64,7 +64,7 @@ class Summaries:
         zone, trip_c, best_mhz = view.thermal.zone, view.thermal.trip_c, throttles.best_mhz
         temperature = None if zone is None or zone.is_lost else zone.value
         step_s, _, p99, heat = self._take_courses(view)
-        failed = {result.gate.text: result.reason for result in gate_results(self._analysis, self._gates)
+        failed = {result.gate.text: result.reason for result in judged_gates(self._analysis, self._gates)
                   if not result.ok}  # fmt: skip
         return Summary(
             session=manifest.name if manifest else "",

@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgetop import formatting
-from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, DeadlineView, too_slow
+from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, DeadlineView, overload_words, too_slow
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.growth import GrowthView, leak_ends, leak_rate
 from edgetop.analysis.latency import Recent
-from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.slowdowns.signals import LIMITS
@@ -33,7 +32,7 @@ STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
 FROM_START = " FROM THE START"
 SINCE_START = "since the start"
-BEFORE = ", before measuring"
+BEFORE, OF_THE_TIME = ", before measuring", " of the time"
 
 THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
 CONTENDED, SLOWED = "CONTENDED", "SLOWED"
@@ -80,15 +79,6 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Promises:
-    """The requirements on the session, and how far they are met."""
-
-    overload: OverloadView | None = None
-    deadline: DeadlineView | None = None
-    gates: tuple[GateResult, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """The input of the verdict, of the whole session whatever part a screen shows."""
 
@@ -102,8 +92,10 @@ class Evidence:
     slowdowns: SlowdownsView
     throttles: ThrottlesView
     growth: GrowthView
-    recording_trouble: str = ""  # why nothing is recorded just now
-    promises: Promises = Promises()
+    recording_trouble: str  # why nothing is recorded just now; "": it is
+    overload: OverloadView | None
+    deadline: DeadlineView | None
+    gates: tuple[GateResult, ...]
 
 
 def judge(seen: Evidence) -> Verdict:
@@ -114,14 +106,14 @@ def judge(seen: Evidence) -> Verdict:
         return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
     if progress.phase in ("first", "idle", "warmup") and not _ceased(seen):
         return _preparing(seen)
-    return _measuring(seen)
+    return replace(_measuring(seen), past=tuple(words for words, _ in _past(seen)))
 
 
 def _measuring(seen: Evidence) -> Verdict:
-    """Return the verdict while the session measures, or on its state at the end."""
+    """Return the present state while the session measures, or its state at the end."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
     also = tuple(_in_short(other, is_explained=not first.word.startswith("GATE")) for other in others)
-    return replace(first, also=also, past=tuple(_past(seen)))
+    return replace(first, also=also)
 
 
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
@@ -139,11 +131,10 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     if seen.recent.errors:
         yield Verdict("FAILING", "critical", (_errors_words(seen),))
     yield from _throttling(seen)
-    dropped = next((event.message for event in seen.events.lasting if event.kind == "provider-dropped"), None)
-    if dropped is not None:
-        yield Verdict("PROVIDER DROPPED", "critical", (dropped,))
+    for event in [event for event in seen.events.lasting if event.kind == "provider-dropped"][:1]:
+        yield Verdict("PROVIDER DROPPED", "critical", (event.message,))
     yield from _broken_promises(seen)
-    deadline = seen.promises.deadline
+    deadline = seen.deadline
     is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # even without a slowdown
     yield from (*_missing(seen), *_slower(seen)) if is_its_own else (*_slower(seen), *_missing(seen))
     if rate := leak_rate(seen.growth):
@@ -253,7 +244,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
 
 def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
     """Yield a verdict if the load is too high, or if a gate fails already."""
-    overload = seen.promises.overload
+    overload = seen.overload
     if overload and not overload.is_over:
         hz, p50_ns, burst = (
             seen.manifest.load.stream_hz if seen.manifest else None, seen.recent.p50_ns, seen.slowdowns.burst
@@ -262,13 +253,12 @@ def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
         cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
         details = (overload_words(overload.asked_hz, overload.done_hz), *([cause.brief] if cause else []))
         yield Verdict(OVERLOADED, "critical", details)
-    failed = next((gate.reason for gate in seen.promises.gates if gate.fails_for_sure), None)
-    if failed is not None:
-        yield Verdict("GATE", "critical", (failed,))
+    for gate in [gate for gate in seen.gates if gate.fails_for_sure][:1]:
+        yield Verdict("GATE", "critical", (gate.reason,))
 
 
 def _missing(seen: Evidence) -> Iterator[Verdict]:
-    deadline, recent = seen.promises.deadline, seen.recent
+    deadline, recent = seen.deadline, seen.recent
     if deadline and recent.misses and recent.misses >= WORTH_REPORTING * recent.count:
         why = (deadline.cause.brief,) if deadline.cause else ()
         share = formatting.fine_percent(recent.misses / recent.count)
@@ -340,13 +330,13 @@ _FINAL: dict[str, tuple[str, Level, str]] = {
 def _final(seen: Evidence) -> Verdict:
     """Return how it ended, its state then, and its past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
-    failed = [gate.reason for gate in seen.promises.gates if not gate.ok]
+    failed = [gate.reason for gate in seen.gates if not gate.ok]
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
         ended = Verdict(GATE_FAILED, "critical", (end_error or "; ".join(failed),))
     else:
         ended = final_verdict(reason, end_error)
-    held = _measuring(seen)
-    past = list(_past(seen))
+    held, found = _measuring(seen), list(_past(seen))
+    past = [words for words, _ in found]
     if failed and ended.word != GATE_FAILED:
         past.insert(0, f"gate failed: {failed[0]}")
     if not past and held.word == MEASURING:
@@ -357,7 +347,8 @@ def _final(seen: Evidence) -> Verdict:
     at_end = ended.word if ended.level == "critical" else held.word
     brief = ended.word.lower()  # how it ended only if that was not as planned
     if ended.word in ("FINISHED", "STOPPED"):
-        brief = next(_findings_in_brief(seen), "too short to tell" if at_end == MEASURING else at_end.lower())
+        plain = "too short to tell" if at_end == MEASURING else at_end.lower()
+        brief = next((in_brief for _, in_brief in found if in_brief), plain)
     return replace(ended, level=level, past=tuple(past), at_end=at_end, since_ns=held.since_ns, brief=brief)
 
 
@@ -379,65 +370,66 @@ def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
     return Verdict("ENDED", "critical", (end_error or end_reason,))
 
 
-def _past(seen: Evidence) -> Iterator[str]:
-    """Yield the past troubles, the gravest first; if the session is over, all its troubles."""
-    is_over = seen.progress.phase == "over"
+def _past(seen: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield past troubles, the gravest first, in words and in brief ("": not brief); if the session is over, all."""
+    is_over, overload = seen.progress.phase == "over", seen.overload
     throttled = _throttled_before(seen, is_over=is_over)
-    if throttled:
-        times, share, causes = throttled
-        when = BEFORE if _is_before_measuring(seen) else _of_the_time(share)
-        yield f"was throttled {_times(times)}{when} ({', '.join(causes)})"
-    overload = seen.promises.overload
+    yield from throttled
     if overload and (is_over or overload.is_over):
-        yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}"
+        yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}", "overloaded"
     slowed = _slowed_before(seen, is_over=is_over)
-    for word, slowdowns in slowed.items():
+    yield from slowed
+    if seen.errors and (is_over or not seen.recent.errors):
+        yield _errors_words(seen), f"{seen.errors} errors"
+    deadline = seen.deadline
+    if deadline and deadline.is_missed:
+        is_explained = throttled or slowed or overload or (not is_over and seen.recent.misses)
+        why = "" if is_explained or not deadline.cause else f" ({deadline.cause.words})"
+        rate = formatting.fine_percent(deadline.miss_rate)
+        in_brief = f"missed {rate}{f', {deadline.cause.name}' if deadline.cause else ''}"
+        yield f"missed its deadline of {deadline.ms:g} ms: {rate}{why}", in_brief
+    if is_over and (rate := leak_rate(seen.growth)):
+        yield f"leaked {rate}", ""
+
+
+def _throttled_before(seen: Evidence, *, is_over: bool) -> list[tuple[str, str]]:
+    """By the board's own reports or, without any, by the slowdowns that its clocks explain."""
+    throttles = seen.throttles
+    found: Sequence[ThrottleSpan | Slowdown]
+    found = spans = [span for span in throttles.spans if is_over or span.end_ns is not None]
+    times, share = throttles.total - (len(throttles.spans) - len(spans)), throttles.share
+    if not spans:
+        found = by_clock = [one for one in _slowdowns_before(seen, is_over=is_over) if is_throttling(one)]
+        times, share = len(by_clock), _share(seen, by_clock)
+    if not found:
+        return []
+    # It may have throttled in the warm-up, or earlier, alone.
+    is_before_measuring = throttles.spans and throttles.measured_ns > 0 and not throttles.measured_total
+    when = BEFORE if is_before_measuring else _of_the_time(share)
+    causes = ", ".join(dict.fromkeys(one.cause for one in found))
+    return [(f"was throttled {_times(times)}{when} ({causes})", f"throttled {times}x{when.removesuffix(OF_THE_TIME)}")]
+
+
+def _slowed_before(seen: Evidence, *, is_over: bool) -> list[tuple[str, str]]:
+    found: dict[str, list[Slowdown]] = {}
+    for slowdown in _slowdowns_before(seen, is_over=is_over):
+        if not is_throttling(slowdown):
+            found.setdefault(CONTENDED if slowdown.cause == "contention" else SLOWED, []).append(slowdown)
+    pairs = []
+    for word, slowdowns in found.items():
         if word == CONTENDED:
             because = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), "")
         else:
             because = ", ".join(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
         because = "unknown cause" if because == "unknown" else because
-        how_often = f"{_times(len(slowdowns))}{_of_the_time(_share(seen, slowdowns))}"
-        yield f"was {word.lower()} {how_often}{f' ({because})' if because else ''}"
-    if seen.errors and (is_over or not seen.recent.errors):
-        yield _errors_words(seen)
-    deadline = seen.promises.deadline
-    if deadline and deadline.is_missed:
-        is_explained = throttled or slowed or overload or (not is_over and seen.recent.misses)
-        why = "" if is_explained or not deadline.cause else f" ({deadline.cause.words})"
-        rate = formatting.fine_percent(deadline.miss_rate)
-        yield f"missed its deadline of {deadline.deadline_ns / 1e6:g} ms: {rate}{why}"
-    if is_over and (rate := leak_rate(seen.growth)):
-        yield f"leaked {rate}"
+        times, when = len(slowdowns), _of_the_time(_share(seen, slowdowns))
+        words = f"was {word.lower()} {_times(times)}{when}{f' ({because})' if because else ''}"
+        pairs.append((words, f"{word.lower()} {times}x{when.removesuffix(OF_THE_TIME)}"))
+    return pairs
 
 
-def _throttled_before(seen: Evidence, *, is_over: bool) -> tuple[int, float | None, list[str]] | None:
-    """Return how often, for which share of the measurement, and why it throttled; None: never.
-
-    By the board's own reports or, without any, by the slowdowns that its clocks explain.
-    """
-    spans = [span for span in seen.throttles.spans if is_over or span.end_ns is not None]
-    if spans:
-        times = seen.throttles.total - (len(seen.throttles.spans) - len(spans))
-        return times, seen.throttles.share, list(dict.fromkeys(span.cause for span in spans))
-    by_clock = [s for s in seen.slowdowns.slowdowns if is_throttling(s) and (is_over or s.end_ns is not None)]
-    if not by_clock:
-        return None
-    return len(by_clock), _share(seen, by_clock), list(dict.fromkeys(s.cause for s in by_clock))
-
-
-def _is_before_measuring(seen: Evidence) -> bool:
-    """Whether the board was throttled in the warm-up, or earlier, alone."""
-    throttles = seen.throttles
-    return bool(throttles.spans) and throttles.measured_ns > 0 and not throttles.measured_total
-
-
-def _slowed_before(seen: Evidence, *, is_over: bool) -> dict[str, list[Slowdown]]:
-    found: dict[str, list[Slowdown]] = {}
-    for slowdown in seen.slowdowns.slowdowns:
-        if not is_throttling(slowdown) and (is_over or slowdown.end_ns is not None):
-            found.setdefault(CONTENDED if slowdown.cause == "contention" else SLOWED, []).append(slowdown)
-    return found
+def _slowdowns_before(seen: Evidence, *, is_over: bool) -> list[Slowdown]:
+    return [slowdown for slowdown in seen.slowdowns.slowdowns if is_over or slowdown.end_ns is not None]
 
 
 def _share(seen: Evidence, slowdowns: Sequence[Slowdown]) -> float | None:
@@ -453,25 +445,4 @@ def _times(count: int) -> str:
 
 
 def _of_the_time(share: float | None) -> str:
-    return "" if share is None else f", {formatting.whole_percent(share)} of the time"
-
-
-def _findings_in_brief(seen: Evidence) -> Iterator[str]:
-    """Yield short texts such as `throttled 6x, 22 %`, the gravest first."""
-    if throttled := _throttled_before(seen, is_over=True):
-        times, share, _ = throttled
-        yield f"throttled {times}x{BEFORE if _is_before_measuring(seen) else _share_in_brief(share)}"
-    if seen.promises.overload:
-        yield "overloaded"
-    for word, slowdowns in _slowed_before(seen, is_over=True).items():
-        yield f"{word.lower()} {len(slowdowns)}x{_share_in_brief(_share(seen, slowdowns))}"
-    if seen.errors:
-        yield f"{seen.errors} errors"
-    if seen.promises.deadline and seen.promises.deadline.is_missed:
-        deadline = seen.promises.deadline
-        why = f", {deadline.cause.name}" if deadline.cause else ""
-        yield f"missed {formatting.fine_percent(deadline.miss_rate)}{why}"
-
-
-def _share_in_brief(share: float | None) -> str:
-    return "" if share is None else f", {formatting.whole_percent(share)}"
+    return "" if share is None else f", {formatting.whole_percent(share)}{OF_THE_TIME}"

@@ -35,7 +35,7 @@ class FailFast:
         progress = analysis.progress.view()
         if self._has_stopped or progress.phase != "measure":
             return
-        for result in analysis.promises().gates:
+        for result in analysis.gate_results():
             if self._has_failed(result, progress.now_ns):
                 self._session_state.add_event(
                     "gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text

@@ -15,9 +15,8 @@ import click
 from edgetop.analysis.notices import ADVICE
 from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
-from edgetop.analysis.operators import TypeView, by_type
+from edgetop.analysis.operators import ThreadTally, ThreadView, TypeView, by_type
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
-from edgetop.analysis.threads import ThreadTally, ThreadView
 from edgetop.cli import request
 from edgetop.cli.output import print_text
 from edgetop.engines.process import ProcessEngine, measure_shapes

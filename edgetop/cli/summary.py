@@ -11,9 +11,9 @@ from itertools import chain, islice
 
 from edgetop import formatting
 from edgetop.analysis.ab_words import ab_lines
+from edgetop.analysis.deadline import headroom_words, load_words, max_rate_words
 from edgetop.analysis.forecast.forecast import left, outlook
 from edgetop.analysis.frames import FramesView, total_words
-from edgetop.analysis.load_words import headroom_words, load_words, max_rate_words
 from edgetop.analysis.report import Report
 from edgetop.analysis.report_operators import OperatorFigures, Profile
 from edgetop.analysis.report_parts import (

@@ -7,7 +7,7 @@ provider, its threads.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from edgetop.analysis.load_words import load_words
+from edgetop.analysis.deadline import load_words
 from edgetop.comparison.sample import Group, Sample
 from edgetop.session.events import Notice
 

@@ -3,8 +3,8 @@
 import pytest
 
 from edgetop.analysis.operator_hints import MOVES, operator_hints
+from edgetop.analysis.operators import MAX_NAMED, ThreadTally, ThreadView, use_from
 from edgetop.analysis.report import report_document
-from edgetop.analysis.threads import MAX_NAMED, ThreadTally, ThreadView, use_from
 from edgetop.session.operators import Operator, ThreadUse
 from tests.support.scripts import Script, measured
 from tests.support.sessions import folded

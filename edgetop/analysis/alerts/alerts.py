@@ -16,9 +16,8 @@ import numpy as np
 from edgetop.analysis.alerts.alert import ENDED, MAX_ALERTS, NEAR_TRIP, Alert, AlertsView, Figures
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
-from edgetop.analysis.deadline import WORTH_REPORTING
+from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
 from edgetop.analysis.growth import GrowthView, leak_rate
-from edgetop.analysis.load_words import overload_words
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
 from edgetop.analysis.throttle_words import begun_words

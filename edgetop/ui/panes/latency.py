@@ -7,8 +7,7 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.deadline import DeadlineView
-from edgetop.analysis.load_words import headroom_words, max_rate_words
+from edgetop.analysis.deadline import DeadlineView, headroom_words, max_rate_words
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tail import part_words

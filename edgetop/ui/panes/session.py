@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.load_words import load_words
+from edgetop.analysis.deadline import load_words
 from edgetop.formatting import UNKNOWN
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
