@@ -48,8 +48,7 @@ from edgetop.analysis.report_parts import (
 )
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
-from edgetop.analysis.throttle_words import throttles_document
-from edgetop.analysis.throttles import ThrottlesView
+from edgetop.analysis.throttles import ThrottlesView, throttles_document
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Evidence, Verdict, judge
 from edgetop.formatting import rounded

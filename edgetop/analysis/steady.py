@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.windows import ENOUGH, NEPER, known_latencies, levels
+from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, known_latencies, levels
 from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 

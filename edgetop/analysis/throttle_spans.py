@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.slowdowns.levels import NEPER, levels
 from edgetop.analysis.slowdowns.signals import AT_TRIP_C, CAUSES, SET, Cause, cause_of_count, cause_of_flag, is_flag
-from edgetop.analysis.slowdowns.windows import NEPER, levels
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Floats, Ints, Tracks
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings, Stretches

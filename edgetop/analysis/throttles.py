@@ -1,26 +1,37 @@
-"""The times in which the board reported that it was slowed, whatever the latency did."""
+"""The times in which the board reported that it was slowed, whatever the latency did, and their events, JSON and words.
+
+These are the same on the screen, in the recording and in the report. The run records the events as they happen. An
+analysis of the recording derives the spans again, and shows those.
+"""
 
 import contextlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.serialization import fork, from_json, to_json
 from edgetop.analysis.slowdowns.signals import Cause
-from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
 from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, MAX_SPANS, ROW, Board, Rows, Span, Spans, board_of
 from edgetop.analysis.tracks import Tracks, TracksReader, TrackView
-from edgetop.session.batch import Batch
-from edgetop.session.events import JsonValue
-from edgetop.session.records import NO_READINGS
+from edgetop.formatting import duration, reading, rounded, whole_percent
+from edgetop.session.batch import Batch, merge
+from edgetop.session.events import Event, JsonValue
+from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NS
 
 LATE_NS = 4 * NS  # a reading may come so much later than others of its time
 SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
+BEGIN, END = "throttle-begin", "throttle-end"
+FELL = 0.99  # of its best: above it a clock has not fallen
+SETTLES_NS = NS  # clocks and zones, which a beginning is reported with, are read once a second
+CHECK_EVERY_NS = NS
+MAX_RECORDED = 64
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
 
 
@@ -180,19 +191,13 @@ class Throttles(TracksReader):
                 end_ns = None  # it may come again
         elif end_ns is None:
             end_ns = max(span.start_ns, self._ended_ns)
-        ratio = math.exp(span.latency.level - free_level)
+        ratio = round(math.exp(span.latency.level - free_level), 4)  # NaN: unknown
+        figures = (span.min_clock_mhz, span.max_temp_c, ratio, span.begin_clock_mhz, span.begin_temp_c)
+        mhz, heat_c, slower, begin_mhz, begin_c = (None if math.isnan(value) else value for value in figures)
+        was_cut = self._ended_ns is not None and span.end_ns is None
         return ThrottleSpan(
-            start_ns=span.start_ns,
-            end_ns=end_ns,
-            cause=span.cause,
-            sensor=span.sensor,
-            min_clock_mhz=_known(span.min_clock_mhz),
-            max_temp_c=_known(span.max_temp_c),
-            latency_ratio=None if math.isnan(ratio) else round(ratio, 4),
-            begin_clock_mhz=_known(span.begin_clock_mhz),
-            begin_temp_c=_known(span.begin_temp_c),
-            was_cut=self._ended_ns is not None and span.end_ns is None,
-        )
+            span.start_ns, end_ns, span.cause, span.sensor, mhz, heat_c, slower, begin_mhz, begin_c, was_cut
+        )  # fmt: skip
 
     def _import_state(self, document: Mapping[str, JsonValue], board: Board) -> None:
         """Continue from an exported state. One of another version is ignored: spans begin here."""
@@ -207,10 +212,6 @@ class Throttles(TracksReader):
         return {"throttles": to_json(_State(VERSION, self._spans))}
 
 
-def _known(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
     """Return the highest clock seen outside spans, else the allowed one, but at least the present one."""
     limits = [board.infos[place].max for place in board.clocks[:1]]
@@ -218,3 +219,148 @@ def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz
     allowed = min((mhz for mhz in limits if mhz), default=None)
     best = allowed if math.isnan(spans.best_mhz) else spans.best_mhz
     return max((mhz for mhz in (best, clock_mhz) if mhz is not None), default=None)
+
+
+def throttle_events(view: ThrottlesView) -> list[Event]:
+    """Return the end of each span before its beginning; spans in no order. One cut by the session's end has no end."""
+    events = []
+    for span in reversed(view.spans):
+        if span.end_ns is not None and not span.was_cut:
+            events.append(_end(span, view))
+        events.append(_begin(span, view))
+    return events
+
+
+def begun_words(span: ThrottleSpan, view: ThrottlesView) -> str:
+    """`thermal, cpu 1728 to 1267 MHz at 85.5 C`; where no clock fell, with the signal."""
+    mhz, best_mhz = span.begin_clock_mhz, view.best_mhz
+    heat = f" at {reading(span.begin_temp_c, 'C')} C" if span.begin_temp_c is not None else ""
+    if mhz is None or best_mhz is None or mhz > FELL * best_mhz:
+        return f"{span.cause}{heat if span.cause == 'thermal' else ''} ({span.sensor})"
+    return f"{span.cause}, {view.clock} {reading(best_mhz, 'MHz')} to {reading(mhz, 'MHz')} MHz{heat}"
+
+
+def _begin(span: ThrottleSpan, view: ThrottlesView) -> Event:
+    text = f"throttling begins: {begun_words(span, view)}"
+    return Event(span.start_ns, BEGIN, "critical", SOURCE, text, _data(span, view))
+
+
+def _end(span: ThrottleSpan, view: ThrottlesView) -> Event:
+    assert span.end_ns is not None
+    lasted_ns = span.end_ns - span.start_ns
+    data: dict[str, JsonValue] = {
+        **_data(span, view),
+        "min_clock_mhz": rounded(span.min_clock_mhz),
+        "max_temp_c": rounded(span.max_temp_c),
+        "latency_ratio": span.latency_ratio,
+        "duration_s": rounded(lasted_ns / NS),
+    }
+    figures = {**data, "latency_ratio": None}  # the slowdown has that
+    worst = ", ".join([span.cause, *_worst(view.clock, figures, view.best_mhz)])
+    return Event(span.end_ns, END, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}", data)
+
+
+def _data(span: ThrottleSpan, view: ThrottlesView) -> dict[str, JsonValue]:
+    return {
+        "cause": span.cause,
+        "sensor": span.sensor,
+        "clock_mhz": rounded(span.begin_clock_mhz),
+        "best_mhz": rounded(view.best_mhz),
+        "temp_c": rounded(span.begin_temp_c),
+    }
+
+
+def _worst(clock: str, figures: Mapping[str, Any], best_mhz: float | None = None, upto: str = "") -> Iterator[str]:
+    mhz, heat, ratio = (figures[name] for name in ("min_clock_mhz", "max_temp_c", "latency_ratio"))
+    if mhz is not None and best_mhz is None:  # it may not have fallen
+        yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
+    elif mhz is not None and best_mhz is not None and mhz <= FELL * best_mhz:
+        yield f"{clock} down to {reading(mhz, 'MHz')} MHz"
+    if heat is not None:
+        yield f"{reading(heat, 'C')} C at most"
+    if ratio is not None:
+        yield f"p50 {upto}{(ratio - 1) * 100:+.0f} %"
+
+
+def throttles_document(view: ThrottlesView) -> list[dict[str, Any]]:
+    """Oldest first."""
+    return [
+        {
+            "start_s": rounded(span.start_ns / NS),
+            "end_s": None if span.end_ns is None else rounded(span.end_ns / NS),
+            "cause": span.cause,
+            "sensor": span.sensor,
+            "min_clock_mhz": rounded(span.min_clock_mhz),
+            "max_temp_c": rounded(span.max_temp_c),
+            "latency_ratio": span.latency_ratio,
+        }
+        for span in view.spans
+    ]
+
+
+def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None) -> str:
+    """The report's `throttles` and `throttled_share` in one line; empty without any.
+
+    >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
+    >>> throttles_words([span] * 3, 0.12)
+    '3 times, 12 % of the time: thermal, lowest clock 1037 MHz, 85.2 C at most, p50 up to +32 %'
+    """
+    if not throttles:
+        return ""
+    times = "once" if len(throttles) == 1 else f"{len(throttles)} times"
+    of_time = "" if not share else f", {whole_percent(share)} of the time"
+    causes = dict.fromkeys(str(span["cause"]) for span in throttles)
+    worst = {
+        name: extreme((span[name] for span in throttles if span[name] is not None), default=None)
+        for name, extreme in (("min_clock_mhz", min), ("max_temp_c", max), ("latency_ratio", max))
+    }
+    return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', worst, upto='up to ')])}"
+
+
+@dataclass(slots=True)
+class _Recorded:
+    start_ns: int
+    cause: str
+    is_over: bool = False
+
+
+class ThrottleEvents:
+    """Makes the events of a run for its recording, each beginning and end once."""
+
+    def __init__(self) -> None:
+        self._tracks = Tracks(has_timeline=False)
+        self._throttles = Throttles(self._tracks)
+        self._recorded: list[_Recorded] = []
+        self._waiting: list[Batch] = []
+        self._viewed_ns = 0
+
+    def fold(self, batch: Batch) -> tuple[Event, ...]:
+        """Return the new beginnings and ends. A throttling cut by the end of the session has no end."""
+        self._waiting.append(batch)
+        is_last = any(event.kind == "ended" for event in batch.events)
+        if batch.until_ns - self._viewed_ns < CHECK_EVERY_NS and not is_last:
+            return ()
+        for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):
+            self._throttles.fold(part)
+        self._waiting, self._viewed_ns = [], batch.until_ns
+        return tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
+
+    def _news(self, view: ThrottlesView, now_ns: int, *, is_last: bool) -> Iterator[Event]:
+        for span in view.spans[-MAX_RECORDED:]:
+            recorded = self._recorded_of(span)
+            is_settled = is_last or span.end_ns is not None or now_ns - span.start_ns >= SETTLES_NS
+            if recorded is None and is_settled:
+                recorded = _Recorded(span.start_ns, span.cause)
+                self._recorded = [*self._recorded, recorded][-2 * MAX_RECORDED :]
+                yield _begin(span, view)
+            if recorded and not recorded.is_over and span.end_ns is not None and not span.was_cut:
+                recorded.is_over = True
+                yield _end(span, view)
+
+    def _recorded_of(self, span: ThrottleSpan) -> _Recorded | None:
+        """Return the recorded event of a span, whose beginning and cause may have changed with a late reading."""
+        for recorded in reversed(self._recorded):
+            is_within = recorded.start_ns >= span.start_ns and (span.end_ns is None or recorded.start_ns <= span.end_ns)
+            if is_within and recorded.cause in (span.cause, "unknown"):
+                return recorded
+        return None

@@ -312,7 +312,7 @@ def _engine(
 
 def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
     """A function that derives further events from the batches of a session."""
-    from edgetop.analysis.throttle_words import ThrottleEvents  # noqa: PLC0415  not before the engine has started
+    from edgetop.analysis.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
 
     throttles = ThrottleEvents()
     if "variants" not in options:

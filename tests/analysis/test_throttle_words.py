@@ -12,7 +12,7 @@ from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.throttle_words import ThrottleEvents, throttles_words
+from edgetop.analysis.throttles import ThrottleEvents, throttles_words
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS

@@ -20,8 +20,7 @@ from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
 from edgetop.analysis.growth import GrowthView, leak_rate
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
-from edgetop.analysis.throttle_words import begun_words
-from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView
+from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, begun_words
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.analysis.verdict import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.session.batch import Batch

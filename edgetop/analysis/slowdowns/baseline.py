@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.windows import NEPER, Floats, Points, median
+from edgetop.analysis.slowdowns.levels import NEPER, OF_MEDIANS, Floats, Points, median
 
-LENGTH_S = 30
+LENGTH_S = 30  # the first steady seconds
 LEAST_S = 5
 PATIENCE_S = 120  # after so long a fall the points so far are used
 SLOWER = round(np.log(1.08) * NEPER)  # the level of a slowdown, over the baseline
 FASTER = round(np.log(1.04) * NEPER)  # after a fall by so much, everything before was still settling
 DRIFT = round(np.log(1.025) * NEPER)  # from the first half to the second: less than that is steady
-CERTAIN = 14.0  # log-likelihood ratio
+CERTAIN = 14.0  # log-likelihood ratio of a change within it
 LEAST_SCATTER = 4_000
 
 
@@ -35,14 +35,22 @@ class Baseline:
         return math.exp(self.level / NEPER)
 
 
-def find_baseline(points: Points) -> tuple[Baseline | None, int]:
+def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
     """Return the baseline (None: not yet), and the second from which on `points` are still needed.
 
-    `points`: the points of the measured phase so far, in order.
+    `points`: the points of the measured phase up to `until_s`, in order.
     """
     if not len(points):
         return None, 0
-    first_s, end_s = int(points["second"][0]), int(points["second"][-1]) + 1
+    first_s = int(points["second"][0])
+    baseline, wanted_s = _steady_baseline(points, first_s)
+    if baseline is None and until_s - first_s > PATIENCE_S:
+        baseline = partial_baseline(points)
+    return baseline, wanted_s
+
+
+def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int]:
+    end_s = int(points["second"][-1]) + 1
     split, step = _best_split(points)
     if step >= SLOWER:
         return _baseline(points[:split]), first_s
@@ -57,7 +65,7 @@ def find_baseline(points: Points) -> tuple[Baseline | None, int]:
     return _baseline(points[:half] if drift > max(2 * DRIFT, 3 * _error(points)) else points), first_s
 
 
-def partial(points: Points) -> Baseline | None:
+def partial_baseline(points: Points) -> Baseline | None:
     """Return the baseline of a measurement that ended before it was complete; None: too few seconds."""
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
@@ -90,13 +98,13 @@ def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]
         ordered = np.sort(np.where(part, values, np.inf), axis=1)
         return np.asarray((ordered[row, low] + ordered[row, high]) / 2)
 
-    medians = middle(level)
-    return medians, 1.4826 * middle(np.abs(level - medians[:, None]))
+    middles = middle(level)
+    return middles, 1.4826 * middle(np.abs(level - middles[:, None]))
 
 
 def _error(points: Points) -> float:
     level = points["level"].astype(np.float64)
-    return 1.2533 * (1.4826 * median(np.abs(level - median(level)))) / float(np.sqrt(len(points)))
+    return OF_MEDIANS * (1.4826 * median(np.abs(level - median(level)))) / float(np.sqrt(len(points)))
 
 
 def _baseline(points: Points) -> Baseline:

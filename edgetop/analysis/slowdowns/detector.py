@@ -14,10 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns import baseline as burst
-from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
-from edgetop.analysis.slowdowns.noise import EVERY, OF_FIVE, Noise
-from edgetop.analysis.slowdowns.windows import NEPER, POINT, WINDOW, Points, Windows, median
+from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline, partial_baseline
+from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
 
 LEAST_S = 3  # a slowdown lasts at least
 # Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, one rise by chance had more.
@@ -135,19 +133,16 @@ class Detector:
     def _build_baseline(self, window: Windows, points: Points) -> None:
         self.windows = np.concatenate([self.windows, window])
         self.points = np.concatenate([self.points, points])
-        baseline, wanted_s = burst.find_baseline(self.points)
-        first_s = int(self.points["second"][0]) if len(self.points) else 0
-        if baseline is None and len(self.points) and int(window["end_s"][0]) - first_s > burst.PATIENCE_S:
-            baseline = burst.partial(self.points)
+        baseline, wanted_s = find_baseline(self.points, int(window["end_s"][0]))
         if baseline is not None:
             self._compare_with(baseline)
-        elif wanted_s > first_s:
+        elif len(self.points) and wanted_s > self.points["second"][0]:
             self.windows = self.windows[self.windows["begin_s"] >= wanted_s]
             self.points = self.points[self.points["second"] >= wanted_s]
 
     def provisional(self) -> Baseline | None:
         """Return the baseline; if it is not complete, that of the points so far."""
-        return self.baseline or burst.partial(self.points)
+        return self.baseline or partial_baseline(self.points)
 
     def _compare_with(self, baseline: Baseline) -> None:
         """Set the baseline, and judge the windows after it."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.contention import taken_of
 from edgetop.analysis.slowdowns.detector import SlowWindow
+from edgetop.analysis.slowdowns.from_start import taken_of
 from edgetop.analysis.slowdowns.serialization import NOT_EXPORTED, fork
 from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause, Channel, Signals
 from edgetop.analysis.tracks import Bools, Floats
@@ -89,7 +89,7 @@ class Evidence:
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
         held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
-        contended = taken_of(signals, held).is_contended
+        contended = taken_of(signals.infos, held, signals.machine).is_contended
         return cls(
             channels=signals.channels,
             floor=floor,
@@ -126,7 +126,9 @@ class Evidence:
             held, was_read = signals.held(self.until_s, end_s)
             self._count(held, was_read, is_slow)
             if self.stands:
-                self.stood += int(np.count_nonzero(taken_of(signals, held).is_contended & is_slow))
+                self.stood += int(
+                    np.count_nonzero(taken_of(signals.infos, held, signals.machine).is_contended & is_slow)
+                )
             self.until_s = end_s
 
     def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:

@@ -1,27 +1,55 @@
-"""Whether a board is limited from the start, so that there is no burst to compare with.
+"""Whether a board is limited, or others take CPU time that the engine needs: from the start, and others also now.
 
-This is so if a limit's flag is set for most of the first seconds, or if no CPU's clock comes near
-the one that its governor allows although the engine keeps one CPU busy.
+A rise of latency needs a level before it; what slows the board from the start has none, so it is judged here.
+
+A board is limited from the start if a limit's flag is set for most of the first seconds, or if no CPU's clock comes
+near the one that its governor allows although the engine keeps one CPU busy. Then there is no burst to compare with.
+
+The engine's own threads do not count as others: of their waiting time, no more counts as lost than others ran, and no
+more than the engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself. A watched
+program does more than inferences: for it the waiting time within its calls counts.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.signals import AT_TRIP_C, SET, Cause, Signals, cause_of_flag, hides_caps, is_flag
+from edgetop.analysis.slowdowns.signals import AT_TRIP_C, SET, Cause, Machine, Signals, cause_of_flag, is_flag
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import clock_time, percent, reading
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.seconds import NS
 
-OPENING_S = 6  # of the measurement, in which it is judged
-RELEASED_S = 10  # without a limit: an interruption is shorter
+# Limits.
+LIMITED_OPENING_S = 6  # of the measurement, in which it is judged
 FAR_BELOW = 0.6  # of the allowed clock: above it are all-core and vector clocks of healthy PCs
-FULL = 0.95
-BUSY = 80.0  # percent of one core
+FULL_CLOCK = 0.95  # of it
+BUSY_PCT = 80.0  # of one core
 # These governors choose low clocks by themselves (Documentation/admin-guide/pm/cpufreq.rst).
 _LOW_GOVERNORS = frozenset({"powersave", "userspace", "conservative"})
+
+# Contention.
+OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start
+LEAST_OPENING_S = 7  # seconds of that which are contended
+RECENT_S, LEAST_RECENT_S = 6, 4  # of the last seconds so many must be contended for it to begin
+RELEASED_S = 10  # seconds without it, or without a limit, after which it is over: an interruption is shorter
+LEAST_PCT = 30.0  # of a core: others that take less are not reported
+LOST = 0.1  # of the time that the engine would run: a model is 11 % slower then
+LOST_ALONE = 0.25  # the same where it is unknown what the engine and others ran: it may be its own threads
+LEAST_LOST = 0.03  # of a core: a paced engine waits for nearly as much when it wakes up
+FULL = 0.9  # of all CPUs: beyond it somebody has to wait
+PRESSED_PCT, PRESSED_ALONE_PCT = 30.0, 75.0  # of the time: beside the load of others, and where that is not known
+STOLEN, LEAST_STOLEN_PCT = 0.08, 5.0  # of the time in which CPUs were wanted, and of a core
+WHOLE = 0.93  # of the CPU time it asks for: an engine that has so much is missing nothing
+
+WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
+    "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some",
+    "rate/call-run-queue-wait",
+)  # fmt: skip
+REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is high says who or what it is
+_SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
+_UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +64,17 @@ class Limits:
     was_read: bool  # every flag of `flags`, in the first second
 
     @property
-    def lead_s(self) -> int:
-        """Return for how many seconds nothing limited the board, as far as known."""
-        return 0 if self.low_clock.any() or not self.was_read else int(np.argmax(self.any))
-
-    @property
     def any(self) -> Bools:
         return np.asarray(np.logical_or.reduce([self.low_clock, *self.flags.values()]))
 
 
 def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
     held, _ = signals.held(begin_s, end_s)
-    at_trip = _at_trip(signals.trips_c, held)
+    at_trip = np.zeros(held.shape[1], np.bool_)  # a zone is where it throttles
+    for row, trip_c in signals.trips_c.items():
+        at_trip |= held[row] - trip_c >= AT_TRIP_C
     low, clock, allowed = _low_clock(signals.infos, held, signals.machine.governor, at_trip)
-    is_full = (clock >= FULL * allowed) & (not hides_caps(signals.infos))  # False where not known
+    is_full = (clock >= FULL_CLOCK * allowed) & (not signals.machine.hides_caps)  # False where not known
     flags: dict[str, Bools] = {}
     causes: dict[Cause, Bools] = {"thermal": low & at_trip} if (low & at_trip).any() else {}
     was_read = True
@@ -82,8 +107,18 @@ class Limited:
     level_sum: int = 0  # of the medians of seconds, in millionths of a neper
     level_count: int = 0
 
-    def count(self, limits: Limits) -> int | None:
+    @classmethod
+    def at_opening(cls, signals: Signals, opening_s: int) -> "Limited | None":
+        """None: nothing limits the board for most of the first seconds."""
+        limits = read_limits(signals, opening_s, opening_s + LIMITED_OPENING_S)
+        if np.count_nonzero(limits.any) * 2 <= LIMITED_OPENING_S:
+            return None
+        lead_s = 0 if limits.low_clock.any() or not limits.was_read else int(np.argmax(limits.any))
+        return cls(opening_s + lead_s if lead_s else None)
+
+    def count(self, signals: Signals, begin_s: int, end_s: int) -> int | None:
         """Count the limits in force, up to the release. Returns how many seconds that was; None: no release."""
+        limits = read_limits(signals, begin_s, end_s)
         for place, is_limited in enumerate(limits.any.tolist()):
             self.free_s = 0 if is_limited else self.free_s + 1
             if self.free_s == RELEASED_S:
@@ -130,14 +165,6 @@ class Limited:
             yield f"the CPU ran at {mhz} MHz under load where its governor allows {allowed} MHz"
 
 
-def _at_trip(trips_c: Mapping[int, float], held: Floats) -> Bools:
-    """Return in which seconds a zone is at the trip at which it throttles."""
-    is_there = np.zeros(held.shape[1], np.bool_)
-    for row, trip_c in trips_c.items():
-        is_there |= held[row] - trip_c >= AT_TRIP_C
-    return is_there
-
-
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
@@ -161,6 +188,149 @@ def _low_clock(
     nearest = np.take_along_axis(share, best[None], axis=0)[0]
     clock = np.take_along_axis(held[known], best[None], axis=0)[0]
     limit = np.take_along_axis(allowed, best[None], axis=0)[0]
-    busy = held[row["load/engine"]] >= BUSY if "load/engine" in row else np.zeros(seconds, np.bool_)
-    low = (nearest >= 0) & (nearest < np.where(at_trip, FULL, FAR_BELOW)) & busy & (governor not in _LOW_GOVERNORS)
+    busy = held[row["load/engine"]] >= BUSY_PCT if "load/engine" in row else np.zeros(seconds, np.bool_)
+    low = (
+        (nearest >= 0) & (nearest < np.where(at_trip, FULL_CLOCK, FAR_BELOW)) & busy & (governor not in _LOW_GOVERNORS)
+    )
     return low, clock, limit
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The CPU that others took in each second. Shapes (seconds,); NaN: unknown."""
+
+    is_contended: Bools
+    values: dict[str, Floats]  # by name in REPORTED; what is not high is NaN
+
+
+def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
+    rows = [row for row, info in enumerate(signals.infos) if info.id in ROWS]
+    held, _ = signals.held(begin_s, end_s, rows)
+    return taken_of([signals.infos[row] for row in rows], held, signals.machine)
+
+
+def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Taken:
+    """Return the CPU that others took. `held`: the values of these sensors, shape (sensors, seconds)."""
+    seconds = held.shape[1]
+    unknown = np.full(seconds, np.nan)
+    known = {info.id: values for info, values in zip(infos, held, strict=True)}
+    values = {name: known.get(name, unknown) for name in ROWS}
+    beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
+    values[OTHERS] = np.where(np.isnan(values[OTHERS]), beside, values[OTHERS])
+    if (values[OTHERS] < LEAST_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
+        high = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
+        return Taken(np.zeros(seconds, np.bool_), high)
+    with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
+        wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
+        is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)
+        by_load = np.zeros(seconds, np.bool_) if machine.is_program else _by_load(values, machine)
+        is_missed = np.where(np.isnan(values[WAIT]), by_load, _by_wait(values, machine))
+        is_missed &= ~(values[FELT] < 1000 * LOST)  # other threads of a program may wait while its calls do not
+        high = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
+        high[OTHERS] = np.where(values[OTHERS] >= LEAST_PCT, values[OTHERS], np.nan)
+    return Taken(is_stolen | is_missed, high)
+
+
+def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
+    """Judge by how long the engine's threads waited for a CPU: the best evidence."""
+    lost, engine, others = values[WAIT] / 1000, values[ENGINE] / 100, values[OTHERS] / 100
+    runs = np.where(np.isnan(engine), float(machine.wanted), engine)
+    if machine.usable is not None:
+        unknown = machine.usable if machine.wanted <= machine.usable else 0.0
+        lost = np.minimum(lost, np.where(np.isnan(engine), unknown, np.maximum(machine.usable - runs, 0.0)))
+    lost = np.fmin(lost, others)
+    share = np.where(np.isnan(engine) & np.isnan(others), LOST_ALONE, LOST)
+    return np.asarray((lost >= LEAST_LOST) & (lost >= share * (runs + lost)) & ~(values[OTHERS] < LEAST_PCT))
+
+
+def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
+    """Judge by the load of others where all CPUs are busy; by pressure where that load is not known."""
+    engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
+    has_all = engine >= WHOLE * 100 * machine.wanted
+    if not machine.threads:  # the runtime chooses: one, or one for each CPU
+        has_all &= engine <= (2 - WHOLE) * 100 * machine.wanted
+    if machine.cores is None:
+        is_full = np.full(len(engine), not machine.is_paced)
+    else:
+        runs = np.where(np.isnan(engine), 100.0, engine)
+        is_full = others + runs + np.nan_to_num(values[OWN]) >= FULL * 100 * machine.cores
+    by_load = (others >= LEAST_PCT) & is_full & ~(pressure < PRESSED_PCT) & ~has_all
+    fills_all = engine >= FULL * 100 * (machine.usable or machine.wanted)
+    return np.asarray(by_load | (np.isnan(others) & (pressure >= PRESSED_ALONE_PCT) & ~fills_all))
+
+
+def now_words(signals: Signals, until_s: int, name: str, name_pct: float) -> str:
+    """Name what took the CPU in the last seconds: `python3 155 %`."""
+    high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
+    means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
+    if STEAL in means:
+        return f"steal {means[STEAL]:.0f} %"
+    if name:
+        return f"{name} {name_pct:.0f} %"
+    if OTHERS in means:
+        return f"others {means[OTHERS]:.0f} %"
+    if WAIT in means:
+        return f"run-queue wait {means[WAIT]:.0f} ms/s"
+    return f"CPU pressure {means[PRESSURE]:.0f} %" if PRESSURE in means else "others"
+
+
+@dataclass(slots=True)
+class Contention:
+    """Follows contention second by second. The counts are of the contention that began with the measurement."""
+
+    recent: int = 0  # the last seconds, a bit each
+    is_now: bool = False
+    free_s: int = 0  # the last seconds, in which there was none
+    opening_s: int = 0  # judged seconds, up to OPENING_S
+    from_start: bool = False
+    over_s: int | None = None  # when the contention that began with the measurement was over
+    seconds: int = 0
+    contended_s: int = 0
+    sums: dict[str, int] = field(default_factory=dict)  # by name in REPORTED, over contended seconds, in thousandths
+    counts: dict[str, int] = field(default_factory=dict)  # of seconds
+    named: str = ""  # who took most, once it is over
+    level_sum: int = 0  # of the medians of seconds, in millionths of a neper
+    level_count: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has lasted since the measurement began."""
+        return self.from_start and self.over_s is None
+
+    def count(self, signals: Signals, from_s: int, until_s: int) -> None:
+        """Count these seconds, which follow those before."""
+        taken = read_taken(signals, from_s, until_s)
+        for place, is_contended in enumerate(taken.is_contended.tolist()):
+            self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)
+            self.free_s = 0 if is_contended else self.free_s + 1
+            if self.is_open or self.opening_s < OPENING_S:
+                self._add(taken, place)
+            if self.opening_s < OPENING_S:
+                self.opening_s += 1
+                self.from_start = self.opening_s == OPENING_S and self.contended_s >= LEAST_OPENING_S
+            if self.free_s >= RELEASED_S:
+                self.over_s = from_s + place + 1 - RELEASED_S if self.is_open else self.over_s
+                self.is_now = False
+            self.is_now |= self.recent.bit_count() >= LEAST_RECENT_S
+
+    def _add(self, taken: Taken, place: int) -> None:
+        self.seconds += 1
+        if not taken.is_contended[place]:
+            return
+        self.contended_s += 1
+        for kind, values in taken.values.items():
+            if not np.isnan(values[place]):
+                self.sums[kind] = self.sums.get(kind, 0) + round(float(values[place]) * 1000)
+                self.counts[kind] = self.counts.get(kind, 0) + 1
+
+    def sentences(self) -> Iterator[str]:
+        means = {kind: self.sums[kind] / self.counts[kind] / 1000 for kind in REPORTED if kind in self.sums}
+        said = [f"{_SAID[kind]} {mean:.0f} {_UNITS[kind]}" for kind, mean in means.items()]
+        if said:
+            yield f"{said[0]} from the start, in {percent(self.share)} of the seconds"
+            yield from said[1:]
+
+    @property
+    def share(self) -> float:
+        """Return the share of contended seconds, up to the end of the contention."""
+        return self.contended_s / max(1, self.seconds - (self.free_s if self.is_open else RELEASED_S))

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
-from edgetop.analysis.slowdowns.contention import Contention, now_words, read_taken
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
-from edgetop.analysis.slowdowns.from_start import OPENING_S, RELEASED_S, Limited, read_limits
+from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, now_words
+from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
 from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
-from edgetop.analysis.slowdowns.windows import NEPER, WindowCutter, levels
 from edgetop.session.seconds import NO_SECONDS, NS
 
 UNCAUSED = 21.0  # log-likelihood ratio that a slowdown without a cause needs; less, the surer a cause is
@@ -56,11 +55,13 @@ class Judgement:
             return
         self.waiting = np.concatenate([self.waiting, rows]) if len(self.waiting) else rows
         if not self.is_opened:
-            if until_s < self.opening_s + OPENING_S:
+            if until_s < self.opening_s + LIMITED_OPENING_S:
                 return
-            self._open(self.opening_s, signals)
-            from_s = self.opening_s
-        self.contention.count(read_taken(signals, from_s, until_s), from_s)
+            self.is_opened, from_s = True, self.opening_s
+            self.limited = Limited.at_opening(signals, self.opening_s)
+            if self.limited and self.limited.from_s is not None:
+                self.waiting = self.waiting[self.waiting["t_ns"] >= self.limited.from_s * NS]
+        self.contention.count(signals, from_s, until_s)
         if self.limited and self.limited_to_s is None:
             self._follow_limits(self.limited, from_s, signals)
             if self.limited_to_s is None:
@@ -97,18 +98,10 @@ class Judgement:
             self._explain(signals)
         self.detector, self.cutter, self.burst_rows = Detector(ended_s=from_s), WindowCutter(), NO_SECONDS.rows
 
-    def _open(self, opening_s: int, signals: Signals) -> None:
-        self.is_opened = True
-        limits = read_limits(signals, opening_s, opening_s + OPENING_S)
-        if np.count_nonzero(limits.any) * 2 > OPENING_S:
-            begin_s = opening_s + limits.lead_s
-            self.limited = Limited(begin_s if limits.lead_s else None)
-            self.waiting = self.waiting[self.waiting["t_ns"] >= begin_s * NS]
-
     def _follow_limits(self, limited: Limited, from_s: int, signals: Signals) -> None:
         """Count the limits until none has been in force for so long that the limitation is over."""
         from_s = max(from_s, limited.from_s or 0)
-        released = limited.count(read_limits(signals, from_s, self.until_s))
+        released = limited.count(signals, from_s, self.until_s)
         free_from_s = (self.until_s if released is None else from_s + released) - limited.free_s
         is_limited = self.waiting["t_ns"] < free_from_s * NS
         level = levels(self.waiting["p50_ns"][is_limited])

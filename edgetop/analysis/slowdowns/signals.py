@@ -74,7 +74,10 @@ class Channel:
 def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
     """Return every signal of these sensors. `trips_c`: the throttling temperatures of zones, by place in `infos`."""
     row = {info.id: place for place, info in enumerate(infos)}
-    return (*_flags(infos), *_counts(row), *_heat(trips_c), *_clocks(infos), *_load_and_inputs(infos, row))
+    zones, trips = tuple(trips_c), tuple(trips_c.values())
+    heat = Channel("zone at its trip", "thermal", zones, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
+    of_heat = [heat] if zones else []
+    return (*_flags(infos), *_counts(row), *of_heat, *_clocks(infos), *_load_and_inputs(infos, row))
 
 
 def is_flag(info: SensorInfo) -> bool:
@@ -137,12 +140,6 @@ def _counts(row: dict[str, int]) -> Iterator[Channel]:
         yield Channel("mem/cgroup-left", "memory-pressure", left, falls=True, fixed=2.0, weight=0.6, unit="MiB")
 
 
-def _heat(trips_c: Mapping[int, float]) -> Iterator[Channel]:
-    if trips_c:
-        rows, trips = zip(*trips_c.items(), strict=True)
-        yield Channel("zone at its trip", "thermal", rows, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
-
-
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
     """Whether the firmware caps the clock where Linux does not see it, and no sensor reads the clock itself.
 
@@ -193,6 +190,7 @@ class Machine:
     streams: int = 1
     is_paced: bool = False
     is_program: bool = False  # a watched program has a load of its own
+    hides_caps: bool = False  # the firmware caps the clock where Linux does not see it
 
     @property
     def usable(self) -> float | None:
@@ -223,6 +221,7 @@ class Signals:
         self.machine = Machine(
             board.governor, board.cores, manifest.constraints.cpus, manifest.engine.threads, load.streams,
             is_paced=load.is_paced or bool(load.delay_ns or load.duty_off_ns), is_program=manifest.watched is not None,
+            hides_caps=hides_caps(manifest.sensors),
         )  # fmt: skip
         trips, infos = trips_c(manifest), manifest.sensors
         matters = (info.kind in _KINDS or info.id in _IDS or place in trips for place, info in enumerate(infos))

@@ -12,19 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.event_index import EVIDENCE_S
-from edgetop.analysis.slowdowns import noise
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.contention import OPENING_S, RECENT_S, REPORTED, Contention
 from edgetop.analysis.slowdowns.detector import CHECKED, INTERRUPTION_S, MAX_POINTS, MAX_WINDOWS, RISE_S, Detector, Span
 from edgetop.analysis.slowdowns.evidence import Evidence
-from edgetop.analysis.slowdowns.from_start import Limited
+from edgetop.analysis.slowdowns.from_start import OPENING_S, RECENT_S, REPORTED, Contention, Limited
 from edgetop.analysis.slowdowns.judgement import MAX_ROWS, Judgement
-from edgetop.analysis.slowdowns.noise import Noise
+from edgetop.analysis.slowdowns.levels import ENOUGH, EVERY, LEAST_SIGMA, MAX_LEVELS, POINT, WINDOW, Noise, WindowCutter
 from edgetop.analysis.slowdowns.serialization import from_json, require, to_json
 from edgetop.analysis.slowdowns.signals import CAUSES, Channel
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
-from edgetop.analysis.slowdowns.windows import ENOUGH, POINT, WINDOW, WindowCutter
 from edgetop.session.seconds import NS, SECOND
 
 VERSION = 3
@@ -97,8 +94,8 @@ def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], unt
     until_s = state.until_s
     require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
     require(0 <= state.opening_s <= until_s <= until_ns // NS and len(state.closed) <= MAX_SLOWDOWNS)
-    require(state.closed_count >= len(state.closed) and state.sigma >= noise.LEAST)
-    require(len(state.levels) <= noise.MAX_LEVELS and 0 <= state.since < noise.EVERY)
+    require(state.closed_count >= len(state.closed) and state.sigma >= LEAST_SIGMA)
+    require(len(state.levels) <= MAX_LEVELS and 0 <= state.since < EVERY)
     require(_are_levels(state.levels) and (state.baseline is None or state.baseline.error >= 0))
     require(state.ended_s == 0 or 0 < state.ended_s <= until_s - INTERRUPTION_S)
     require(state.limited_to_s is None or 0 <= state.limited_to_s <= until_s)
@@ -141,7 +138,7 @@ def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> No
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
     require(0 <= span.slack_s <= until_s)
-    require(span.end_s is None and not span.new_slow and span.sigma >= noise.LEAST and span.slow > 0)
+    require(span.end_s is None and not span.new_slow and span.sigma >= LEAST_SIGMA and span.slow > 0)
     require(_are_levels(span.recent) and _are_levels(span.first) and len(span.first) <= CHECKED)
     require(len(given.below) <= DEEPEST)
     require(all(until_s - EVIDENCE_S <= of.until_s <= until_s for of in given.stage.candidates) or not channels)

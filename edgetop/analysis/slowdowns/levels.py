@@ -1,0 +1,222 @@
+"""The levels of latency that are judged, the medians of windows, and their scatter while nothing happens.
+
+A window is a second, or five inferences where these take longer. Windows are made from the rows of seconds alone, which
+a replay of a day has too. A row with up to four inferences gives each of them (from least, median, greatest and sum),
+so a window over several sparse seconds has its exact median.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.session.seconds import NS, SECOND
+
+ENOUGH = 5  # inferences in a window
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+# Levels are whole millionths of a neper, so that sums of them are exact in any order.
+NEPER = 1_000_000
+
+WINDOW = np.dtype([("begin_s", "<i8"), ("end_s", "<i8"), ("level", "<i8")])
+POINT = np.dtype([("second", "<i8"), ("level", "<i8")])  # one inference, or the median of a dense second
+
+Windows = npt.NDArray[np.void]
+Points = npt.NDArray[np.void]
+
+# The scatter of windows while nothing happens separates a change from chance.
+MAX_LEVELS = 320  # windows that the scatter is estimated from, the latest
+EVERY = 32  # windows between two estimates
+BLOCKS = (5, 12)  # windows: about as long as the detection of a change takes
+ENOUGH_BLOCKS = 10
+CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # of successive windows: the candidates
+CALM = 160  # windows that a rise is compared with
+SIZES = (1, 2)  # windows in a block; in larger ones noise without correlation averages out
+LEAST_BLOCKS = 3  # before a rise
+SURE = 1_000.0  # the greatest log-likelihood ratio
+LEAST_SIGMA = 0.003  # nepers: the latency of a table is good to a percent
+_PER_MAD = 1 / (0.6745 * math.sqrt(2))  # of differences: Rousseeuw and Croux 1993, for the normal distribution
+OF_MEDIANS = 1.2533  # standard deviation of a median of many, in that of their mean
+OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
+
+
+@dataclass(slots=True)
+class WindowCutter:
+    """Makes complete windows of rows. A sparse window is given up if a dense second follows before it is complete."""
+
+    pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
+
+    def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
+        """Return the windows that these rows complete, and all points in them."""
+        rows = rows[rows["count"] > 0]
+        if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
+            windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
+            second = rows["t_ns"] // NS
+            windows["begin_s"], windows["end_s"] = second, second + 1
+            windows["level"] = levels(rows["p50_ns"])
+            points["second"], points["level"] = second, windows["level"]
+            return windows, points
+        rows = np.concatenate([self.pending, rows])
+        window, pending_from = _grouped(rows["count"].tolist())
+        self.pending = rows[pending_from:]
+        is_used = window >= 0
+        return _cut(rows[:pending_from][is_used], window[is_used])
+
+
+def _grouped(counts: list[int]) -> tuple[Ints, int]:
+    """Return the window of each row, -1 if given up, and the first row whose window is not complete."""
+    window = np.full(len(counts), -1, np.int64)
+    number = first = held = 0
+    for place, count in enumerate(counts):
+        if count >= ENOUGH:
+            first, held = place, count
+        else:
+            held += count
+        if held >= ENOUGH:
+            window[first : place + 1] = number
+            number, first, held = number + 1, place + 1, 0
+    return window[:first], first
+
+
+def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
+    if not len(rows):
+        return np.empty(0, WINDOW), np.empty(0, POINT)
+    first = np.flatnonzero(np.diff(window, prepend=-1))
+    last = np.append(first[1:], len(rows)) - 1
+    windows = np.empty(len(first), WINDOW)
+    second = rows["t_ns"] // NS
+    windows["begin_s"], windows["end_s"] = second[first], second[last] + 1
+    place, latency_ns = known_latencies(rows)
+    points = np.empty(len(place), POINT)
+    points["second"], points["level"] = second[place], levels(latency_ns)
+    order = np.lexsort((points["level"], window[place]))
+    begin = np.searchsorted(window[place], np.arange(len(first)))
+    size = np.diff(np.append(begin, len(place)))
+    windows["level"] = points["level"][order][begin + (size - 1) // 2]
+    return windows, points
+
+
+def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
+    """Return the row and the latency in ns of each inference; for a dense second, of its median alone."""
+    count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
+    third = rows["sum_ns"] - low - high - rows["p50_ns"]
+    has_ends = (count > 1) & (count < ENOUGH)
+    is_known = np.stack([has_ends, (count != 2) & (count > 0), count == 4, has_ends])
+    latency = np.stack([low, rows["p50_ns"], third, high])
+    place = np.broadcast_to(np.arange(len(rows)), latency.shape)
+    return place.T[is_known.T], latency.T[is_known.T]
+
+
+def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
+    """Return the logarithms of latencies in ns, in whole millionths of a neper."""
+    return np.asarray(np.rint(np.log(np.maximum(latency_ns, 1)) * NEPER).astype(np.int64))
+
+
+def median(values: Ints | Floats) -> float:
+    """Return the median; `numpy.median` takes ten times as long for the few values of a window."""
+    return float(medians(values[np.newaxis])[0])
+
+
+def medians(rows: Ints | Floats) -> Floats:
+    """Return the median of each row."""
+    ordered, size = np.sort(rows, axis=1), rows.shape[1]
+    return np.asarray((ordered[:, (size - 1) // 2] + ordered[:, size // 2]) / 2, np.float64)
+
+
+@dataclass(slots=True)
+class Noise:
+    """The noise of windows, as the standard deviation, in nepers, of independent windows with the same effect."""
+
+    levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    since: int = 0  # windows since the last estimate
+    _sigma: float = LEAST_SIGMA
+    _due: Ints | None = None  # levels of the next estimate, which is made on demand: in a day few are needed
+
+    @property
+    def sigma(self) -> float:
+        if self._due is not None:
+            self.restore(_estimate(self._due))
+        return self._sigma
+
+    def restore(self, sigma: float) -> None:
+        """Continue from an earlier estimate."""
+        self._sigma, self._due = max(LEAST_SIGMA, sigma), None
+
+    def begin(self, windows: Windows, points: Points) -> None:
+        """Estimate the noise from the few windows of the baseline."""
+        self.levels = windows["level"]
+        if len(windows) < ENOUGH:
+            self.restore(1.2 * OF_FIVE * _scatter(points["level"]))
+        else:
+            self.restore(max(1.2 * _scatter(self.levels), _estimate(self.levels)))
+
+    def drop(self, count: int) -> None:
+        """Forget the last windows: they turned out to belong to a slowdown."""
+        self.levels = self.levels[: max(len(self.levels) - count, 0)]
+
+    def rise_ratio(self, before: Ints, rise: Ints) -> float:
+        """Return the log-likelihood ratio of a step to the levels of `rise` over correlated noise that continues.
+
+        `before`: levels between the calm ones and the rise.
+        """
+        calm = np.concatenate([self.levels, before])[-CALM:]
+        return min(_rise_ratio(calm, rise, size) for size in SIZES)
+
+    @property
+    def wanted(self) -> int:
+        """Return how many windows are missing until the next estimate."""
+        return EVERY - self.since
+
+    def add(self, levels: Ints) -> None:
+        """Add the levels of windows in which nothing happened."""
+        joined = np.concatenate([self.levels, levels])
+        self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
+        self.since = since % EVERY
+        if since >= EVERY:
+            self._due = joined[: len(joined) - self.since][-MAX_LEVELS:]
+
+
+def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
+    """Return the log-likelihood ratio of a step from `calm` to `rise`, over blocks of `size` windows.
+
+    The noise is an autoregression of order one. SURE if there are too few blocks.
+    """
+    calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
+    if len(calm) < LEAST_BLOCKS * size or not len(rise):
+        return SURE
+    level = np.concatenate([_trimmed(calm), _trimmed(rise)]).reshape(-1, size).mean(axis=1) / NEPER
+    step = np.arange(len(level)) >= len(calm) // size
+    new, of_step = level[1:] - CORRELATIONS * level[:-1], step[1:] - CORRELATIONS * step[:-1]
+    new, of_step = new - new.mean(axis=1, keepdims=True), of_step - of_step.mean(axis=1, keepdims=True)
+    height = (new * of_step).sum(axis=1) / (of_step**2).sum(axis=1)
+    least = len(level) * LEAST_SIGMA**2
+    without = (new**2).sum(axis=1) + least
+    having = ((new - height[:, None] * of_step) ** 2).sum(axis=1) + least
+    best = int(np.argmin(having))
+    ratio = len(level) / 2 * math.log(float(without.min() / having[best]))
+    return min(ratio, SURE) if height[best] > 0 else 0.0
+
+
+def _trimmed(levels: Ints) -> Floats:
+    """Limit single outliers."""
+    middle = median(levels)
+    reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
+    return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
+
+
+def _scatter(levels: Ints | Floats) -> float:
+    """Return the scatter of successive levels from the median of their differences, which drift hardly affects."""
+    return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
+
+
+def _estimate(levels: Ints) -> float:
+    """Return the scatter of windows or, if it is larger, of medians over blocks of them, for correlated noise."""
+    scatters = [_scatter(levels)]
+    for size in BLOCKS:
+        blocks = medians(levels[len(levels) % size :].reshape(-1, size))
+        if len(blocks) >= ENOUGH_BLOCKS:
+            scatters.append(_scatter(blocks) * math.sqrt(size) / OF_MEDIANS)
+    return max(scatters)
