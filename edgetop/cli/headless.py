@@ -5,9 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import click
 
@@ -28,19 +26,6 @@ OPENING_PAUSE_S = 0.1  # until something is measured: the first numbers must not
 WINDOW_NS = 10_000_000_000
 
 
-class Say(Protocol):
-    def __call__(self, text: str, end: str = "\n") -> None: ...
-
-
-class Printer(Protocol):
-    every_s: float  # how often it is called
-
-    def print(self, view: MonitorView) -> bool:
-        """Returns whether anything was printed. It must read only those parts of the view that it prints."""
-
-    def close(self) -> None: ...
-
-
 def follow(
     feed: Feed,
     analysis: Analysis,
@@ -57,10 +42,7 @@ def follow(
     `pause` is given seconds and may return sooner. `log`: what stderr is, where it must not grow for ever.
     `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
     """
-    say = partial(_say, ascii_only=ascii_only)
-    lines: Printer = Bar(say) if sys.stderr.isatty() else Lines(say)
-    if live_ns is not None:
-        lines = PlainLines(live_ns, say)
+    lines = PlainLines(live_ns) if live_ns is not None else Bar() if sys.stderr.isatty() else Lines()
     news, trouble, printed = AlertNews(), "", -1
     is_over = is_enough()
     while not is_over:
@@ -76,11 +58,14 @@ def follow(
                 view = analysis.view(WINDOW_NS)
                 if notifies:
                     _notify(news, view)
-                if lines.print(view) and log:
-                    trim_log(log)
+                if text := lines.text(view):
+                    click.echo(formatting.plain_ascii(text) if ascii_only else text, nl=False, err=True)
+                    if log:
+                        trim_log(log)
         elif not is_over:
             pause(OPENING_PAUSE_S if analysis.progress.began_measuring_ns is None else lines.every_s)
-    lines.close()
+    if isinstance(lines, Bar) and lines.drawn:
+        click.echo(err=True)
 
 
 def _notify(news: AlertNews, view: MonitorView) -> None:
@@ -90,32 +75,29 @@ def _notify(news: AlertNews, view: MonitorView) -> None:
             click.echo(notification(title_words(view.manifest), alert_words(alert), os.environ), nl=False, err=True)
 
 
+# What prints a session has an interval at which it is asked (`every_s`), and `text`, which returns what to print now,
+# "" for nothing, and must read only those parts of the view that it prints.
+
+
 class Bar:
     """A progress line that is drawn over itself."""
 
     every_s = 1.0
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
-        self._printed = ""
+    def __init__(self) -> None:
+        self.drawn = ""
 
-    def print(self, view: MonitorView) -> bool:
+    def text(self, view: MonitorView) -> str:
         if view.progress.end_reason == "input-error":  # reported in a line of its own
-            self._printed = ""
-            self._say("\r\x1b[K", end="")
-            return True
+            self.drawn = ""
+            return "\r\x1b[K"
         line = clean(f"{progress_bar(view)} {progress_line(view)}")
         with contextlib.suppress(OSError):  # a line that wraps cannot be drawn over
             line = formatting.cut(line, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
-        if line == self._printed:
-            return False
-        self._printed = line
-        self._say(f"\r{line}\x1b[K", end="")
-        return True
-
-    def close(self) -> None:
-        if self._printed:
-            self._say("")
+        if line == self.drawn:
+            return ""
+        self.drawn = line
+        return f"\r{line}\x1b[K"
 
 
 class Lines:
@@ -126,31 +108,26 @@ class Lines:
 
     every_s = 2.0  # each time costs as much, however much came
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self) -> None:
         self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
         self._next_ns = QUIET_LOADING_NS
         self._reported_none = False  # that a program makes no inferences
 
-    def print(self, view: MonitorView) -> bool:
-        now_ns, verdict = view.progress.now_ns, view.verdict
+    def text(self, view: MonitorView) -> str:
+        now_ns, verdict, text = view.progress.now_ns, view.verdict, ""
         if view.progress.measured_ns is None and not self._reported_none:
             for notice in (one for one in view.notices if one.code == "no-inference"):
                 self._reported_none = True
-                self._say(clean(f"{formatting.clock_time(now_ns)} {notice.message}"))
+                text += f"{clean(f'{formatting.clock_time(now_ns)} {notice.message}')}\n"
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
         changed = words != self._printed and view.progress.measured_ns is not None
         changed = changed and (view.progress.phase == "over" or view.latency.window is not None)
         self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
         if not changed and now_ns < self._next_ns:
-            return False
+            return text
         self._printed = words
         self._next_ns = now_ns + LINE_EVERY_NS
-        self._say(clean(progress_line(view)))
-        return True
-
-    def close(self) -> None:
-        pass
+        return f"{text}{clean(progress_line(view))}\n"
 
 
 class PlainLines:
@@ -161,32 +138,21 @@ class PlainLines:
 
     every_s = 1.0
 
-    def __init__(self, refresh_ns: int, say: Say) -> None:
-        self._say = say
+    def __init__(self, refresh_ns: int) -> None:
         self._refresh_ns = refresh_ns
         self._next_ns = 0
         self._is_over = False
 
-    def print(self, view: MonitorView) -> bool:
+    def text(self, view: MonitorView) -> str:
         now_ns, is_over = view.progress.now_ns, view.progress.phase == "over"
         if (self._is_over and is_over) or view.progress.end_reason == "input-error":  # reported in a line of its own
-            return False
+            return ""
         # Time begins anew where a session follows another.
         self._next_ns = min(self._next_ns, now_ns + self._refresh_ns)
         if now_ns < self._next_ns and not is_over:
-            return False
+            return ""
         self._next_ns, self._is_over = now_ns + self._refresh_ns, is_over
-        self._say(plain_line(view))
-        return True
-
-    def close(self) -> None:
-        pass
-
-
-def _say(text: str, end: str = "\n", *, ascii_only: bool = False) -> None:
-    if ascii_only:
-        text = formatting.plain_ascii(text)
-    click.echo(f"{text}{end}", nl=False, err=True)
+        return f"{plain_line(view)}\n"
 
 
 def progress_line(view: MonitorView) -> str:
@@ -230,9 +196,16 @@ def progress_bar(view: MonitorView) -> str:
 
 def plain_line(view: MonitorView) -> str:
     """`1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
-    sentences = [spoken_time(view.progress.now_ns), _verdict(view), *_figures(view)]
+    verdict = view.verdict
+    sentences = [
+        spoken_time(view.progress.now_ns),
+        verdict.word.capitalize() + verdict.first.removeprefix(verdict.word),
+    ]
     if view.manifest and view.manifest.board.simulated:
         sentences.insert(1, "Simulated board")
+    if verdict.also:
+        sentences.append(f"Also {', '.join(verdict.also).lower()}")
+    sentences += (*(past.capitalize() for past in verdict.past), *_figures(view))
     return ". ".join(clean(sentence) for sentence in sentences) + "."
 
 
@@ -245,13 +218,6 @@ def spoken_time(ns: float) -> str:
     parts = ((seconds // 3600, "hour"), (seconds // 60 % 60, "minute"), (seconds % 60, "second"))
     spoken = [f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts if number]
     return " ".join(spoken) or "0 seconds"
-
-
-def _verdict(view: MonitorView) -> str:
-    verdict = view.verdict
-    words = verdict.word.capitalize() + verdict.first.removeprefix(verdict.word)
-    also = [f"Also {', '.join(verdict.also).lower()}"] if verdict.also else []
-    return ". ".join((words, *also, *(past.capitalize() for past in verdict.past)))
 
 
 def _figures(view: MonitorView) -> Iterator[str]:

@@ -86,15 +86,14 @@ def test_nothing_in_it_acts_on_a_terminal() -> None:
 
 
 def test_a_line_comes_at_each_refresh_and_one_at_the_end() -> None:
-    printed, said = [], []
-    lines = PlainLines(10 * NS, printed.append)
+    said = []
+    lines = PlainLines(10 * NS)
     script = measured(5).end()
     view = view_of(script)
     for second in (0, 3, 9, 10, 12, 20):
         going_on = view.replaced(progress=replace(view.progress, phase="measure", end_reason=None, now_ns=second * NS))
-        if lines.print(going_on):
+        if lines.text(going_on):
             said.append(second)
     assert said == [0, 10, 20]
-    assert lines.print(view)
-    assert "Finished" in printed[-1]
-    assert not lines.print(view)
+    assert "Finished" in lines.text(view)
+    assert not lines.text(view)
