@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetop.models.limits import MAX_VALUE_ELEMENTS
+
 Dim = int | str | None
 Shape = tuple[Dim, ...]  # strings are the model's names for sizes it leaves open
 Sizes = tuple[int | None, ...]
@@ -123,6 +125,19 @@ def bounded(number: int | None) -> int | None:
 def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
     elements, bits = count(shape), BITS.get(dtype or "")
     return None if elements is None or bits is None else -(-elements * bits // 8)
+
+
+def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
+    """Whether a constant is one that shapes may follow from: short, and of whole numbers, single floats or booleans."""
+    elements = count(shape)
+    return dtype in {"float32", "int32", "int64", "bool"} and elements is not None and elements <= MAX_VALUE_ELEMENTS
+
+
+def stored_value(data: memoryview, dtype: str, shape: tuple[int, ...]) -> Array | None:
+    """A constant's value from its bytes, or None where there are not as many as its shape says."""
+    if len(data) != size_bytes(shape, dtype):
+        return None
+    return small_value(np.frombuffer(data, np.dtype(dtype).newbyteorder("<")), dtype, shape)
 
 
 def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, ...]) -> Array | None:

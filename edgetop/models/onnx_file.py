@@ -118,109 +118,71 @@ class _ModelReader:
         self._external: dict[str, None] = {}  # in the order of the file
 
     def read(self, data: memoryview) -> Model:
-        known: dict[str, Any] = {}
-        graph: memoryview | None = None
-        producer = {2: "", 3: ""}
-        opsets: dict[str, int] = {}
-        metadata: dict[str, str] = {}
-        for number, value in wire.fields(data, self._budget):
-            if number == 1:
-                known["version"] = wire.signed(value)
-            elif number in producer:
-                producer[number] = wire.text(value, self._budget)
-            elif number == 6:
-                known["description"] = wire.text(value, self._budget)
-            elif number == 7:
-                graph = wire.message(value)
-            elif number == 8:
-                opsets.update(self._opset(wire.message(value)))
-            elif number == 14:
-                metadata.update([values.pair(wire.message(value), self._budget)])
-            elif number == 25:
-                function = self._function(wire.message(value))
-                self._functions[function.domain, function.name, function.overload] = function
-        if graph is None:
+        known = wire.read(
+            data,
+            self._budget,
+            {1: wire.signed, 2: wire.text, 3: wire.text, 6: wire.text, 7: wire.message},
+            {8: _opset, 14: values.pair, 25: self._function},
+        )
+        if 7 not in known:
             raise MalformedError("no graph")
+        self._functions = {(function.domain, function.name, function.overload): function for function in known[25]}
         return Model(
             "onnx",
-            self._graph(graph),
+            self._graph(known[7]),
             subgraphs=tuple(self._subgraphs),
-            opsets=opsets,
+            version=known.get(1),
+            opsets=dict(known[8]),
             functions=len(self._functions),
-            producer=" ".join(part for part in producer.values() if part),
-            metadata=metadata,
+            producer=" ".join(part for part in (known.get(2), known.get(3)) if part),
+            description=known.get(6, ""),
+            metadata=dict(known[14]),
             external_files=tuple(self._external),
-            **known,
         )
 
-    def _opset(self, data: memoryview) -> dict[str, int]:
-        known = wire.singles(data, self._budget, {1: wire.text, 2: wire.signed})
-        return {_domain(known.get(1, "")): known.get(2, 0)}
+    def _function(self, value: wire.Value, budget: Budget) -> Function:
+        constants: set[str] = set()
 
-    def _function(self, data: memoryview) -> Function:
-        function = Function()
-        for number, value in wire.fields(data, self._budget):
-            self._budget.spend(PART_STEPS)
-            if number == 1:
-                function.name = wire.text(value, self._budget)
-            elif number in {4, 5}:
-                (function.inputs if number == 4 else function.outputs).append(wire.text(value, self._budget))
-            elif number == 7:
-                self._count_operators(1)
-                node = wire.message(value)
-                function.nodes.append(node)
-                function.constants.update(self._same_in_every_call(node))
-            elif number == 10:
-                function.domain = _domain(wire.text(value, self._budget))
-            elif number == 11:
-                attribute = values.read_attribute(wire.message(value), self._budget)
-                function.defaults[attribute.name] = attribute.value
-            elif number == 13:
-                function.overload = wire.text(value, self._budget)
-        return function
+        def read_node(value: wire.Value, budget: Budget) -> memoryview:
+            node = self._counted(value, budget)
+            constants.update(_same_in_every_call(node, budget))
+            return node
 
-    def _same_in_every_call(self, node: memoryview) -> list[str]:
-        """The output of a `Constant` that is no attribute of the call."""
-        is_constant, names = False, []
-        for number, value in wire.fields(node, self._budget):
-            if number == 2:
-                names.append(wire.text(value, self._budget))
-            elif number == 4:
-                is_constant = wire.text(value, self._budget) == "Constant"
-            elif number == 5 and values.read_attribute(wire.message(value), self._budget).reference:
-                return []
-        return names if is_constant else []
+        texts = dict.fromkeys((1, 10, 13), wire.text)
+        lists = {4: wire.text, 5: wire.text, 7: read_node, 11: values.read_attribute}
+        known = wire.read(value, budget, texts, lists, PART_STEPS)
+        return Function(
+            known.get(1, ""),
+            _domain(known.get(10, "")),
+            known.get(13, ""),
+            inputs=known[4],
+            outputs=known[5],
+            nodes=known[7],
+            defaults={attribute.name: attribute.value for attribute in known[11]},
+            constants=constants,
+        )
+
+    def _counted(self, value: wire.Value, _: Budget) -> memoryview:
+        """A node of a graph or function, unread."""
+        self._count_operators(1)
+        return wire.message(value)
 
     def _graph(self, data: memoryview, around: Scopes = ()) -> Graph:
         """`around`: the graphs that it stands in, the outermost first."""
         self._enter()
-        name = ""
         drafts = Drafts()
-        inputs: list[int] = []
-        outputs: list[int] = []
-        nodes: list[memoryview] = []
-        for number, value in wire.fields(data, self._budget):
-            self._budget.spend(PART_STEPS)
-            if number == 1:
-                self._count_operators(1)
-                nodes.append(wire.message(value))
-            elif number == 2:
-                name = wire.text(value, self._budget)
-            elif number == 5:
-                self._add_constant(drafts, values.read_tensor(wire.message(value), self._budget))
-            elif number == 15:
-                self._add_constant(drafts, values.read_sparse(wire.message(value), self._budget))
-            elif number in {11, 12, 13}:
-                info = values.read_info(wire.message(value), self._budget)
-                place = drafts.declare(*info)
-                if number != 13:
-                    (inputs if number == 11 else outputs).append(place)
-        operators = self._nodes(nodes, (*around, drafts))
+        lists: dict[int, wire.Reader] = {1: self._counted, 5: values.read_tensor, 15: values.read_sparse}
+        lists.update(dict.fromkeys((11, 12, 13), values.read_info))
+        known = wire.read(data, self._budget, {2: wire.text}, lists, PART_STEPS)
+        for constant in (*known[5], *known[15]):
+            self._add_constant(drafts, constant)
+        inputs, outputs, _ = ([drafts.declare(*info) for info in known[number]] for number in (11, 12, 13))
+        operators = self._nodes(known[1], (*around, drafts))
         # Up to IR version 3 initialisers are listed among the inputs too (onnx/docs/IR.md).
         fed = tuple(place for place in inputs if not drafts.tensors[place].is_constant)
         captures = self._captures(drafts, operators, set(inputs), outputs, around)
         self._depth -= 1
-        return Graph(name, tuple(drafts.tensors), operators, fed, tuple(outputs), captures)
+        return Graph(known.get(2, ""), tuple(drafts.tensors), operators, fed, tuple(outputs), captures)
 
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
@@ -285,36 +247,42 @@ class _ModelReader:
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
         """An operator, and the function of the model that it calls where it is a call."""
-        texts = {3: "", 4: "", 7: "", 8: ""}
-        sides: dict[int, list[int]] = {1: [], 2: []}
-        attributes: dict[str, Any] = {}
-        graphs: list[memoryview] = []
-        for number, value in wire.fields(data, self._budget):
-            if number in sides:
-                self._budget.spend(PART_STEPS)
-                name = wire.text(value, self._budget)
-                sides[number].append(scopes[-1].place(name) if name else OMITTED)
-            elif number in texts:
-                texts[number] = wire.text(value, self._budget)
-            elif number == 5:
-                attribute = values.read_attribute(wire.message(value), self._budget)
-                if attribute.reference and isinstance(scopes[0], Call):  # to an attribute of the call
-                    attributes[attribute.name] = scopes[0].arguments.get(attribute.reference)
-                else:
-                    attributes[attribute.name] = attribute.value
-                graphs += attribute.graphs
+
+        def read_side(value: wire.Value, budget: Budget) -> int:
+            budget.spend(PART_STEPS)
+            name = wire.text(value, budget)
+            return scopes[-1].place(name) if name else OMITTED
+
+        texts = dict.fromkeys((3, 4, 7, 8), wire.text)
+        known = wire.read(data, self._budget, texts, {1: read_side, 2: read_side, 5: values.read_attribute})
+        arguments = scopes[0].arguments if isinstance(scopes[0], Call) else {}
+        attributes = {
+            attribute.name: arguments.get(attribute.reference) if attribute.reference and arguments else attribute.value
+            for attribute in known[5]
+        }
         own = []
-        for graph in graphs:
+        for graph in [graph for attribute in known[5] for graph in attribute.graphs]:
             self._subgraphs.append(self._graph(graph, scopes))  # behind those that stand in it
             own.append(len(self._subgraphs) - 1)
         captures = tuple(sorted({place for number in own for place in self._subgraphs[number].captures.values()}))
-        name, op_type, domain = texts[3], texts[4], _domain(texts[7])
+        name, op_type, domain = known.get(3, ""), known.get(4, ""), _domain(known.get(7, ""))
         if isinstance(scopes[-1], Call):
             name = f"{scopes[-1].function.prefix}_{name or op_type}"
-        operator = Operator(
-            position, name, op_type, domain, tuple(sides[1]), tuple(sides[2]), attributes, tuple(own), captures
-        )
-        return operator, self._functions.get((domain, op_type, texts[8]))
+        sides = tuple(known[1]), tuple(known[2])
+        operator = Operator(position, name, op_type, domain, *sides, attributes, tuple(own), captures)
+        return operator, self._functions.get((domain, op_type, known.get(8, "")))
+
+
+def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
+    """The output of a function's `Constant` that is no attribute of the call."""
+    known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
+    is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])
+    return known[2] if is_same else []
+
+
+def _opset(value: wire.Value, budget: Budget) -> tuple[str, int]:
+    known = wire.read(value, budget, {1: wire.text, 2: wire.signed})
+    return _domain(known.get(1, "")), known.get(2, 0)
 
 
 def _domain(name: str) -> str:

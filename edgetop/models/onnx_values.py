@@ -1,13 +1,13 @@
 """The smaller messages of an ONNX file: tensors, their types, attributes of operators."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from edgetop.models import protobuf as wire
-from edgetop.models.graph import Array, Dim, Shape, Tensor, count, size_bytes, small_value
+from edgetop.models.graph import Array, Dim, Shape, Tensor, may_be_read, size_bytes, small_value, stored_value
 from edgetop.models.limits import MAX_RANK, MAX_VALUE_ELEMENTS, PART_STEPS, Budget, MalformedError
 
 # TensorProto.DataType
@@ -18,10 +18,10 @@ DTYPES = {
     21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip
 
-# Types whose small constants are read, and the field that holds them where raw_data does not.
-_READ_DTYPES = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
-
-_RAW, _NAME, _EXTERNAL, _LOCATION = 9, 8, 13, 14
+# The field that holds the values of a type where raw_data does not.
+_TYPED = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
+_RAW = 9
+_CONTENTS = {_RAW, *_TYPED.values()}
 
 _MAX_ATTRIBUTE_BYTES = 2**16  # of lists of numbers that are read
 
@@ -45,72 +45,54 @@ class Attribute:
     graphs: list[memoryview] = field(default_factory=list)
 
 
-def pair(data: memoryview, budget: Budget) -> tuple[str, str]:
+def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
     """Read a StringStringEntryProto: key and value."""
-    texts = wire.singles(data, budget, {1: wire.text, 2: wire.text})
+    texts = wire.read(value, budget, {1: wire.text, 2: wire.text})
     return texts.get(1, ""), texts.get(2, "")
 
 
-def read_tensor(data: memoryview, budget: Budget) -> Constant:
+def read_tensor(value: wire.Value, budget: Budget) -> Constant:
     """Read a TensorProto: dtype and shape, and its value where it is small."""
-    name, dtype = "", None
-    dims: list[int] = []
-    contents: dict[int, list[int | memoryview]] = {}
-    external: dict[str, str] = {}
-    for number, value in wire.fields(data, budget):
-        if number == 1:
-            dims += wire.numbers(value, budget)
-        elif number == 2:
-            dtype = DTYPES.get(wire.whole(value))
-        elif number == _NAME:
-            name = wire.text(value, budget)
-        elif number == _EXTERNAL:
-            external.update([pair(wire.message(value), budget)])
-        elif number in {_RAW, *_READ_DTYPES.values()}:
+    contents: dict[int, list[wire.Value]] = {}
+
+    def keep(number: int) -> wire.Reader:
+        def reader(part: wire.Value, _: Budget) -> None:
             parts = contents.setdefault(number, [])
             if len(parts) <= MAX_VALUE_ELEMENTS:  # with more of them it is too long to be read anyhow
-                parts.append(value)
-    shape = checked_shape(dims)
+                parts.append(part)
+
+        return reader
+
+    kept = {number: keep(number) for number in _CONTENTS}
+    known = wire.read(value, budget, {2: wire.whole, 8: wire.text, **kept}, {1: wire.numbers, 13: pair})
+    dtype, shape = DTYPES.get(known.get(2, 0)), checked_shape([dim for dims in known[1] for dim in dims])
     small = _value(dtype, shape, contents, budget)
-    tensor = Tensor(name, dtype, shape, is_constant=True, stored_bytes=size_bytes(shape, dtype), value=small)
-    return Constant(name, tensor, external.get("location"))
+    stored = size_bytes(shape, dtype)
+    tensor = Tensor(known.get(8, ""), dtype, shape, is_constant=True, stored_bytes=stored, value=small)
+    return Constant(tensor.name, tensor, dict(known[13]).get("location"))
 
 
-def read_sparse(data: memoryview, budget: Budget) -> Constant:
+def read_sparse(value: wire.Value, budget: Budget) -> Constant:
     """A SparseTensorProto, by the name of its values; it stores its values and their indices."""
-    parts: dict[int, Constant] = {}
-    dims: list[int] = []
-    for number, value in wire.fields(data, budget):
-        if number in {1, 2}:
-            parts[number] = read_tensor(wire.message(value), budget)
-        elif number == 3:
-            dims += wire.numbers(value, budget)
-    if 1 not in parts:
+    known = wire.read(value, budget, {1: read_tensor, 2: read_tensor}, {3: wire.numbers})
+    values: Constant | None = known.get(1)
+    if values is None:
         raise MalformedError("a sparse tensor without values")
-    values = parts[1]
-    stored = sum(part.tensor.stored_bytes or 0 for part in parts.values())
-    tensor = replace(values.tensor, shape=checked_shape(dims), stored_bytes=stored, value=None)
-    return replace(values, tensor=tensor)
+    stored = sum(part.tensor.stored_bytes or 0 for part in (values, known.get(2)) if part)
+    shape = checked_shape([dim for dims in known[3] for dim in dims])
+    return replace(values, tensor=replace(values.tensor, shape=shape, stored_bytes=stored, value=None))
 
 
 def _value(
-    dtype: str | None, shape: tuple[int, ...], contents: Mapping[int, Sequence[int | memoryview]], budget: Budget
+    dtype: str | None, shape: tuple[int, ...], contents: Mapping[int, Sequence[wire.Value]], budget: Budget
 ) -> Array | None:
-    elements = count(shape)
-    if dtype not in _READ_DTYPES or elements is None or elements > MAX_VALUE_ELEMENTS:
+    if dtype is None or not may_be_read(dtype, shape):
         return None
     if _RAW in contents:
-        raw = wire.message(contents[_RAW][-1])
-        if len(raw) != size_bytes(shape, dtype):
-            return None
-        return small_value(np.frombuffer(raw, np.dtype(dtype).newbyteorder("<")), dtype, shape)
-    numbers: list[int] | list[float]
-    typed = contents.get(_READ_DTYPES[dtype], [])
-    if dtype == "float32":
-        numbers = [number for part in typed for number in wire.reals(part, budget)]
-    else:
-        numbers = [number for part in typed for number in wire.numbers(part, budget)]
-    return small_value(numbers, dtype, shape)
+        return stored_value(wire.message(contents[_RAW][-1]), dtype, shape)
+    read: Any = wire.reals if dtype == "float32" else wire.numbers
+    typed = contents.get(_TYPED[dtype], [])
+    return small_value([number for part in typed for number in read(part, budget)], dtype, shape)
 
 
 def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
@@ -119,46 +101,47 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def read_info(data: memoryview, budget: Budget) -> tuple[str, str | None, Shape | None]:
+def read_info(value: wire.Value, budget: Budget) -> tuple[str, str | None, Shape | None]:
     """A ValueInfoProto: name, dtype and shape; sequences, maps and optionals have neither of the latter."""
-    known = wire.singles(data, budget, {1: wire.text, 2: wire.message})
-    dtype_and_shape = wire.singles(known.get(2, memoryview(b"")), budget, {1: _tensor_type}).get(1, (None, None))
-    return known.get(1, ""), *dtype_and_shape
+    known = wire.read(value, budget, {1: wire.text, 2: _type})
+    return known.get(1, ""), *known.get(2, (None, None))
 
 
-def _tensor_type(value: int | memoryview, budget: Budget) -> tuple[str | None, Shape | None]:
-    known = wire.singles(wire.message(value), budget, {1: wire.whole, 2: _dims})
+def _type(value: wire.Value, budget: Budget) -> tuple[str | None, Shape | None]:
+    return wire.read(value, budget, {1: _tensor_type}).get(1, (None, None))  # type: ignore[no-any-return]
+
+
+def _tensor_type(value: wire.Value, budget: Budget) -> tuple[str | None, Shape | None]:
+    known = wire.read(value, budget, {1: wire.whole, 2: _dims})
     shape = known.get(2)
     if shape is not None and len(shape) > MAX_RANK:
         raise MalformedError("a tensor of impossible shape")
     return DTYPES.get(known.get(1, 0)), shape
 
 
-def _dims(value: int | memoryview, budget: Budget) -> Shape:
-    return tuple(_dim(wire.message(dim), budget) for _, dim in wire.fields(wire.message(value), budget))
+def _dims(value: wire.Value, budget: Budget) -> Shape:
+    return tuple(_dim(dim, budget) for _, dim in wire.fields(value, budget))
 
 
-def _dim(data: memoryview, budget: Budget) -> Dim:
+def _dim(value: wire.Value, budget: Budget) -> Dim:
     dim: Dim = None
-    for number, value in wire.fields(data, budget):
+    for number, part in wire.fields(value, budget):
         if number == 1:
-            size = wire.signed(value)
+            size = wire.signed(part)
             dim = size if size >= 0 else None
         elif number == 2:
-            dim = wire.text(value, budget) or None
+            dim = wire.text(part, budget) or None
     return dim
 
 
-_SINGLE_VALUES: dict[int, Callable[[int | memoryview, Budget], Any]] = {
-    2: wire.real, 3: wire.signed, 4: wire.text, 5: lambda value, budget: read_tensor(wire.message(value), budget),
-}  # fmt: skip
+_SINGLE_VALUES: dict[int, wire.Reader] = {2: wire.real, 3: wire.signed, 4: wire.text, 5: read_tensor}
 
 
-def read_attribute(data: memoryview, budget: Budget) -> Attribute:
+def read_attribute(message: wire.Value, budget: Budget) -> Attribute:
     attribute = Attribute()
     kind = 0
     lists: dict[int, list[Any]] = {}
-    for number, value in wire.fields(data, budget):
+    for number, value in wire.fields(message, budget):
         if number == 1:
             attribute.name = wire.text(value, budget)
         elif number in _SINGLE_VALUES:
@@ -179,7 +162,7 @@ def read_attribute(data: memoryview, budget: Budget) -> Attribute:
     return attribute
 
 
-def _items(number: int, value: int | memoryview, budget: Budget) -> Sequence[Any]:
+def _items(number: int, value: wire.Value, budget: Budget) -> Sequence[Any]:
     """Return the items of a repeated field; long lists, the weights of old models' operators, are not read."""
     if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES:
         return ()

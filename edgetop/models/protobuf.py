@@ -13,14 +13,16 @@ from edgetop.models.limits import Budget, MalformedError
 
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 
-Field = tuple[int, int | memoryview]  # number, and a whole number or a view of the contents
+Value = int | memoryview  # of a field: a whole number or a view of the contents
+Reader = Callable[[Value, Budget], Any]
 
 
-def fields(data: memoryview, budget: Budget) -> Iterator[Field]:
-    """The fields of one message. Raises MalformedError for anything else."""
+def fields(value: Value, budget: Budget, steps: int = 1) -> Iterator[tuple[int, Value]]:
+    """The fields of one message, by number; each takes so many steps. Raises MalformedError for anything else."""
+    data = message(value)
     position, end = 0, len(data)
     while position < end:
-        budget.spend(1)
+        budget.spend(steps)
         tag, position = varint(data, position)
         number, wire_type = tag >> 3, tag & 7
         if wire_type == VARINT:
@@ -39,11 +41,25 @@ def fields(data: memoryview, budget: Budget) -> Iterator[Field]:
         position += length
 
 
-def singles(
-    data: memoryview, budget: Budget, readers: Mapping[int, Callable[[int | memoryview, Budget], Any]]
+def read(
+    value: Value,
+    budget: Budget,
+    single: Mapping[int, Reader],
+    repeated: Mapping[int, Reader] | None = None,
+    each: int = 0,
 ) -> dict[int, Any]:
-    """The fields that have a reader, by number; of one that occurs several times the last, as the format demands."""
-    return {number: readers[number](value, budget) for number, value in fields(data, budget) if number in readers}
+    """The fields that have a reader, by number: of a repeated one a list, of a single one the last, if there is any.
+
+    `each`: steps that every field takes of the budget beside its own.
+    """
+    repeated = repeated or {}
+    known: dict[int, Any] = {number: [] for number in repeated}
+    for number, part in fields(value, budget, 1 + each):
+        if number in repeated:
+            known[number].append(repeated[number](part, budget))
+        elif number in single:
+            known[number] = single[number](part, budget)
+    return known
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
@@ -58,32 +74,32 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
     raise MalformedError("a number without an end")
 
 
-def signed(value: int | memoryview, _: Budget | None = None) -> int:
+def signed(value: Value, _: Budget | None = None) -> int:
     """An int64 or int32 field's value: two's complement in 64 bits."""
     number = whole(value)
     return number - 2**64 if number >= 2**63 else number
 
 
-def whole(value: int | memoryview, _: Budget | None = None) -> int:
+def whole(value: Value, _: Budget | None = None) -> int:
     if not isinstance(value, int):
         raise MalformedError("a text where a number belongs")
     return value
 
 
-def message(value: int | memoryview, _: Budget | None = None) -> memoryview:
+def message(value: Value, _: Budget | None = None) -> memoryview:
     if isinstance(value, int):
         raise MalformedError("a number where a message belongs")
     return value
 
 
-def text(value: int | memoryview, budget: Budget) -> str:
+def text(value: Value, budget: Budget) -> str:
     """A string field; bytes that are no UTF-8 stay apart as escapes."""
     data = message(value)
     budget.spend(len(data) // 16)
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
-def numbers(value: int | memoryview, budget: Budget) -> list[int]:
+def numbers(value: Value, budget: Budget) -> list[int]:
     """A repeated int64 or int32 field, packed or one by one."""
     if isinstance(value, int):
         return [signed(value)]
@@ -95,7 +111,7 @@ def numbers(value: int | memoryview, budget: Budget) -> list[int]:
     return result
 
 
-def real(value: int | memoryview, _: Budget | None = None) -> float:
+def real(value: Value, _: Budget | None = None) -> float:
     """A float field."""
     data = message(value)
     if len(data) != 4:
@@ -103,7 +119,7 @@ def real(value: int | memoryview, _: Budget | None = None) -> float:
     return float(struct.unpack("<f", data)[0])
 
 
-def reals(value: int | memoryview, budget: Budget) -> list[float]:
+def reals(value: Value, budget: Budget) -> list[float]:
     """A repeated float field, packed or one by one."""
     data = message(value)
     if len(data) % 4:

@@ -8,10 +8,8 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
-from edgetop.models.graph import OMITTED, Array, Graph, Model, Operator, Shape, Tensor, count, size_bytes, small_value
-from edgetop.models.limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, MAX_VALUE_ELEMENTS, Budget, MalformedError
+from edgetop.models.graph import OMITTED, Array, Graph, Model, Operator, Shape, Tensor, may_be_read, stored_value
+from edgetop.models.limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, Budget, MalformedError
 
 # FlatBuffers read in place: tables, vectors and strings, each offset checked before it is followed.
 # Source: https://flatbuffers.dev/internals/. Offsets of a hostile file may overlap or point at one thing many times
@@ -165,9 +163,6 @@ OPTIONS: dict[str, dict[str, tuple[int, str]]] = {
 SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
 
 
-_READ_DTYPES = {"int32", "int64", "float32", "bool"}
-
-
 def read_tflite(data: memoryview) -> Model:
     """The model in the bytes of a .tflite file. Raises MalformedError."""
     if bytes(data[4:8]) != b"TFL3":
@@ -258,14 +253,10 @@ class _GraphReader:
         return buffer.length(0) or (size if buffer.scalar(1, "u64") > 1 else 0)
 
     def _value(self, number: int, dtype: str | None, shape: Shape | None) -> Array | None:
-        elements = count(shape)
-        data = self._buffers[number].bytes_of(0)
-        if dtype not in _READ_DTYPES or elements is None or elements > MAX_VALUE_ELEMENTS:
-            return None
-        if len(data) != size_bytes(shape, dtype):
+        if dtype is None or not may_be_read(dtype, shape):
             return None
         sizes = tuple(dim for dim in shape or () if isinstance(dim, int))
-        return small_value(np.frombuffer(data, np.dtype(dtype).newbyteorder("<")), dtype, sizes)
+        return stored_value(self._buffers[number].bytes_of(0), dtype, sizes)
 
     def _operator(self, table: Table, position: int, tensors: tuple[Tensor, ...]) -> Operator:
         number = table.scalar(0, "u32")
