@@ -14,13 +14,13 @@ from onnx import TensorProto, helper
 from onnx.helper import make_node, make_tensor_value_info
 
 from edgetop.cli.inspect_summary import inspect_summary
+from edgetop.models import definitions
 from edgetop.models.document import inspection_document
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
 from edgetop.models.limits import Budget, MalformedError
 from edgetop.models.onnx_file import _ModelReader, read_onnx
 from edgetop.models.shapes.folding import FOLDS
-from edgetop.models.shapes.onnx_rules import RULES
 from edgetop.models.tflite_file import read_tflite
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import light, model_of
@@ -126,7 +126,7 @@ def confused(draw):
     names = ["x", *draw(st.lists(st.sampled_from(["c0", "c1", "x", "y0", ""]), max_size=5))]
     nodes = []
     for number in range(draw(st.integers(1, 3))):
-        op_type = draw(st.one_of(st.sampled_from(sorted({*RULES, *FOLDS})), st.just("Constant")))
+        op_type = draw(st.one_of(st.sampled_from(sorted({*definitions.ONNX, *FOLDS})), st.just("Constant")))
         node = make_node(op_type, draw(st.permutations(names)), [f"y{number}", f"z{number}"][: draw(st.integers(1, 2))])
         known = sorted(onnx.defs.get_schema(op_type).attributes) if onnx.defs.has(op_type) else ["axis", "activation"]
         for name in draw(st.lists(st.sampled_from(known), max_size=2, unique=True)) if known else ():

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgetop.models.cost.memory import read_bytes, total_bytes, written_bytes
-from edgetop.models.cost.rules import Rule, arithmetic_rule, has_products, mac_rule
+from edgetop.models.cost.rules import Rule
+from edgetop.models.definitions import has_products, op_of
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounded
 from edgetop.models.limits import BROKEN_NODE
 from edgetop.models.shapes.node import Node
@@ -84,7 +85,7 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
     computed = [tensor for tensor in node.outputs if tensor is not None]
     if computed and all(tensor.is_constant for tensor in computed):
         return OperatorCost(operator, True, 0, 0, 0, 0, 0, 0, computed[0].dtype, None)
-    macs, other = _counted(mac_rule(operator), node), _counted(arithmetic_rule(operator), node)
+    macs, other = _counted(op_of(operator).macs, node), _counted(op_of(operator).flops, node)
     constants = [tensor for tensor in node.inputs if tensor is not None and tensor.is_constant]
     places = [place for place in operator.inputs if place != OMITTED]
     weights = [place for place in places if is_weight(graph.tensors[place], operator)]

@@ -10,90 +10,11 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple, TypeVar
 
+from edgetop.models.definitions import DOMAINS, op_of
 from edgetop.models.graph import OMITTED, Array, Graph, Model, Shape, Sizes, Tensor, input_names, tensors_by_value
 from edgetop.models.limits import BROKEN_NODE, MAX_RANK
-from edgetop.models.onnx_values import DTYPES, Constant
-from edgetop.models.shapes import onnx_rules
 from edgetop.models.shapes.folding import FOLDS, folded
-from edgetop.models.shapes.node import Node, UnknownError
-from edgetop.models.shapes.onnx_rules import RULES as SIZES
-
-# The dtype of each output. Source: the type constraints of onnx/docs/Operators.md and ContribOperators.md.
-
-Rule = Callable[[Node], list[str | None]]
-
-
-def _always(*dtypes: str) -> Rule:
-    return lambda _: [*dtypes]
-
-
-def _of_input(*places: int) -> Rule:
-    return lambda node: [node.tensor(place).dtype for place in places]
-
-
-def _of_zero_point(place: int, otherwise: str) -> Rule:
-    """Return the rule for an output with the dtype of its zero point, or `otherwise` where that is left out."""
-    return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
-
-
-def _quantised(node: Node) -> list[str | None]:
-    if node.has(2):
-        return [node.tensor(2).dtype]
-    return [DTYPES.get(node.attribute("output_dtype", 0), "uint8")]
-
-
-def _constant_of_shape(node: Node) -> list[str | None]:
-    value = node.attribute("value")
-    return [value.tensor.dtype if isinstance(value, Constant) else "float32"]
-
-
-_COMPARISONS = (
-    "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf",
-)  # fmt: skip
-_INDICES = ("Shape", "Size", "ArgMax", "ArgMin", "NonZero", "NonMaxSuppression")
-_GENERATORS = ("EyeLike", "Bernoulli", "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike")
-
-DTYPE_RULES: dict[str, Rule] = {
-    **dict.fromkeys(_COMPARISONS, _always("bool")),
-    **dict.fromkeys(_INDICES, _always("int64")),
-    **dict.fromkeys(("ConvInteger", "MatMulInteger"), _always("int32")),
-    "Cast": lambda node: [DTYPES.get(node.attribute("to", 0))],
-    "CastLike": _of_input(1),
-    "Where": _of_input(1),
-    "OneHot": _of_input(2),
-    "TopK": lambda node: [node.tensor(0).dtype, "int64"],
-    "MaxPool": lambda node: [node.tensor(0).dtype, "int64"],
-    "Dropout": lambda node: [node.tensor(0).dtype, "bool"],
-    "ConstantOfShape": _constant_of_shape,
-    # Of generators: the attribute, else what a tensor they are to be like is, else float.
-    **dict.fromkeys(
-        _GENERATORS,
-        lambda node: [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")],
-    ),
-    "QuantizeLinear": _quantised,
-    "DequantizeLinear": _of_input(1),
-    "DynamicQuantizeLinear": _always("uint8", "float32", "uint8"),
-    "QLinearConv": _of_zero_point(7, "uint8"),
-    "QLinearMatMul": _of_zero_point(7, "uint8"),
-    "QLinearConcat": _of_zero_point(1, "uint8"),
-    "QGemm": _of_zero_point(8, "float32"),
-    "MatMulIntegerToFloat": _of_input(2),
-    "DynamicQuantizeMatMul": _of_input(0),
-    "QAttention": _of_input(2),
-    "EmbedLayerNormalization": _of_input(2),
-}
-
-
-def output_dtypes(node: Node) -> list[str | None]:
-    """An operator that has a rule for its sizes alone gives the dtype of its first input."""
-    rule = DTYPE_RULES.get(node.operator.op_type)
-    if rule is not None:
-        return rule(node)
-    if node.operator.op_type not in SIZES:
-        raise UnknownError
-    first = node.tensor(0).dtype if node.has(0) else None
-    return [first] * len(node.operator.outputs)
-
+from edgetop.models.shapes.node import Node
 
 T = TypeVar("T")
 
@@ -155,16 +76,17 @@ def _overruled(graph: Graph) -> set[int]:
     """
     if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
         return set()
-    ruled = (op for op in graph.operators if op.domain in onnx_rules.DOMAINS and op.op_type in onnx_rules.RULES)
+    ruled = (op for op in graph.operators if op.domain in DOMAINS and op_of(op).sizes)
     return set(graph.outputs) & {place for op in ruled for place in op.outputs}
 
 
 def _outputs(node: Node) -> list[Result]:
     number = len(node.operator.outputs)
-    if node.operator.domain not in onnx_rules.DOMAINS:
+    rules = op_of(node.operator)
+    if node.operator.domain not in DOMAINS or rules.sizes is None:
         return [Result()] * number
-    sizes = _attempt(onnx_rules.output_sizes, node, number)
-    dtypes = _attempt(output_dtypes, node, number)
+    sizes = _attempt(rules.sizes, node, number)
+    dtypes = _attempt(rules.dtypes, node, number)
     results = [Result(_possible(size), dtype) for size, dtype in zip(sizes, dtypes, strict=True)]
     if not results or node.operator.op_type not in FOLDS:
         return results
@@ -220,7 +142,7 @@ def _is_constant(node: Node) -> bool:
     core/optimizer/constant_folding.cc, which leaves DequantizeLinear to be fused with what follows.
     """
     operator = node.operator
-    if operator.domain not in onnx_rules.DOMAINS or operator.subgraphs or operator.op_type in _RANDOM:
+    if operator.domain not in DOMAINS or operator.subgraphs or operator.op_type in _RANDOM:
         return False
     given = [tensor for tensor in node.inputs if tensor is not None]
     return operator.op_type != "DequantizeLinear" and bool(given) and all(tensor.is_constant for tensor in given)

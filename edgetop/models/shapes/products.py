@@ -107,6 +107,10 @@ def onnx_attention(node: Node) -> list[Sizes | None]:
     return [(*queries[:2], heads[0] * (width // heads[1]))]
 
 
+def any_attention(node: Node) -> list[Sizes | None]:
+    return (attention if node.operator.domain else onnx_attention)(node)
+
+
 def embeddings(node: Node) -> list[Sizes | None]:
     """EmbedLayerNormalization: ids of words to their vectors."""
     batch, length = node.sizes()

@@ -1,16 +1,11 @@
-"""Output sizes of the operators of ONNX (onnx/docs/Operators.md) and com.microsoft (ContribOperators.md), a rule each.
-
-Rules of operators that move, cut, join or repeat elements are here; products and windows are in `products`.
-"""
+"""Output sizes of ONNX's operators that move, cut, join or repeat elements (onnx/docs/Operators.md)."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
 from edgetop.models.graph import Sizes, count
-from edgetop.models.shapes import products
-from edgetop.models.shapes.node import Node, UnknownError, axis_of, broadcast, complete
+from edgetop.models.shapes.node import Node, UnknownError, axis_of, complete
 
 
 def reshape(node: Node) -> list[Sizes | None]:
@@ -207,17 +202,34 @@ def reduced(sizes: Sizes, axes: list[int], *, keep: bool) -> Sizes:
     return tuple(1 if axis in removed else size for axis, size in enumerate(sizes) if keep or axis not in removed)
 
 
-Rule = Callable[[Node], list[Sizes | None]]
+def arg_reduce(node: Node) -> list[Sizes | None]:
+    return [reduced(node.sizes(), [node.attribute("axis", 0)], keep=bool(node.attribute("keepdims", 1)))]
 
-DOMAINS = {"", "com.microsoft"}
+
+def concat(node: Node) -> list[Sizes | None]:
+    return [joined([node.sizes(place) for place in range(len(node.inputs))], node.attribute("axis", 1))]
 
 
-def _shape(node: Node) -> list[Sizes | None]:
+def quantised_concat(node: Node) -> list[Sizes | None]:
+    """QLinearConcat: scale and zero point of the output, then of each part the tensor, its scale and zero point."""
+    return [joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))]
+
+
+def tile(node: Node) -> list[Sizes | None]:
+    times = node.value(1).reshape(-1)
+    return [tuple(size * int(number) for size, number in zip(node.full_sizes(), times, strict=True))]
+
+
+def constant_of_shape(node: Node) -> list[Sizes | None]:
+    return [tuple(int(size) for size in node.value(0).reshape(-1))]
+
+
+def shape(node: Node) -> list[Sizes | None]:
     rank = len(node.sizes())
     return [(len(range(rank)[node.attribute("start", 0) : node.attribute("end", rank)]),)]
 
 
-def _layer_norm(node: Node) -> list[Sizes | None]:
+def layer_norm(node: Node) -> list[Sizes | None]:
     """The second and third outputs hold a mean and a deviation for each normalised part."""
     sizes = node.sizes()
     axis = node.attribute("axis", -1) % len(sizes)
@@ -225,128 +237,18 @@ def _layer_norm(node: Node) -> list[Sizes | None]:
     return [sizes, part, part]
 
 
-def _from_attribute(node: Node) -> list[Sizes | None]:
+def skip_norm(node: Node) -> list[Sizes | None]:
+    return [node.sizes(), None, None, node.sizes()]
+
+
+def pooled_regions(node: Node) -> list[Sizes | None]:
+    """RoiAlign and MaxRoiPool."""
+    sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
+    return [(node.sizes(1)[0], node.sizes()[1], *sides)]
+
+
+def from_attribute(node: Node) -> list[Sizes | None]:
     given = node.attribute("shape")
     if given is None:
         raise UnknownError
     return [tuple(given)]
-
-
-ACTIVATIONS = (
-    "Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Celu", "ThresholdedRelu", "Sigmoid", "HardSigmoid", "Tanh",
-    "Softplus", "Softsign", "Clip", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "HardSwish", "Mish", "Swish", "Shrink",
-)  # fmt: skip
-FUNCTIONS = (
-    "Abs", "Neg", "Sign", "Exp", "Log", "Sqrt", "Reciprocal", "Floor", "Ceil", "Round", "Erf", "Sin", "Cos", "Tan",
-    "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Not", "IsNaN", "IsInf", "BitwiseNot",
-)  # fmt: skip
-NORMALISATIONS = (
-    "BatchNormalization", "InstanceNormalization", "GroupNormalization", "GroupNorm", "LpNormalization", "LRN",
-    "MeanVarianceNormalization", "RMSNormalization", "SimplifiedLayerNormalization",
-)  # fmt: skip
-SOFTMAXES = ("Softmax", "LogSoftmax", "Hardmax", "QLinearSoftmax")
-ARITHMETIC = (
-    "Add", "Sub", "Mul", "Div", "Pow", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual", "Greater",
-    "GreaterOrEqual", "Max", "Min", "Sum", "Mean", "Where", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor",
-)  # fmt: skip
-REDUCTIONS = tuple(
-    f"Reduce{kind}" for kind in ("Sum", "Mean", "Max", "Min", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
-)
-_SAME = (
-    *ACTIVATIONS, *FUNCTIONS, *NORMALISATIONS, *SOFTMAXES, "Identity", "Cast", "CastLike", "CumSum",
-    "QuantizeLinear", "DequantizeLinear", "QLinearSigmoid", "QLinearLeakyRelu", "Trilu", "ScatterND", "ScatterElements",
-    "Scatter", "ReverseSequence", "RotaryEmbedding", "EyeLike", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
-)  # fmt: skip
-
-RULES: dict[str, Rule] = {
-    **dict.fromkeys(_SAME, lambda node: [node.sizes()]),
-    **dict.fromkeys(ARITHMETIC, lambda node: [broadcast(*(node.sizes(place) for place in range(len(node.inputs))))]),
-    **dict.fromkeys(REDUCTIONS, reduce),
-    # QLinearAdd, QLinearMul: each tensor is followed by its scale and its zero point.
-    **dict.fromkeys(("QLinearAdd", "QLinearMul"), lambda node: [broadcast(node.sizes(0), node.sizes(3))]),
-    **dict.fromkeys(("Conv", "FusedConv", "ConvInteger", "QLinearConv"), products.convolution),
-    "ConvTranspose": products.transposed_convolution,
-    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool", "QLinearAveragePool"), products.pool),
-    **dict.fromkeys(
-        ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool", "QLinearGlobalAveragePool"), products.global_pool
-    ),
-    **dict.fromkeys(
-        ("MatMul", "FusedMatMul", "MatMulInteger", "MatMulIntegerToFloat", "DynamicQuantizeMatMul", "QLinearMatMul"),
-        products.matmul,
-    ),
-    **dict.fromkeys(("Gemm", "FusedGemm", "QGemm"), products.gemm),
-    "MatMulNBits": products.matmul_of_blocks,
-    "Einsum": products.einsum,
-    **dict.fromkeys(("LSTM", "GRU", "RNN"), products.recurrent),
-    **dict.fromkeys(("MultiHeadAttention", "GroupQueryAttention"), products.multi_head_attention),
-    "QAttention": products.attention,
-    "Attention": lambda node: (products.attention if node.operator.domain else products.onnx_attention)(node),
-    "EmbedLayerNormalization": products.embeddings,
-    "LayerNormalization": _layer_norm,
-    **dict.fromkeys(
-        ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization"),
-        lambda node: [node.sizes(), None, None, node.sizes()],
-    ),
-    "Dropout": lambda node: [node.sizes()] * 2,
-    "DynamicQuantizeLinear": lambda node: [node.sizes(), (), ()],
-    "Reshape": reshape,
-    "Flatten": flatten,
-    "Squeeze": squeeze,
-    "Unsqueeze": unsqueeze,
-    "Transpose": transpose,
-    "Concat": lambda node: [
-        joined([node.sizes(place) for place in range(len(node.inputs))], node.attribute("axis", 1))
-    ],
-    # QLinearConcat: scale and zero point of the output, then of each part the tensor, its scale and zero point.
-    "QLinearConcat": lambda node: [
-        joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))
-    ],
-    "Split": split,
-    "Slice": slice_,
-    "Gather": gather,
-    "GatherElements": lambda node: [node.sizes(1)],
-    "GatherND": gather_nd,
-    "Pad": pad,
-    "Expand": lambda node: [broadcast(node.sizes(), [int(size) for size in node.value(1).reshape(-1)])],
-    "Tile": lambda node: [
-        tuple(size * int(times) for size, times in zip(node.full_sizes(), node.value(1).reshape(-1), strict=True))
-    ],
-    **dict.fromkeys(("Resize", "Upsample"), resize),
-    "DepthToSpace": depth_to_space,
-    "SpaceToDepth": space_to_depth,
-    "Shape": _shape,
-    "Size": lambda _: [()],
-    "ConstantOfShape": lambda node: [tuple(int(size) for size in node.value(0).reshape(-1))],
-    "Range": range_,
-    "OneHot": one_hot,
-    "TopK": top_k,
-    **dict.fromkeys(
-        ("ArgMax", "ArgMin"),
-        lambda node: [reduced(node.sizes(), [node.attribute("axis", 0)], keep=bool(node.attribute("keepdims", 1)))],
-    ),
-    "NonZero": lambda node: [(len(node.sizes()), None)],
-    "NonMaxSuppression": lambda _: [(None, 3)],
-    # Shapes of RoiAlign and MaxRoiPool.
-    **dict.fromkeys(
-        ("RoiAlign", "MaxRoiPool"),
-        lambda node: [
-            (
-                node.sizes(1)[0],
-                node.sizes()[1],
-                *node.attribute(
-                    "pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1))
-                ),
-            )
-        ],
-    ),
-    "GridSample": lambda node: [(*node.sizes()[:2], *node.sizes(1)[1:-1])],
-    **dict.fromkeys(("RandomNormal", "RandomUniform"), _from_attribute),
-}
-
-
-def output_sizes(node: Node) -> list[Sizes | None]:
-    """Raises UnknownError, or what arithmetic on a broken node raises, where they cannot be known."""
-    rule = RULES.get(node.operator.op_type)
-    if rule is None:
-        raise UnknownError
-    return rule(node)
