@@ -6,8 +6,9 @@ Lines have at most 80 columns and break between words; only a single longer word
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
+from typing import TypeVar
 
 from edgetop import formatting
 from edgetop.analysis.ab_words import ab_lines
@@ -15,8 +16,9 @@ from edgetop.analysis.deadline import headroom_words, load_words, max_rate_words
 from edgetop.analysis.forecast.forecast import left, outlook
 from edgetop.analysis.frames import FramesView, total_words
 from edgetop.analysis.report import Report
-from edgetop.analysis.report_operators import OperatorFigures, Profile
+from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.report_parts import (
+    PERCENTILE_KEYS,
     CostFigures,
     EnergyFigures,
     LatencyFigures,
@@ -31,16 +33,16 @@ from edgetop.analysis.tail import TailView, tail_words
 from edgetop.analysis.throttles import throttles_document, throttles_words
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
-from edgetop.cli.output import gate_lines, notice_lines
+from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, interval_text, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
-PERCENTILES = ("p50", "p90", "p95", "p99", "p999")
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
 WIDTH, BRIEF_LINES = 80, 23
 _LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
 NS = 1e9
+Known = TypeVar("Known")
 
 
 def summary(report: Report) -> str:
@@ -123,11 +125,8 @@ def _head(report: Report) -> Iterator[str]:
     inputs = " ".join(f"{clean(i.name)} {i.dtype}[{','.join(map(str, i.shape))}]" for i in model.inputs)
     yield f"  model    {clean(model.path)}  {inputs}"
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
-    way = (
-        ""
-        if session.was_imported or session.watched
-        else f", {engine.threads or 'default'} threads, in a {engine.isolation}"
-    )
+    is_ours = not session.was_imported and not session.watched
+    way = f", {engine.threads or 'default'} threads, in a {engine.isolation}" if is_ours else ""
     yield from _watched(session)
     yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
@@ -152,7 +151,7 @@ def _watched(session: Manifest) -> Iterator[str]:
             at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"
             yield f"  calls    {at_once}; {outside} of the time outside inference"
         for number, stream in enumerate(watched.streams):
-            p50, p99 = (UNKNOWN if ns is None else formatting.milliseconds(ns) for ns in (stream.p50_ns, stream.p99_ns))
+            p50, p99 = (_known(ns, formatting.milliseconds) for ns in (stream.p50_ns, stream.p99_ns))
             runs = formatting.count(stream.runs)
             yield f"  stream {number}  p50 {p50}  p99 {p99} ms  n {runs}  {shortened(stream.name or UNKNOWN, 36)}"
 
@@ -193,11 +192,11 @@ def _span(span: Span) -> str:
 def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) -> Iterator[str]:
     if not slowdowns:
         yield "slowdowns  none"
-    longest = sorted(slowdowns, key=_length_ns, reverse=True)[:most]
-    for slowdown in sorted(longest, key=lambda slowdown: slowdown.start_ns):
-        ratio, end_ns = slowdown.latency_ratio, slowdown.end_ns
-        size = UNKNOWN if ratio is None else f"+{(ratio - 1) * 100:.0f} %"
-        end = "the end" if end_ns is None else formatting.clock_time(end_ns)
+    endless = float("inf")
+    by_length = sorted(slowdowns, key=lambda one: (one.end_ns or endless) - one.start_ns, reverse=True)
+    for slowdown in sorted(by_length[:most], key=lambda slowdown: slowdown.start_ns):
+        size = _known(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
+        end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
         cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
         yield f"slowdown   {formatting.clock_time(slowdown.start_ns)} to {end}  {size}  {cause}"
         for sentence in slowdown.evidence if evidence else ():
@@ -206,36 +205,27 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
         yield f"           and {len(slowdowns) - most} shorter ones"
 
 
-def _length_ns(slowdown: Slowdown) -> float:
-    return float("inf") if slowdown.end_ns is None else slowdown.end_ns - slowdown.start_ns
-
-
 def _latency(latency: LatencyFigures) -> Iterator[str]:
     yield ""
     tool = latency.told_by
     if not latency.count and tool is None:
         yield "latency    nothing was measured"
         return
-    names = ("min", *PERCENTILES, "max", "mean")
-    marks = ["" if _is_settled(latency, name) else "?" for name in names]
-    times: dict[str, LatencyFigures | Times] = {"        ms": latency}
+    names = ("min", *PERCENTILE_KEYS, "max", "mean")
+    marks = ["" if (latency.settled or {}).get(name, True) else "?" for name in names]
+    times: dict[str, Times] = {"        ms": latency}
     if latency.response:
         times = {"service ms": latency, "  resp. ms": latency.response}
     rows = [
         [f"{_ms(getattr(of, f'{name}_ms'))}{mark}" for name, mark in zip(names, marks, strict=True)]
         for of in times.values()
     ]
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    heads = "  ".join(_percentile_name(name).rjust(width) for name, width in zip(names, widths, strict=True))
-    yield f"latency    {heads}"
-    for label, row in zip(times, rows, strict=True):
-        yield f"{label:<10} " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-    throughput = latency.throughput_hz
-    rate = UNKNOWN if throughput is None else formatting.rate(throughput)
-    count, errors = (
-        UNKNOWN if number is None else formatting.count(number) for number in (latency.count, latency.errors)
-    )
+    labels = ("latency   ", *times)
+    for label, line in zip(labels, table([*map(_percentile_name, names)], rows, words=()), strict=True):
+        yield f"{label} {line}"
+    count, errors = (_known(number, formatting.count) for number in (latency.count, latency.errors))
     scatter = "" if latency.stdev_ms is None else f"; stdev {_ms(latency.stdev_ms)}, jitter {_ms(latency.jitter_ms)} ms"
+    rate = _known(latency.throughput_hz, formatting.rate)
     yield f"           {count} inferences, {rate}/s, {errors} errors{scatter}"
     if tool is not None:
         yield f"           as printed by {clean(tool)}: single inferences are not known"
@@ -243,7 +233,7 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
         yield "           ? not settled: too few inferences, or too few independent ones"
     intervals = [
         f"{_percentile_name(name)} {_ms(interval[0])} to {_ms(interval[1])}"
-        for name in PERCENTILES
+        for name in PERCENTILE_KEYS
         if (interval := (latency.ci95 or {}).get(f"{name}_ms"))
     ]
     if intervals:
@@ -295,19 +285,11 @@ def _percentile_name(name: str) -> str:
     return "p99.9" if name == "p999" else name
 
 
-def _is_settled(latency: LatencyFigures, name: str) -> bool:
-    return (latency.settled or {}).get(name, True)
-
-
 def _board(report: Report) -> Iterator[str]:
     phases, overhead = report.phases, report.overhead
     yield ""
-    warmup = phases.warmup
-    runs = UNKNOWN if warmup.runs is None else warmup.runs
-    yield (
-        f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, "
-        f"warm-up {runs} runs of {_ms(warmup.mean_ms)} ms"
-    )
+    warmup = f"warm-up {_known(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
+    yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
     yield from _heat(report)
     view = report.forecast
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
@@ -317,8 +299,7 @@ def _board(report: Report) -> Iterator[str]:
     yield from _memory(report.memory)
     if report.usage:
         yield from _usage(report.usage)
-    load = overhead.cpu_pct
-    cost = UNKNOWN if load is None else f"{load:.1f} % of a core"
+    cost = _known(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
     yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
 
 
@@ -351,18 +332,12 @@ def _usage(usage: UsageFigures) -> Iterator[str]:
     if mean is not None:
         most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
         yield f"cpu        engine {mean:.0f} % of a core on average{most}"
-    pairs = (
-        ("network of the board", usage.net_rx_bytes, "received", usage.net_tx_bytes, "sent"),
-        ("disks", usage.block_read_bytes, "read", usage.block_write_bytes, "written"),
-    )
-    traffic = [
-        f"{what} {UNKNOWN if came is None else formatting.size(came)} {way}, "
-        f"{UNKNOWN if went is None else formatting.size(went)} {other_way}"
-        for what, came, way, went, other_way in pairs
-    ]
+    counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
+    received, sent, read, written = (_known(count, formatting.size) for count in counts)
+    traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
     resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
-    took = UNKNOWN if usage.total_time_ms is None else formatting.duration(usage.total_time_ms * 1e6)
-    yield f"usage      {resident}; {'; '.join(traffic)}; in {took}"
+    took = _known(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
+    yield f"usage      {resident}; {traffic}; in {took}"
 
 
 def _power(power: PowerFigures) -> Iterator[str]:
@@ -375,18 +350,15 @@ def _power(power: PowerFigures) -> Iterator[str]:
 
 
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
-    mean = UNKNOWN if figures.mean_w is None else formatting.reading(figures.mean_w, "W")
-    return f"{clean(sensor)} {mean} W on average, {_most(figures)} ({_accuracy(figures)})"
+    """The highest reading is said to be a mean where it is one, with the peak behind it where that is known."""
+    over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
+    peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
+    most = f"{UNKNOWN} at most" if figures.max_w is None else f"{_in_w(figures.max_w)} at most{over}{peak}"
+    return f"{clean(sensor)} {_known(figures.mean_w, _in_w)} W on average, {most} ({_accuracy(figures)})"
 
 
-def _most(figures: PowerFigures | RailFigures) -> str:
-    """The highest reading, said to be a mean where it is one, and the peak behind it where that is known."""
-    if figures.max_w is None:
-        return f"{UNKNOWN} at most"
-    most, over_s, peak_w = formatting.reading(figures.max_w, "W"), figures.max_over_s, figures.peak_w
-    over = "" if over_s is None else f" as a mean of {over_s:.2g} s"
-    peak = "" if peak_w is None else f", peak {formatting.reading(peak_w, 'W')} W"
-    return f"{most} at most{over}{peak}"
+def _in_w(watts: float) -> str:
+    return formatting.reading(watts, "W")
 
 
 def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
@@ -406,7 +378,7 @@ def _energy(energy: EnergyFigures, power: PowerFigures, battery: Battery | None)
     if energy.gross_mj is not None:
         yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
         if energy.net_mj is not None and power.idle_w is not None:
-            net = f"net of an idle board's {formatting.reading(power.idle_w, 'W')} W"
+            net = f"net of an idle board's {_in_w(power.idle_w)} W"
             yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
         elif energy.net_reason:
             yield f"           no figure net of idle: {clean(energy.net_reason)}"
@@ -430,9 +402,9 @@ def _half(interval: tuple[float, float] | None) -> str:
 def _lasts(energy: EnergyFigures) -> str:
     if energy.hours_per_charge is None or energy.battery_rate_hz is None:
         return clean(energy.battery_reason or UNKNOWN)
-    rate = f"{energy.hours_per_charge:.1f} h at {formatting.rate(energy.battery_rate_hz)}/s"
     inferences = energy.inferences_per_charge
-    return rate if inferences is None else f"{rate}, {formatting.count(inferences)} inferences"
+    more = "" if inferences is None else f", {formatting.count(inferences)} inferences"
+    return f"{energy.hours_per_charge:.1f} h at {formatting.rate(energy.battery_rate_hz)}/s{more}"
 
 
 def _method(session: Manifest) -> Iterator[str]:
@@ -446,35 +418,27 @@ def _method(session: Manifest) -> Iterator[str]:
 
 def _runs(session: Manifest) -> str:
     method = session.methodology
-    warm_up = UNKNOWN if method.warmup_runs is None else method.warmup_runs
-    measured = UNKNOWN if method.measure_runs is None else formatting.count(method.measure_runs)
+    warm_up, measured = _known(method.warmup_runs, str), _known(method.measure_runs, formatting.count)
     phases = ((method.cooldown_s, "a cool-down"), (method.idle_baseline_s, "an idle baseline"))
-    return ", ".join(
-        [
-            f"input {UNKNOWN if session.was_imported else clean(session.load.input) or UNKNOWN}",
-            f"{measured} inferences after {warm_up} of warm-up",
-            *(f"{what} of {formatting.span(s * NS)}" if s else f"without {what}" for s, what in phases),
-        ]
-    )
+    rests = ", ".join(f"{what} of {formatting.span(s * NS)}" if s else f"without {what}" for s, what in phases)
+    given = UNKNOWN if session.was_imported else clean(session.load.input) or UNKNOWN
+    return f"input {given}, {measured} inferences after {warm_up} of warm-up, {rests}"
 
 
 def _place(method: Methodology) -> str:
     """Return the two highest temperatures at which measuring began, and the room and case that the user declared."""
-    began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in _hottest_first(method.start_temperatures)]
+    hottest_first = sorted(method.start_temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
+    began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
     warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
     ambient = "not declared" if method.ambient_c is None else f"{method.ambient_c:g} °C as declared"
     return f"{warm}; ambient {ambient}, enclosure {clean(method.enclosure or 'not declared')}"
 
 
-def _hottest_first(temperatures: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
-
-
 def _neighbours(session: Manifest) -> str:
     """Return the engine's CPUs and priority, and the processes beside it."""
     method, cpus = session.methodology, session.constraints.cpus
-    on = UNKNOWN if cpus is None else f"{cpus:g}"
+    on = _known(cpus, "{:g}".format)
     of = f" of {session.board.cores}" if session.board.cores else ""
     others = ", ".join(f"{clean(one.name)} {one.cpu_pct:.0f} %" for one in method.background)
     if not others:
@@ -494,35 +458,36 @@ def _operators(report: Report) -> Iterator[str]:
     operators, profile = report.operators, report.profile
     if not operators or not profile:
         return
-    top = sorted(operators, key=lambda operator: -operator.share)[:MOST_OPERATORS]
     yield ""
     yield f"operators  {len(operators)}, partitions {report.partitions or UNKNOWN}; those that take the most time:"
     yield f"           {clean(profile.way or UNKNOWN)}; {profile.runs} inferences in {profile.bursts} bursts"
-    yield from _operator_doubts(operators, profile)
-    yield from _operator_table(top)
+    if profile.disturbed:
+        yield "           other programs took CPU time from every instrumented inference: no share is settled"
+    elif profile.left_out_runs:
+        yield f"           {profile.left_out_runs} others are left out: other programs took CPU time from them"
+    if not all(operator.settled for operator in operators):
+        yield f"           ? not settled: needs {LEAST_BURSTS} bursts and {LEAST_RUNS} inferences that agree"
+    yield from _operator_table(sorted(operators, key=lambda operator: -operator.share)[:MOST_OPERATORS])
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
     """Yield a table as wide as the screen: columns that say nothing are left out, and long names are shortened."""
     columns = {
-        "us": [UNKNOWN if one.mean_us is None else f"{one.mean_us:.1f}" for one in operators],
+        "us": [_known(one.mean_us, "{:.1f}".format) for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],
         "95 %": [interval_text(one.share_ci95) for one in operators],
-        "GFLOP/s": [UNKNOWN if one.gflop_per_s is None else f"{one.gflop_per_s:.1f}" for one in operators],
+        "GFLOP/s": [_known(one.gflop_per_s, "{:.1f}".format) for one in operators],
         "bound": [one.bound or UNKNOWN for one in operators],
         "on": [clean(one.provider) for one in operators],
         "type": [clean(one.op_type) for one in operators],
     }
-    numbers = ("us", "%", "95 %", "GFLOP/s")
     useless = {"GFLOP/s": [UNKNOWN], "bound": [UNKNOWN], "on": [columns["on"][0]]}
     columns = {name: cells for name, cells in columns.items() if set(cells) != set(useless.get(name, ()))}
-    padded = []
-    for name, cells in columns.items():
-        width = max(map(len, (name, *cells)))
-        padded.append([cell.rjust(width) if name in numbers else cell.ljust(width) for cell in (name, *cells)])
-    names = ["name", *(clean(one.origin or one.name) for one in operators)]
-    for name, *cells in zip(names, *padded, strict=True):
-        row = f"  {'  '.join(cells)}  "
+    names = [clean(one.origin or one.name) for one in operators]
+    rows = [[*cells, "|"] for cells in zip(*columns.values(), strict=True)]  # so that a row ends where its name begins
+    lines = table([*columns, "|"], rows, words=("bound", "on", "type"), indent="  ")
+    for name, line in zip(("name", *names), lines, strict=True):
+        row = line.removesuffix("|")
         yield f"{row}{shortened(name, WIDTH - len(row))}"
 
 
@@ -534,22 +499,17 @@ def _largest_operator(report: Report) -> Iterator[str]:
         yield f"hotspot    {share_text(largest.share, settled=True)} % {clean(largest.op_type)} {shortened(name, 40)}"
 
 
-def _operator_doubts(operators: tuple[OperatorFigures, ...], profile: Profile) -> Iterator[str]:
-    if profile.disturbed:
-        yield "           other programs took CPU time from every instrumented inference: no share is settled"
-    elif profile.left_out_runs:
-        yield f"           {profile.left_out_runs} others are left out: other programs took CPU time from them"
-    if not all(operator.settled for operator in operators):
-        yield f"           ? not settled: needs {LEAST_BURSTS} bursts and {LEAST_RUNS} inferences that agree"
+def _known(value: Known | None, form: Callable[[Known], str]) -> str:
+    return UNKNOWN if value is None else form(value)
 
 
 def _celsius(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.1f}"
+    return _known(value, "{:.1f}".format)
 
 
 def _ms(value: float | None) -> str:
-    return UNKNOWN if value is None else formatting.milliseconds(value * 1e6)
+    return _known(value, lambda ms: formatting.milliseconds(ms * 1e6))
 
 
 def _mib(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.1f} MiB"
+    return _known(value, "{:.1f} MiB".format)
