@@ -9,12 +9,19 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 UNKNOWN = "-"
 DIGITS = 3
 
-_DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+
+def known(value: float | None, words: Callable[[float], str]) -> str:
+    """Format a value in this way; None is not known.
+
+    >>> known(0.5, percent), known(None, percent)
+    ('50.0 %', '-')
+    """
+    return UNKNOWN if value is None else words(value)
 
 
 def rounded(value: float | None, digits: int = DIGITS) -> float | None:
@@ -37,13 +44,7 @@ def milliseconds(ns: float) -> str:
     ['0.021', '1.000', '5.020', '56.00', '2103']
     """
     value = ns / 1e6
-    if value < 9.9995:
-        return f"{value:.3f}"
-    if value < 99.995:
-        return f"{value:.2f}"
-    if value < 999.95:
-        return f"{value:.1f}"
-    return f"{value:.0f}"
+    return f"{value:.{(value < 9.9995) + (value < 99.995) + (value < 999.95)}f}"
 
 
 def millijoules(mj: float, digits: int = 3) -> str:
@@ -65,12 +66,8 @@ def rate(per_second: float) -> str:
     >>> [rate(x) for x in (0.483, 24.07, 178.2, 48_230.0)]
     ['0.483', '24.1', '178', '48.2 k']
     """
-    if per_second < 9.995:
-        return f"{per_second:.3f}"
     if per_second < 99.95:
-        return f"{per_second:.1f}"
-    if per_second < 9_999.5:
-        return f"{per_second:.0f}"
+        return f"{per_second:.{3 if per_second < 9.995 else 1}f}"
     return count(per_second)
 
 
@@ -84,13 +81,7 @@ def count(number: float) -> str:
     for factor, suffix in ((1e3, "k"), (1e6, "M"), (1e9, "G")):
         value = number / factor
         if value < 999.5:
-            return (
-                f"{value:.2f} {suffix}"
-                if value < 9.995
-                else f"{value:.1f} {suffix}"
-                if value < 99.95
-                else f"{value:.0f} {suffix}"
-            )
+            return f"{value:.{(value < 9.995) + (value < 99.95)}f} {suffix}"
     return f"{number:.2e}"
 
 
@@ -104,11 +95,8 @@ def duration(ns: float) -> str:
     if seconds < 59.95:
         return f"{seconds:.1f}s"
     whole = round(seconds)
-    for size, unit in _DURATION_UNITS:
-        if whole >= size:
-            rest, (lower, lower_unit) = whole % size, _below(unit)
-            return f"{whole // size}{unit}{rest // lower:02d}{lower_unit}"
-    return f"{whole}s"
+    size, lower, units = next(of for of in ((86_400, 3_600, "dh"), (3_600, 60, "hm"), (60, 1, "ms")) if whole >= of[0])
+    return f"{whole // size}{units[0]}{whole % size // lower:02d}{units[1]}"
 
 
 def stopwatch(ns: float) -> str:
@@ -133,10 +121,6 @@ def span(ns: float) -> str:
         if milliseconds_ >= size_ and milliseconds_ % size_ == 0:
             return f"{milliseconds_ // size_}{unit}"
     return f"{milliseconds_}ms"
-
-
-def _below(unit: str) -> tuple[int, str]:
-    return {"d": (3_600, "h"), "h": (60, "m"), "m": (1, "s")}[unit]
 
 
 def clock_time(ns: float) -> str:
@@ -196,13 +180,13 @@ def size(number_of_bytes: float) -> str:
 _DECIMALS = {"MHz": 0, "state": 0, "0/1": 0, "rpm": 0, "B/s": 0, "W": 2, "V": 3, "A": 3}
 
 
-def reading(value: float, unit: str) -> str:
+def reading(value: float | None, unit: str) -> str:
     """A sensor's value without its unit, with as many decimals at any size, so that it keeps its place.
 
-    >>> reading(53.94, "°C"), reading(2399.7, "MHz"), reading(0.4812, "A")
-    ('53.9', '2400', '0.481')
+    >>> reading(53.94, "°C"), reading(2399.7, "MHz"), reading(0.4812, "A"), reading(None, "A")
+    ('53.9', '2400', '0.481', '-')
     """
-    return f"{value:.{_DECIMALS.get(unit, 1)}f}"
+    return UNKNOWN if value is None else f"{value:.{_DECIMALS.get(unit, 1)}f}"
 
 
 def percent(share: float) -> str:
@@ -264,7 +248,7 @@ def clean(text: str, *, ascii_only: bool = False) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    shown = "".join(_visible(character) for character in text)
+    shown = "".join(map(_visible, text))
     return plain_ascii(shown) if ascii_only else shown
 
 

@@ -65,6 +65,11 @@ class TrackView:
     read_ns: int | None = None
     trip_c: float | None = None  # of a zone: at which temperature it throttles, if known
 
+    @property
+    def now(self) -> float | None:
+        """Return the last reading; None: the sensor is lost, or was never read."""
+        return None if self.is_lost else self.value
+
 
 @dataclass(frozen=True, slots=True)
 class MissingSensor:

@@ -1,15 +1,14 @@
 """The events pane: the newest event first."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.events import EventsView
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
-from edgetop.ui.panes.pane import Area, Drawing, Item, rows_of
+from edgetop.ui.panes.pane import Area, Drawing, Item
 from edgetop.ui.text import BLANK, Line, line, wrapped
 
 STYLES = {"info": "text", "warning": "warning", "critical": "critical"}
@@ -25,13 +24,8 @@ def title(view: MonitorView, area: Area) -> str:
     marked = (("!", events.warnings), ("X", events.criticals))
     counted = [f"{count} with {mark}" for mark, count in marked if count]
     words = area.clean(area.listing.words)
-    return "   ".join(
-        [
-            *([", ".join(counted)] if counted else []),
-            *([_LEAST[least]] if least != "info" else []),
-            *([f"with: {words}"] if words else []),
-        ]
-    )
+    shown = (", ".join(counted), _LEAST[least] if least != "info" else "", words and f"with: {words}")
+    return "   ".join(text for text in shown if text)
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
@@ -39,15 +33,15 @@ def one_line(view: MonitorView, area: Area) -> Line:
     return _lines(newest[0], area)[0] if newest else line(("no events", "dim"))
 
 
-def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    return rows_of(items(view, area))
-
-
 def items(view: MonitorView, area: Area) -> Sequence[Item]:
     """Newest first. What belongs together is one item, unless the user looks for something in it."""
     listing = area.listing
-    listed = [event for event in view.events.newest_first if listing.takes(_searched(event))]
-    listed = [event for event in listed if _GRAVITY[event.severity] >= _GRAVITY[listing.least]]
+    listed = [
+        event
+        for event in view.events.newest_first
+        if listing.takes(f"{event.severity} {event.kind} {event.source} {event.message}")
+        and _GRAVITY[event.severity] >= _GRAVITY[listing.least]
+    ]
     if view.events.newest_first and not listed:
         return [Item([line(("no event like this; / and ! change the filter", "dim"))])]
     if listing.words or listing.least != "info":
@@ -67,7 +61,9 @@ def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
                 yield start
                 group = []
             continue
-        if group and not _is_same_log(group[-1], event):
+        later = group[-1] if group else event
+        is_log = event.kind == later.kind == "log" and event.source == later.source
+        if group and not (is_log and later.t_ns - event.t_ns < DUMP_NS):
             yield group
             group = []
         group.append(event)
@@ -77,11 +73,6 @@ def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
 
 def _is_usual(event: Event) -> bool:
     return event.severity == "info" and event.kind not in ("mark", "log", "throttle-begin", "throttle-end")
-
-
-def _is_same_log(later: Event, event: Event) -> bool:
-    is_log = event.kind == later.kind == "log" and event.source == later.source
-    return is_log and later.t_ns - event.t_ns < DUMP_NS
 
 
 def _start_words(group: Sequence[Event], view: MonitorView) -> str:
@@ -99,38 +90,30 @@ def _start_words(group: Sequence[Event], view: MonitorView) -> str:
     return f"started in {formatting.duration(group[0].t_ns)}{': ' if parts else ''}{', '.join(parts)}"
 
 
-def _searched(event: Event) -> str:
-    return f"{event.severity} {event.kind} {event.source} {event.message}"
-
-
 def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
     """`words`: of the group, in place of its gravest event and how many there are."""
-    if len(group) < LEAST_FOLDED and not words:
-        return Item([row for event in group for row in _lines(event, area)], *_told(group, area))
-    first = max(reversed(group), key=lambda event: _GRAVITY[event.severity])
-    shown = replace(first, t_ns=group[0].t_ns, message=words or f"{first.message} ({len(group)} lines)")
-    return Item(_lines(replace(shown, kind="phase") if words else shown, area), *_told(group, area))
-
-
-def _told(group: Sequence[Event], area: Area) -> tuple[object, Callable[[], Sequence[str]], int]:
-    newest = group[0]
-    return (newest.t_ns, newest.kind, newest.message), partial(_detail, group, area), newest.t_ns
+    newest, shown = group[0], group
+    if len(group) >= LEAST_FOLDED or words:
+        first = max(reversed(group), key=lambda event: _GRAVITY[event.severity])
+        message, kind = (words, "phase") if words else (f"{first.message} ({len(group)} lines)", first.kind)
+        shown = [replace(first, t_ns=newest.t_ns, message=message, kind=kind)]
+    rows, key = [row for event in shown for row in _lines(event, area)], (newest.t_ns, newest.kind, newest.message)
+    return Item(rows, key, partial(_detail, group, area), newest.t_ns)
 
 
 def _detail(group: Sequence[Event], area: Area) -> list[str]:
     """Oldest first: when, how grave, who says it, what, and its figures."""
     lines = []
     for event in reversed(group):
-        lines.append(f"{formatting.clock_time(event.t_ns)} {event.severity:<8} {area.clean(event.source)}: ")
-        lines[-1] += area.clean(event.message)
+        begin = f"{formatting.clock_time(event.t_ns)} {event.severity:<8} {area.clean(event.source)}: "
+        lines.append(begin + area.clean(event.message))
         lines += [area.clean(f"  {key}: {value}") for key, value in event.data.items() if len(group) == 1]
     return lines
 
 
 def _lines(event: Event, area: Area) -> list[Line]:
-    message = area.clean(event.message)
-    source = area.clean(event.source)
-    text = message if event.kind in _PLAIN_KINDS else f"{source}: {message}"
+    source = "" if event.kind in _PLAIN_KINDS else f"{area.clean(event.source)}: "
+    text = f"{source}{area.clean(event.message)}"
     prefix = f"{formatting.clock_time(event.t_ns)} {MARKS[event.severity]} "
     rows = wrapped(text, area.width - len(prefix), STYLES[event.severity]) or [BLANK]
     first = line((prefix, "dim"), *rows[0])
@@ -145,8 +128,6 @@ _PLAIN_KINDS = frozenset(
 )  # fmt: skip
 
 
-def subject(view: MonitorView) -> EventsView:
-    return view.events
-
-
-EVENTS = Drawing("events", title, body, scrolls=True, line=one_line, rows="events", subject=subject, items=items)
+EVENTS = Drawing(
+    "events", title, items=items, scrolls=True, line=one_line, rows="events", subject=lambda view: view.events
+)

@@ -1,7 +1,7 @@
 """Latency: percentiles of the window and of the session, their timeline, their distribution."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from edgetop.analysis.deadline import DeadlineView, headroom_words, max_rate_wor
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tail import part_words
-from edgetop.formatting import UNKNOWN, clean
+from edgetop.formatting import UNKNOWN, clean, known, milliseconds
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
@@ -21,18 +21,12 @@ from edgetop.ui.panes.sensor_series import end_labels, plot, slowed, with_axis
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
-LABEL = Column("", 8, right=False)
 COLUMNS = (
-    LABEL,
+    Column("", 8, right=False),
     *(Column(f"{name} ", 7) for name in NAMES),  # the last cell is for the mark of an unsettled one
-    Column("max", 7),
-    Column("/s", 6),
-    Column("n", 6),
-    Column("min", 7),
-    Column("mean", 7),
-    Column("stdev", 7),
-    Column("jitter", 7),
-)
+    Column("max", 7), Column("/s", 6), Column("n", 6),
+    *(Column(name, 7) for name in ("min", "mean", "stdev", "jitter")),
+)  # fmt: skip
 END_STEPS, SHARE_STEPS = 12, 6  # of the axes of the histogram: what moves them is worth a redraw of all of it
 MIN_HISTOGRAM_CELLS = 20  # for the ends of its axis
 LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown of them
@@ -51,8 +45,8 @@ def title(view: MonitorView, area: Area) -> str:
         return ab_title(view.ab, view.progress)
     window, latency = view.latency.window, view.latency
     name = "last" if view.progress.phase == "over" else "window"
-    shown = ["all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"]
-    shown[0] += ", since x" if latency.since_ns else ""
+    span = "all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"
+    shown = [f"{span}{', since x' if latency.since_ns else ''}"]
     few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and not latency.points.is_empty:
         shown += [f"{'service ' if latency.window_response else ''}lines: each 1s", *few]
@@ -71,20 +65,19 @@ def one_line(view: MonitorView, area: Area) -> Line:
     if window is None:
         return as_fits(area.width, ("latency  ", "dim"), "no samples yet")
     named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
-    numbers = [f"{name} {formatting.milliseconds(ns)}  " for name, ns in named]
+    numbers = [f"{name} {milliseconds(ns)}  " for name, ns in named]
     return as_fits(area.width, ("latency  ", "dim"), *numbers, ("ms", "dim"))
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.ab is not None:
         return ab_body(view.ab, area)
+    is_whole, response = area.height >= WHOLE_ROWS and not area.is_stacked, view.latency.window_response
     if area.height >= TABLE_ROWS and not area.is_stacked:
-        lines = _table(view, area.width, is_whole=area.height >= WHOLE_ROWS)
+        lines = _table(view, area.width, is_whole=is_whole)
     else:
-        lines = [_figures(view.latency.window, area.width, "service  " if view.latency.window_response else "")]
-    is_whole = area.height >= WHOLE_ROWS and not area.is_stacked
-    if area.height < TABLE_ROWS or area.is_stacked:
-        lines += [_figures(view.latency.window_response, area.width, "response ")] * bool(view.latency.window_response)
+        lines = [_figures(view.latency.window, area.width, "service  " if response else "")]
+        lines += [_figures(response, area.width, "response ")] * bool(response)
     if area.height >= STRIP_ROWS and not is_whole and len(lines) != 2:
         lines.append(_strip(view, area))
     room = area.height - len(lines)
@@ -100,11 +93,10 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
         return line(("no samples yet", "dim"))
     pieces: list[Piece] = [(label, "dim")]
     for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
-        value = formatting.milliseconds(window.percentile_ns(quantile))
-        doubt = "" if window.is_settled(quantile) else "?"
-        pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt:<1}  "]
+        value, doubt = milliseconds(window.percentile_ns(quantile)), " " if window.is_settled(quantile) else "?"
+        pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt}  "]
     rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
-    return as_fits(cells, *pieces, ("max ", "dim"), f"{formatting.milliseconds(window.max_ns)}   ", rate)
+    return as_fits(cells, *pieces, ("max ", "dim"), f"{milliseconds(window.max_ns)}   ", rate)
 
 
 def _strip(view: MonitorView, area: Area) -> Line:
@@ -113,7 +105,7 @@ def _strip(view: MonitorView, area: Area) -> Line:
     if window is None:
         return BLANK
     low, high = _histogram_ends(window)
-    ends = [formatting.milliseconds(low), f">={formatting.milliseconds(high)}"]
+    ends = [milliseconds(low), f">={milliseconds(high)}"]
     cells = min(48, area.width - sum(map(len, ends)) - 10)
     if cells < MIN_HISTOGRAM_CELLS:
         return BLANK
@@ -153,20 +145,15 @@ def _deadline_line(deadline: DeadlineView, width: int) -> Line:
     run = f", {formatting.count(deadline.longest_run)} in a row" if deadline.misses else ""
     rate = "" if deadline.max_rate_hz is None else f", {max_rate_words(deadline.max_rate_hz)}"
     return as_fits(
-        width,
-        ("deadline", "dim"),
-        f"  {deadline.deadline_ns / 1e6:g} ms: ",
-        (missed, "warning" if deadline.is_missed else "text"),
-        run,
-        f", {headroom_words(deadline.headroom_ns / 1e6)}",
+        width, ("deadline", "dim"), f"  {deadline.deadline_ns / 1e6:g} ms: ",
+        (missed, "warning" if deadline.is_missed else "text"), run, f", {headroom_words(deadline.headroom_ns / 1e6)}",
         rate,
-    )
+    )  # fmt: skip
 
 
 def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
     """Return one end, lower or upper, of each interval."""
-    known = view.precision.intervals_ns
-    texts = [f"{UNKNOWN} " if ends is None else f"{formatting.milliseconds(ends[end])} " for ends in known]
+    texts = [f"{known(ends and ends[end], milliseconds)} " for ends in view.precision.intervals_ns]
     return [(text, "dim") for text in (label, *texts, *[""] * (len(COLUMNS) - len(texts) - 1))]
 
 
@@ -175,26 +162,16 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
     if statistics is None:
         unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
         return [(label, "dim"), *unknown]
+    texts = ((milliseconds(statistics.percentile_ns(of)), precision.is_settled(of, statistics)) for of in QUANTILES)
+    ends = (statistics.min_ns, statistics.mean_ns, statistics.stdev_ns, statistics.jitter_ns)
     return [
         (label, "dim"),
-        *(_percentile(statistics, quantile, precision) for quantile in QUANTILES),
-        formatting.milliseconds(statistics.max_ns),
-        _optional(statistics.throughput_hz, formatting.rate),
+        *(f"{text} " if is_settled else (f"{text}?", "dim") for text, is_settled in texts),
+        milliseconds(statistics.max_ns),
+        known(statistics.throughput_hz, formatting.rate),
         formatting.count(statistics.count),
-        formatting.milliseconds(statistics.min_ns),
-        formatting.milliseconds(statistics.mean_ns),
-        _optional(statistics.stdev_ns, formatting.milliseconds),
-        _optional(statistics.jitter_ns, formatting.milliseconds),
+        *(known(ns, milliseconds) for ns in ends),
     ]
-
-
-def _percentile(statistics: Statistics, quantile: float, precision: PrecisionView) -> Piece:
-    text = formatting.milliseconds(statistics.percentile_ns(quantile))
-    return f"{text} " if precision.is_settled(quantile, statistics) else (f"{text}?", "dim")
-
-
-def _optional(value: float | None, to_text: Callable[[float], str]) -> Piece:
-    return UNKNOWN if value is None else to_text(value)
 
 
 def _timeline(view: MonitorView, area: Area) -> list[Line]:
@@ -210,7 +187,7 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
     scale = nice_scale(low, top, least=LEAST_SPAN_NS)
     of = plot(view, points.axis, scale, area)
     beyond = ">" if np.nanmax(p99) > scale.high else ""
-    labels = end_labels(of, f"{beyond}{formatting.milliseconds(scale.high)}", formatting.milliseconds(scale.low))
+    labels = end_labels(of, f"{beyond}{milliseconds(scale.high)}", milliseconds(scale.low))
     curves = [
         Curve(points.low, "band", np.fmin, ".", upto=points.top),
         Curve(p99, "p99", glyph="+"),
@@ -253,7 +230,7 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
     step = round_step(shares.max(), SHARE_STEPS)
     of = Plot(Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step), cells, area.height - 1, area.characters)
     bars = Curve(np.where(counts > 0, shares, np.nan), "p50", glyph=":", is_filled=True)
-    ends = (formatting.milliseconds(low), f">={formatting.milliseconds(high)}")
+    ends = (milliseconds(low), f">={milliseconds(high)}")
     axis = spread(line(" " * GUTTER, (ends[0], "dim")), line((ends[1], "dim")), area.width)
     return [BLANK, *of.rows([bars], end_labels(of, formatting.percent(of.scale.high), "0")), axis]
 

@@ -9,10 +9,10 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.growth import leak_ends
 from edgetop.analysis.memory import MemoryView
 from edgetop.analysis.tracks import TrackView
-from edgetop.formatting import UNKNOWN
+from edgetop.formatting import known
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, SIDE_CELLS, Block, is_flat, last, stacked, with_chart
-from edgetop.ui.text import Line, Piece, as_fits, beside, fit, line, width
+from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, Block, is_flat, last, stacked, with_chart, with_figures
+from edgetop.ui.text import Line, Piece, as_fits, fit, line, width
 
 DETAIL_ROWS = 24  # of a pane that is alone, for more timelines than the engine's
 LABEL_CELLS = 12
@@ -31,19 +31,15 @@ def title(view: MonitorView, _: Area) -> str:
 
 def one_line(view: MonitorView, area: Area) -> Line:
     memory = view.memory
-    gpu = [f", {_gpu_name(memory)} {_mib(memory.gpu)}"] if memory.gpu else []
+    gpu = f", GPU{'' if memory.accelerator else ' of all'} {_mib(memory.gpu)}" if memory.gpu else ""
     return as_fits(
         area.width,
         ("memory   ", "dim"),
         f"{last(view)}engine {_sized(memory.rss)}",
-        *gpu,
+        gpu,
         f", peak {_mib(memory.peak)}",
         (f"   {_holder(memory)} has {_sized(memory.room)} left", _level(memory)),
     )
-
-
-def _gpu_name(memory: MemoryView) -> str:
-    return "GPU" if memory.accelerator else "GPU of all"
 
 
 def _holder(memory: MemoryView) -> str:
@@ -55,12 +51,12 @@ def _level(memory: MemoryView) -> str:
     room, limit = memory.room, memory.board_mib
     if room is not None and room == memory.cgroup_left and memory.cgroup_limit:
         limit = memory.cgroup_limit.value
-    is_known = room is not None and room.value is not None and limit is not None and not room.is_lost
-    return "warning" if is_known and room.value < SCARCE * limit else "text"  # type: ignore[union-attr, operator]
+    left = room.now if room else None
+    return "warning" if left is not None and limit is not None and left < SCARCE * limit else "text"
 
 
 def _mib(track: TrackView | None) -> str:
-    return UNKNOWN if track is None or track.value is None or track.is_lost else _scaled(track.value)
+    return known(track.now if track else None, _scaled)
 
 
 def _scaled(mib: float) -> str:
@@ -80,14 +76,8 @@ def _sized(track: TrackView | None) -> str:
 
 
 def _timeline_figures(name: str, track: TrackView) -> Line:
-    least, most = (UNKNOWN if mib is None else _scaled(mib) for mib in (track.min, track.max))
+    least, most = (known(mib, _scaled) for mib in (track.min, track.max))
     return line((f"{name:<{LABEL_CELLS}}", "dim"), _cell(track), (f"  min {least}, max {most}", "dim"))
-
-
-def _shown(track: TrackView | None, unit: str) -> str:
-    if track is None or track.value is None or track.is_lost:
-        return UNKNOWN
-    return formatting.reading(track.value, unit)
 
 
 def has_chart(view: MonitorView) -> bool:
@@ -117,11 +107,8 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
         if track and (points := view.sensor_series.get(track.info.id)) is not None
     ]
     if area.width >= SIDE_BY_SIDE_CELLS:
-        left = area.width - SIDE_CELLS - 2
-        rows = _rows(memory, area.resized(width=SIDE_CELLS))
-        return beside(((stacked(view, blocks, area.resized(width=left)), left), (rows, SIDE_CELLS)))
-    rows = _rows(memory, area)
-    return [*rows, *stacked(view, blocks, area.resized(height=max(0, area.height - len(rows))))]
+        return with_figures(partial(stacked, view, blocks), partial(_rows, memory), area)
+    return stacked(view, blocks, area, _rows(memory, area))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +147,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 
 def _figures(memory: MemoryView) -> Iterator[Row]:
     """Yield the rows, most important first: on a small screen the last ones are left out."""
-    board = UNKNOWN if memory.board_mib is None else formatting.size(memory.board_mib * 2**20)
+    board = known(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
     yield Row("engine RSS", memory.rss, tuple(_made_of(memory)))
     yield Row("peak", memory.peak)
     yield Row("PSS", memory.pss, (f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}"))
@@ -178,8 +165,7 @@ def _figures(memory: MemoryView) -> Iterator[Row]:
 
 def _made_of(memory: MemoryView) -> Iterator[str]:
     parts = (("anon", memory.anon), ("file", memory.file), ("shared", memory.shmem))
-    known = [(name, track) for name, track in parts if track is not None and track.value]
-    for i, (name, track) in enumerate(known):
+    for i, (name, track) in enumerate((name, track) for name, track in parts if track is not None and track.value):
         yield f"{', ' if i else ''}{name} {_mib(track)}"
 
 
@@ -195,31 +181,29 @@ def _limit(memory: MemoryView) -> Iterator[Piece]:
 
 
 def _line(row: Row, area: Area) -> Line:
+    """A single note is cut to fit; of several, the last ones are left out."""
     notes: tuple[Piece, ...] = row.notes
     if row.track is None:
         notes = ("no such sensor here",)
-    elif row.track.is_lost or row.track.value is None:
+    elif row.track.now is None:
         notes = (area.clean(row.track.reason),)
     pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
     start = line((f"{row.name:<{LABEL_CELLS}}", "dim"), (_cell(row.track), row.style), "  ")
     whole = line(*start, *pieces)
-    return whole if width(whole) <= area.width else _as_it_fits(start, pieces, area.width)
-
-
-def _as_it_fits(start: Line, pieces: Sequence[Piece], cells: int) -> Line:
-    """Cut a single piece to fit; of several pieces, leave out the last ones."""
-    return fit(line(*start, *pieces), cells) if len(pieces) == 1 else as_fits(cells, *start, *pieces)
+    if width(whole) <= area.width:
+        return whole
+    return fit(whole, area.width) if len(pieces) == 1 else as_fits(area.width, *start, *pieces)
 
 
 def _traffic(memory: MemoryView, area: Area) -> list[Line]:
     """Return the signs of memory pressure that the board reports: swapping and major faults."""
     rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
-    known = [(name, track) for name, track in rates if track is not None]
-    if not known:
+    read = [(name, track) for name, track in rates if track is not None]
+    if not read:
         return []
     pieces = [
-        (f"{', ' if i else ''}{name} {_shown(track, '1/s')}", "warning" if track.value else "text")
-        for i, (name, track) in enumerate(known)
+        (f"{', ' if i else ''}{name} {formatting.reading(track.now, '1/s')}", "warning" if track.value else "text")
+        for i, (name, track) in enumerate(read)
     ]
     return [as_fits(area.width, (f"{'per second':<{LABEL_CELLS + 2}}", "dim"), *pieces)]
 

@@ -10,10 +10,10 @@ from edgetop.analysis.operator_hints import fell_back, where
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.roofline import applicable, bound, rates
-from edgetop.formatting import UNKNOWN
+from edgetop.formatting import UNKNOWN, known, milliseconds
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
-from edgetop.ui.panes.pane import Area, Drawing, Item, rows_of
+from edgetop.ui.panes.pane import Area, Drawing, Item, titled
 from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
 
 ORDERS = ("share", "run order", "change")
@@ -30,29 +30,25 @@ def title(view: MonitorView, area: Area) -> str:
     operators = view.operators.operators
     if not operators:
         return "stages of a frame" if view.frames else ""
-    shown, words = f"{len(operators)} operators", area.clean(area.listing.words)
-    if words:  # before the order: a title is cut at its end
-        return f"{shown}, of these {len(_listed(view, area))} with: {words}, by {_order(area)}"
-    return f"{shown} by {_order(area)}"
+    words, order = area.clean(area.listing.words), area.listing.order_of(ORDERS)
+    # Before the order: a title is cut at its end.
+    found = words and f", of these {len(_listed(view, area))} with: {words},"
+    return f"{len(operators)} operators{found} by {order}"
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
     """The operator that takes the most."""
-    matches = view.operators.operators
-    if not matches and view.frames:
+    operators = view.operators.operators
+    if not operators and view.frames:
         return fit(line(("frame    ", "dim"), total_words(view.frames)), area.width)
-    if not matches:
+    if not operators:
         return fit(line(("hotspot  ", "dim"), (area.clean(_why_none(view)), "dim")), area.width)
-    largest, p50_ns = max(matches, key=lambda operator: operator.share), _p50_ns(view)
-    ms = "" if p50_ns is None else f"  {formatting.milliseconds(scaled_ns(largest, p50_ns))} ms"
+    largest, p50_ns = max(operators, key=lambda operator: operator.share), _p50_ns(view)
+    ms = "" if p50_ns is None else f"  {milliseconds(scaled_ns(largest, p50_ns))} ms"
     change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
     share = f"{formatting.percent(largest.share)}{'' if largest.settled else ' ?'}"
     name = f"{area.clean(largest.op_type)} {area.clean(short_name(largest))}"
     return as_fits(area.width, ("hotspot  ", "dim"), f"{share} of the time: {name}", ms, change)
-
-
-def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    return rows_of(items(view, area))
 
 
 def items(view: MonitorView, area: Area) -> list[Item]:
@@ -61,10 +57,9 @@ def items(view: MonitorView, area: Area) -> list[Item]:
         return [Item(_stages(view.frames, area))]
     if not operators:
         return [Item(wrapped(area.clean(_why_none(view)), area.width, "dim"))]
-    is_narrow, listed = area.width < PROVIDER_FROM_CELLS, _listed(view, area)
-    columns, cells = (_few_columns(area), _few_cells) if is_narrow else (_columns(area), _cells)
+    columns, listed = _columns(area), _listed(view, area)
     largest = max(operator.share for operator in operators)
-    head, *rows = table(columns, [cells(operator, largest, view, area) for operator in listed], area.width)
+    head, *rows = table(columns, [_cells(operator, largest, view, area) for operator in listed], area.width)
     place = {id(operator): place for place, operator in enumerate(operators)}
     return [
         Item(_state(view, area) if area.height >= STATE_ROWS else _doubts(view.operators, area)),
@@ -79,54 +74,39 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 def _stages(frames: FramesView, area: Area) -> list[Line]:
     """Draw the stages of a frame instead of operators, for a program that reports its stages."""
     columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
-    used = sum(column.cells + 2 for column in columns)
-    columns.append(Column("stage", max(8, area.width - used), right=False))
     rows: list[list[Piece]] = [
         [
             formatting.percent(stage.share),
             (bar(stage.share, BAR_CELLS, area.characters), "graph"),
-            *(formatting.milliseconds(ms * 1e6) for ms in (stage.p50_ms, stage.p99_ms)),
+            *(milliseconds(ms * 1e6) for ms in (stage.p50_ms, stage.p99_ms)),
             area.clean(stage.name),
         ]
         for stage in frames.stages
     ]
     style = "warning" if frames.misses else "text"
-    return [*table(columns, rows, area.width), *wrapped(f"frame {total_words(frames)}", area.width, style)]
+    lines = table([*columns, _the_rest("stage", columns, area)], rows, area.width)
+    return [*lines, *wrapped(f"frame {total_words(frames)}", area.width, style)]
 
 
-def _few_columns(area: Area) -> list[Column]:
-    """Beside the timelines."""
-    columns = [Column("%  ", 7), Column("", FEW_BAR_CELLS, right=False), Column("ms", 6), Column("change", 6)]
-    used = sum(column.cells + 2 for column in columns)
-    return [*columns, Column("name", max(8, area.width - used), right=False)]
-
-
-def _few_cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
-    p50_ns, style = _p50_ns(view), "graph" if operator.settled else "dim"
-    share = formatting.share_text(operator.share, settled=operator.settled)
-    length = bar(operator.share / largest if largest else 0.0, FEW_BAR_CELLS, area.characters)
-    ms = UNKNOWN if p50_ns is None else formatting.milliseconds(scaled_ns(operator, p50_ns))
-    return [share, (length, style), ms, _change(operator), area.clean(short_name(operator))]
+def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:
+    """Return a column that takes the room that the others leave."""
+    return Column(title, max(8, area.width - sum(column.cells + 2 for column in columns)), right=False)
 
 
 def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
     """Every figure by its name, also of columns that do not fit."""
     wide = area.resized(width=10 * WORK_FROM_CELLS)
-    cells = _cells(operator, 1.0, view, wide)
-    words = [text if isinstance(text, str) else text[0] for text in cells]
-    titles = [column.title.strip() for column in _columns(wide)]
+    titles = [column.title for column in _columns(wide)]
     interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
-    return [interval, *(f"{title:<8} {text}" for title, text in zip(titles, words, strict=True) if title)]
+    return [interval, *titled(titles, _cells(operator, 1.0, view, wide))]
 
 
 def _why_none(view: MonitorView) -> str:
     operators = view.operators
     if operators.way:
         return "no burst yet; p profiles now"
-    return f"{UNKNOWN} operators are not profiled: {operators.reason}" if operators.reason else _why_silent(view)
-
-
-def _why_silent(view: MonitorView) -> str:
+    if operators.reason:
+        return f"{UNKNOWN} operators are not profiled: {operators.reason}"
     is_early = view.progress.phase in ("loading", "first")
     return f"{UNKNOWN} not known yet" if is_early else f"{UNKNOWN} operators are not profiled (--profile-every)"
 
@@ -135,15 +115,15 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
     """Return how the profile was made, what it cost, and the data types."""
     operators, measured_ns = view.operators, view.progress.measured_ns
     duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
-    last = UNKNOWN if operators.last_ns is None else formatting.clock_time(operators.last_ns)
+    last = known(operators.last_ns, formatting.clock_time)
+    label, colon, _ = operators.timed_by.partition(": ")  # such as "estimate (isolated): "
     bursts = [
-        f"{_label(operators.timed_by)}{operators.bursts} bursts",
+        f"{f'{label}: ' if colon else ''}{operators.bursts} bursts",
         f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
         f", {duty} of the time", f", last {last} of {operators.last_runs}",
     ]  # fmt: skip
-    p50_ns, ratio = _p50_ns(view), operators.overhead
-    overhead = UNKNOWN if ratio is None else f"{100 * (ratio - 1):+.1f} %"
-    times = UNKNOWN if not p50_ns else f"{formatting.milliseconds(p50_ns)} ms"
+    overhead = known(operators.overhead, lambda ratio: f"{100 * (ratio - 1):+.1f} %")
+    times = known(_p50_ns(view) or None, lambda ns: f"{milliseconds(ns)} ms")
     costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
     if operators.partitions and operators.partitions > 1:
         costs.append(f"; {operators.partitions} partitions")
@@ -181,12 +161,6 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
     return [fit(line((area.clean(text), "warning")), area.width)]
 
 
-def _label(way: str) -> str:
-    """Return the label that figures timed in this way need, such as "estimate (isolated): "; "": none."""
-    label, colon, _ = way.partition(": ")
-    return f"{label}: " if colon else ""
-
-
 def _p50_ns(view: MonitorView) -> float | None:
     """Return the p50 of the window on the screen, of inferences that were not instrumented."""
     statistics = view.latency.window or view.latency.session
@@ -194,34 +168,36 @@ def _p50_ns(view: MonitorView) -> float | None:
 
 
 def _columns(area: Area) -> list[Column]:
-    columns = [
-        Column("%  ", 7),
-        Column("", BAR_CELLS, right=False),
-        Column("us", 9),
-        Column("change", 7),
-        Column("on", 8, right=False),
-    ]
+    if area.width < PROVIDER_FROM_CELLS:  # beside the timelines
+        columns = [Column("%  ", 7), Column("", FEW_BAR_CELLS, right=False), Column("ms", 6), Column("change", 6)]
+    else:
+        columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("us", 9), Column("change", 7)]
+        columns.append(Column("on", 8, right=False))
     if area.width >= WORK_FROM_CELLS:
         columns += [Column("GFLOP/s", 7), Column("bound", 13, right=False)]
     if area.width >= TYPE_FROM_CELLS:
         columns.append(Column("type", 24, right=False))
-    used = sum(column.cells + 2 for column in columns)
-    return [*columns, Column("name", max(8, area.width - used), right=False)]
+    return [*columns, _the_rest("name", columns, area)]
 
 
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
-    p50_ns = _p50_ns(view)
-    us = UNKNOWN if p50_ns is None else f"{scaled_ns(operator, p50_ns) / 1e3:.1f}"
-    length = bar(operator.share / largest if largest else 0.0, BAR_CELLS, area.characters)
+    p50_ns, is_narrow = _p50_ns(view), area.width < PROVIDER_FROM_CELLS
+    ns = None if p50_ns is None else scaled_ns(operator, p50_ns)
+    time = known(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")
+    bar_cells = FEW_BAR_CELLS if is_narrow else BAR_CELLS
+    length = bar(operator.share / largest if largest else 0.0, bar_cells, area.characters)
     share = formatting.share_text(operator.share, settled=operator.settled)
-    style = "text" if operator.settled else "dim"
+    change = known(operator.change, lambda change: f"{100 * change:+.0f} %")
+    moved = "dim" if operator.change is None else "warning" if operator.change >= MOVED else "text"
     cells: list[Piece] = [
-        (share, style),
+        (share, "text" if operator.settled or is_narrow else "dim"),
         (length, "graph" if operator.settled else "dim"),
-        us,
-        _change(operator),
-        area.clean(operator.provider),
+        time,
+        (change, moved),
     ]
+    if is_narrow:
+        return [*cells, area.clean(short_name(operator))]
+    cells.append(area.clean(operator.provider))
     if area.width >= WORK_FROM_CELLS:
         cells += _work(operator, view)
     if area.width >= TYPE_FROM_CELLS:
@@ -235,33 +211,23 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
     held_up = bound(operator.flops, operator.bytes, each_ns, applicable(view.operators.ceilings, precision))
-    shown = UNKNOWN if flops_per_s is None else f"{flops_per_s / 1e9:.1f}"
+    shown = known(flops_per_s, lambda per_s: f"{per_s / 1e9:.1f}")
     return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
-
-
-def _change(operator: OperatorView) -> Piece:
-    if operator.change is None:
-        return (UNKNOWN, "dim")
-    return (f"{100 * operator.change:+.0f} %", "warning" if operator.change >= MOVED else "text")
-
-
-def _order(area: Area) -> str:
-    return area.listing.order_of(ORDERS)
 
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
     """Return the operators with all words of the filter in name, type, provider or origin, in the chosen order."""
-    matches = [operator for operator in view.operators.operators if area.listing.takes(_searched(operator))]
-    order = _order(area)
+    found = [
+        of
+        for of in view.operators.operators
+        if area.listing.takes(f"{of.name} {of.op_type} {of.provider} {of.origin or ''}")
+    ]
+    order = area.listing.order_of(ORDERS)
     if order == "share":
-        matches.sort(key=lambda operator: -operator.share)
+        found.sort(key=lambda operator: -operator.share)
     elif order == "change":
-        matches.sort(key=lambda operator: -abs(operator.change or 0.0))
-    return matches
+        found.sort(key=lambda operator: -abs(operator.change or 0.0))
+    return found
 
 
-def _searched(operator: OperatorView) -> str:
-    return f"{operator.name} {operator.op_type} {operator.provider} {operator.origin or ''}"
-
-
-OPERATORS = Drawing("hotspots", title, body, scrolls=True, line=one_line, rows="operators", orders=ORDERS, items=items)
+OPERATORS = Drawing("hotspots", title, items=items, scrolls=True, line=one_line, rows="operators", orders=ORDERS)

@@ -7,7 +7,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.formatting import clean
 from edgetop.session.events import Severity
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.text import Line
+from edgetop.ui.text import Line, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,10 @@ def rows_of(items: Iterable[Item]) -> list[Line]:
     return [row for item in items for row in item.lines]
 
 
-def _whole(view: MonitorView) -> object:
-    return view
+def titled(titles: Iterable[str], cells: Iterable[Piece]) -> list[str]:
+    """Return the cells of a row, each in a line behind the title of its column; without a title it is left out."""
+    words = (cell if isinstance(cell, str) else cell[0] for cell in cells)
+    return [f"{title.strip():<8} {text}" for title, text in zip(titles, words, strict=True) if title]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,17 @@ class Drawing:
     """A pane as data: how it is called, and the functions that draw it."""
 
     name: str
-    # What stands at the end of the title.
-    title: Callable[[MonitorView, Area], str]
-    body: Callable[[MonitorView, Area], Sequence[Line]]
+    title: Callable[[MonitorView, Area], str]  # what stands at its end
+    draw: Callable[[MonitorView, Area], Sequence[Line]] | None = None  # None: it is a list, made of its items
+    items: Callable[[MonitorView, Area], Sequence[Item]] | None = None
     scrolls: bool = False
     line: Callable[[MonitorView, Area], Line] | None = None  # the pane in one line
     details: tuple[str, ...] = ()  # the kinds of sensors whose timelines it draws where it is alone
     rows: str = ""  # what it lists, where that can be filtered
     orders: tuple[str, ...] = ()  # in which it can list it
-    items: Callable[[MonitorView, Area], Sequence[Item]] | None = None  # of a list: the body is made of their lines
     unit: str = ""  # of its timeline, beside the name
-    subject: Callable[[MonitorView], object] = _whole  # the body is drawn of; while it is the same object, not anew
+    # What the body is drawn of; while it is the same object, it is not drawn anew.
+    subject: Callable[[MonitorView], object] = lambda view: view
+
+    def body(self, view: MonitorView, area: Area) -> Sequence[Line]:
+        return rows_of(self.items(view, area)) if self.items else self.draw(view, area) if self.draw else ()

@@ -7,20 +7,17 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.power import BatteryView, CostView, RailView
-from edgetop.formatting import UNKNOWN
+from edgetop.formatting import UNKNOWN, reading
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import Block, last, stacked, with_chart
 from edgetop.ui.text import Column, Line, Piece, as_fits, line, table, wrapped
 
 COLUMNS = (
-    Column("rail", 16, right=False),
-    Column("W", 7),
-    Column("mean", 7),
-    Column("max", 7),
-    Column("by", 8, right=False),
-    Column("", 12, right=False),
-)
+    Column("rail", 16, right=False), Column("W", 7), Column("mean", 7), Column("max", 7),
+    Column("by", 8, right=False), Column("", 12, right=False),
+)  # fmt: skip
+LABEL_CELLS = 12
 DETAIL_ROWS = 8  # of a pane that is alone, for the timeline of each rail
 # Who measured, in a word: the whole name stands in the title.
 BY = {"external-shunt": "shunt", "on-board-monitor": "monitor", "firmware-estimate": "estimate"}
@@ -31,6 +28,8 @@ ADVICE = (
     "edgetop help power tells how",
 )
 
+_watts = partial(reading, unit="W")
+
 
 def title(view: MonitorView, area: Area) -> str:
     leading, cost = view.power.leading, view.energy.leading
@@ -38,11 +37,8 @@ def title(view: MonitorView, area: Area) -> str:
         return "no sensor"
     energy = f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else ""
     part = "" if view.power.total else ", a part of the board"
-    return f"{last(view)}{_now(leading)} W{energy}   {_label(leading, area)}, {_accuracy(leading)}{part}"
-
-
-def _label(rail: RailView, area: Area) -> str:
-    return area.clean(rail.track.info.label)
+    label = area.clean(leading.track.info.label)
+    return f"{last(view)}{_watts(leading.track.now)} W{energy}   {label}, {_accuracy(leading)}{part}"
 
 
 def _accuracy(rail: RailView) -> str:
@@ -53,96 +49,63 @@ def one_line(view: MonitorView, area: Area) -> Line:
     power = view.power
     if power.leading is None:
         return as_fits(area.width, ("power    ", "dim"), (f"{UNKNOWN} no power sensor here: edgetop help power", "dim"))
-    shown = [rail for rail in power.rails if rail is not power.leading]
-    cost = view.energy.total
+    shown = [rail.track for rail in power.rails if rail is not power.leading]
+    leading, cost = power.leading.track, view.energy.total
     return as_fits(
         area.width,
         ("power    ", "dim"),
         "" if power.total else "no total here, ",
-        f"{last(view)}{_label(power.leading, area)} {_now(power.leading)} W",
+        f"{last(view)}{area.clean(leading.info.label)} {_watts(leading.now)} W",
         f" ({_accuracy(power.leading)})",
         f", mean {_watts(power.leading.mean_w)}",
         f", {_mj(cost.gross_j)} mJ/inf" if cost and cost.gross_j else "",
-        *(f"  {_label(rail, area)} {_now(rail)}" for rail in shown),
+        *(f"  {area.clean(track.info.label)} {_watts(track.now)}" for track in shown),
     )
 
 
-def _now(rail: RailView) -> str:
-    return UNKNOWN if rail.track.is_lost else _watts(rail.track.value)
-
-
-def _watts(value: float | None) -> str:
-    return UNKNOWN if value is None else formatting.reading(value, "W")
-
-
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    """The total first, then its parts; what the leading one leaves out, where there is room to say it."""
     power = view.power
     if power.leading is None:
         return _nothing(view, area)[: area.height]
-    if view.sensor_series and area.height >= DETAIL_ROWS:
-        return _detailed(view, area)
-    return with_chart(view, power.points, "W", partial(_rows, view), area)
-
-
-def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """The pane alone: what an inference costs, and every rail with its own timeline, the total first."""
-    power = view.power
     rails = [power.total, *power.rails] if power.total else list(power.rails)
-    note = power.leading.track.info.note if power.leading else None
-    said = wrapped(area.clean(note), area.width, "dim") if note else []
-    cost = [*_energy(view, area), *said]
-    blocks = [Block(_figures(rail, area), view.sensor_series.get(rail.track.info.id), "W") for rail in rails]
-    sensor_series = stacked(view, blocks, area.resized(height=max(0, area.height - len(cost))))
-    return [*cost, *sensor_series][: area.height]
+    note = power.leading.track.info.note
+
+    def said(room: Area) -> list[Line]:
+        return wrapped(room.clean(note), room.width, "dim") if note else []
+
+    def rows(room: Area) -> list[Line]:
+        lines = table(COLUMNS, [_cells(rail, power.total, room) for rail in rails], room.width)
+        lines = [*lines, *_energy(view, room)][: room.height]
+        return [*lines, *said(room)[: max(0, room.height - len(lines))]]
+
+    if view.sensor_series and area.height >= DETAIL_ROWS:  # the pane alone: every rail with its own timeline
+        blocks = [Block(_figures(rail, area), view.sensor_series.get(rail.track.info.id), "W") for rail in rails]
+        return stacked(view, blocks, area, [*_energy(view, area), *said(area)])
+    return with_chart(view, power.points, "W", rows, area)
 
 
 def _figures(rail: RailView, area: Area) -> Line:
-    name = f"{_label(rail, area):<{COLUMNS[0].cells}} "
-    if rail.track.is_lost or rail.track.value is None:
+    name = f"{area.clean(rail.track.info.label):<{COLUMNS[0].cells}} "
+    if rail.track.now is None:
         return line(name, (f"{UNKNOWN} {area.clean(rail.track.reason)}", "dim"))
-    watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}{_peak(rail)}, {_accuracy(rail)}"
-    return as_fits(area.width, name, f"{_watts(rail.track.value):>7} W", (watts, "dim"))
-
-
-def _peak(rail: RailView) -> str:
-    return "" if rail.peak_w is None else f" of means, peak {_watts(rail.peak_w)}"
+    peak = "" if rail.peak_w is None else f" of means, peak {_watts(rail.peak_w)}"
+    watts = f"  mean {_watts(rail.mean_w)}, max {_watts(rail.max_w)}{peak}, {_accuracy(rail)}"
+    return as_fits(area.width, name, f"{_watts(rail.track.now):>7} W", (watts, "dim"))
 
 
 def _nothing(view: MonitorView, area: Area) -> list[Line]:
+    found = (missing for missing in view.missing if "power" in missing.what)
+    why = [area.clean(f"{of.what}: {of.why}{f' ({of.fix})' if of.fix else ''}") for of in found]
     lines = wrapped(f"{UNKNOWN} no sensor here measures the board's power", area.width)
-    for missing in view.missing:
-        if "power" in missing.what:
-            fix = f" ({missing.fix})" if missing.fix else ""
-            text = area.clean(f"{missing.what}: {missing.why}{fix}")
-            lines += wrapped(text, area.width, "dim")
-    for advice in ADVICE:
-        lines += wrapped(advice, area.width, "dim")
-    return lines
-
-
-def _rows(view: MonitorView, area: Area) -> list[Line]:
-    """The total first, then its parts; what the leading one leaves out, where there is room to say it."""
-    power = view.power
-    rails = [power.total, *power.rails] if power.total else list(power.rails)
-    lines = table(COLUMNS, [_cells(rail, power.total, area) for rail in rails], area.width)
-    lines = [*lines, *_energy(view, area)][: area.height]
-    note = power.leading.track.info.note if power.leading else None
-    said = wrapped(area.clean(note), area.width, "dim") if note else []
-    return [*lines, *said[: max(0, area.height - len(lines))]]
-
-
-LABEL_CELLS = 12
+    return [*lines, *(row for text in (*why, *ADVICE) for row in wrapped(text, area.width, "dim"))]
 
 
 def _energy(view: MonitorView, area: Area) -> list[Line]:
     """Return the energy of an inference on the leading rail, or why it is unknown, and the battery life."""
-    cost, lines = view.energy.leading, []
-    if cost:
-        lines += _cost(cost, view.energy.total is cost, area)
-    if view.energy.battery:
-        text = f"{'battery':<{LABEL_CELLS}}{_lasts(view.energy.battery)}"
-        lines += wrapped(text, area.width)
-    return lines
+    cost, battery = view.energy.leading, view.energy.battery
+    lines = _cost(cost, view.energy.total is cost, area) if cost else []
+    return [*lines, *wrapped(f"{'battery':<{LABEL_CELLS}}{_lasts(battery)}", area.width)] if battery else lines
 
 
 def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
@@ -179,20 +142,14 @@ def _lasts(battery: BatteryView) -> str:
 
 
 def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
-    name, by = _label(rail, area), BY.get(rail.track.info.accuracy or "", UNKNOWN)
-    if rail.track.is_lost or rail.track.value is None:
-        reason = area.clean(rail.track.reason)
-        return [(name, "dim"), UNKNOWN, _watts(rail.mean_w), _watts(rail.max_w), (reason, "dim")]
-    figures = [_watts(value) for value in (rail.track.value, rail.mean_w, rail.max_w)]
-    return [name, *figures, (by, "dim"), (_share(rail, total, area), "graph")]
-
-
-def _share(rail: RailView, total: RailView | None, area: Area) -> str:
-    """Draw a rail's present share of the total power as a bar; "" for the total itself, and where it is unknown."""
-    whole = total.track.value if total and not total.track.is_lost else None
-    if rail is total or not whole or rail.track.value is None:
-        return ""
-    return bar(rail.track.value / whole, COLUMNS[-1].cells, area.characters)
+    """The last piece is the present share of the total as a bar, but of the total itself."""
+    name, by = area.clean(rail.track.info.label), BY.get(rail.track.info.accuracy or "", UNKNOWN)
+    figures = [_watts(value) for value in (rail.track.now, rail.mean_w, rail.max_w)]
+    if rail.track.now is None:
+        return [(name, "dim"), *figures, (area.clean(rail.track.reason), "dim")]
+    whole = total.track.now if total and total is not rail else None
+    share = bar(rail.track.now / whole, COLUMNS[-1].cells, area.characters) if whole else ""
+    return [name, *figures, (by, "dim"), (share, "graph")]
 
 
 POWER = Drawing("power", title, body, line=one_line, details=("power",), unit="W")

@@ -20,13 +20,14 @@ LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
 # A quantity that moves by less than this, or than this share of its height, is a number.
 FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (16.0, 0.15)}
 STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
-JOINS = {"MHz": np.fmin}  # of a column the lowest: that is when it was slow
 CHART_MIN_ROWS = 4
 LEAST_ROWS = 2  # of a timeline that is worth its room
 SIDE_CELLS = 54  # what stands beside a chart where there is room
 SIDE_BY_SIDE_CELLS = 2 * SIDE_CELLS
 WARM_C, HOT_C = 15.0, 5.0  # this near to the trip, a temperature has another colour
 WITHOUT_TRIP_C = 85.0
+
+Draw = Callable[[Area], list[Line]]
 
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
@@ -69,28 +70,24 @@ def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
     """Draw a line, its extremes as a dim band and a limit as a dashed line, in the area's rows, at least one."""
-    known = points.middle[~np.isnan(points.middle)]
     bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
-    high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if not np.isnan(bounds).all() else np.nan])
+    is_limited = not np.isnan(bounds).all()
+    high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if is_limited else np.nan])
     scale = nice_scale(float(np.nanmin(points.low)), float(high), least=LEAST_SPAN.get(unit, 0.0))
     of = plot(view, points.axis, scale, area)
     labels = end_labels(of, f"{scale.high:g}", f"{scale.low:g}")
     style: str | Sequence[str] = STYLES.get(unit, "graph")
-    if unit == "C":
-        style = _heat_styles(of, limit if isinstance(limit, float) else WITHOUT_TRIP_C)
-    curves = [Curve(points.low, "band", np.fmin, ".", upto=points.high)] if len(known) else []
-    if not np.isnan(bounds).all():
+    if unit == "C":  # the style of each row, by its distance to the trip
+        trip_c, step = limit if isinstance(limit, float) else WITHOUT_TRIP_C, (scale.high - scale.low) / of.height
+        tops = (scale.high - row * step for row in range(of.height))
+        style = ["hot" if c > trip_c - HOT_C else "warm" if c > trip_c - WARM_C else "temperature" for c in tops]
+    curves = [] if np.isnan(points.middle).all() else [Curve(points.low, "band", np.fmin, ".", upto=points.high)]
+    if is_limited:
         curves.append(Curve(bounds, "limit", np.fmin, "-", is_dashed=True))
         if isinstance(limit, float):
             labels[of.row_of(limit)] = (f"{limit:g}", "limit")
-    return of.rows([*curves, Curve(points.middle, style, JOINS.get(unit, np.fmax))], labels)
-
-
-def _heat_styles(of: Plot, trip_c: float) -> list[str]:
-    """Return the style of each row, by its distance to the trip."""
-    step = (of.scale.high - of.scale.low) / of.height
-    tops = [of.scale.high - row * step for row in range(of.height)]
-    return ["hot" if c > trip_c - HOT_C else "warm" if c > trip_c - WARM_C else "temperature" for c in tops]
+    # Of the clocks in a column the lowest: that is when it was slow.
+    return of.rows([*curves, Curve(points.middle, style, np.fmin if unit == "MHz" else np.fmax)], labels)
 
 
 def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line:
@@ -101,7 +98,7 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
     return (gutter, *time_line(axis, area.width - GUTTER, view.burst_marks, marks, (character, style), area.characters))
 
 
-def with_axis(view: MonitorView, area: Area, draw: Callable[[Area], list[Line]]) -> list[Line]:
+def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
     """A chart with its axis in the last row, but in a stack, which has one for all."""
     if area.is_stacked:
         return draw(area)
@@ -109,25 +106,27 @@ def with_axis(view: MonitorView, area: Area, draw: Callable[[Area], list[Line]])
     return [*drawn, *[BLANK] * (area.height - 1 - len(drawn)), time_rule(view, area, " ", "dim")]
 
 
-def with_chart(
-    view: MonitorView, points: Points | None, unit: str, figures: Callable[[Area], list[Line]], area: Area
-) -> list[Line]:
+def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
+    """A chart and figures beside it."""
+    left = area.width - SIDE_CELLS - 2
+    return beside(((draw(area.resized(width=left)), left), (figures(area.resized(width=SIDE_CELLS)), SIDE_CELLS)))
+
+
+def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
     """Figures and a timeline, beside each other where there is room, else below, or the figures alone."""
+    if points is None or points.is_empty:
+        return figures(area)
 
     def draw(room: Area) -> list[Line]:
-        return [] if points is None else timeline(view, points, unit, room)
+        return with_axis(view, room, lambda of: timeline(view, points, unit, of))
 
-    if points is not None and not points.is_empty:
-        if area.is_stacked:
-            return draw(area)
-        if area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
-            left = area.width - SIDE_CELLS - 2
-            drawn = with_axis(view, area.resized(width=left), draw)
-            return beside(((drawn, left), (figures(area.resized(width=SIDE_CELLS)), SIDE_CELLS)))
-        lines = figures(area)
-        if area.height - len(lines) >= CHART_MIN_ROWS:
-            return [*lines, *with_axis(view, area.resized(height=area.height - len(lines)), draw)]
-    return figures(area)
+    if area.is_stacked:
+        return draw(area)
+    if area.width >= SIDE_BY_SIDE_CELLS and area.height >= CHART_MIN_ROWS:
+        return with_figures(draw, figures, area)
+    lines = figures(area)
+    room = area.height - len(lines)
+    return [*lines, *draw(area.resized(height=room))] if room >= CHART_MIN_ROWS else lines
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,14 +139,15 @@ class Block:
     limit: Points | float | None = None  # drawn as a dashed line, such as a cap
 
 
-def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line]:
-    """Every quantity over time, one under the other, with the axis they share in the last row.
+def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Sequence[Line] = ()) -> list[Line]:
+    """The lines `above`, and every quantity over time, one under the other, with the axis they share in the last row.
 
     Where there are too few rows, the first ones have their timeline, and the others a line; what is still too much is
     left out.
     """
     drawn = [block for block in blocks if block.points is not None and not block.points.is_empty]
-    room = area.height - len(blocks) - 1
+    height = max(0, area.height - len(above))
+    room = height - len(blocks) - 1
     charts = min(len(drawn), room // LEAST_ROWS) if drawn else 0
     lines: list[Line] = []
     for block in blocks:
@@ -156,8 +156,8 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area) -> list[Line
             rows = room // charts + (drawn.index(block) < room % charts)
             lines += timeline(view, block.points, block.unit, area.resized(height=rows), limit=block.limit)
     if charts:
-        lines = [*lines[: area.height - 1], time_rule(view, area, " ", "dim")]
-    return lines[: area.height]
+        lines = [*lines[: height - 1], time_rule(view, area, " ", "dim")]
+    return [*above, *lines[:height]][: area.height]
 
 
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
@@ -172,12 +172,15 @@ def value_at(points: Points | None, second: float, values: str = "middle") -> fl
 def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
     """Return the names and values of one moment."""
     latency, thermal = view.latency.points, view.thermal
-    read = (
-        ("p50", value_at(latency, second), formatting.milliseconds, "ms"),
-        ("p99", value_at(latency, second, "high"), formatting.milliseconds, "ms"),
-        ("heat", value_at(thermal.hottest_points, second), lambda value: formatting.reading(value, "°C"), "C"),
-        ("clock", value_at(thermal.clock_points, second), lambda value: formatting.reading(value, "MHz"), "MHz"),
-        ("power", value_at(view.power.points, second), lambda value: formatting.reading(value, "W"), "W"),
-        ("memory", value_at(view.memory.rss_points, second), lambda value: formatting.reading(value, "MiB"), "MiB"),
+    tails = ((name, value_at(latency, second, values)) for name, values in (("p50", "middle"), ("p99", "high")))
+    sensors = (
+        ("heat", thermal.hottest_points, "C"),
+        ("clock", thermal.clock_points, "MHz"),
+        ("power", view.power.points, "W"),
+        ("memory", view.memory.rss_points, "MiB"),
     )
-    return [(name, f"{written(value)} {unit}") for name, value, written, unit in read if value is not None]
+    read = ((name, value_at(points, second), unit) for name, points, unit in sensors)
+    return [
+        *((name, f"{formatting.milliseconds(ns)} ms") for name, ns in tails if ns is not None),
+        *((name, f"{formatting.reading(value, unit)} {unit}") for name, value, unit in read if value is not None),
+    ]

@@ -7,22 +7,15 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN
-from edgetop.ui.panes.pane import Area, Drawing, Item, rows_of
-from edgetop.ui.text import BLANK, Column, Line, Piece, column_at, table, wrapped
+from edgetop.ui.panes.pane import Area, Drawing, Item, titled
+from edgetop.ui.text import BLANK, Column, Piece, column_at, table, wrapped
 
 COLUMNS = (
-    Column("sensor", 24, right=False),
-    Column("now", 9),
-    Column("unit", 5, right=False),
-    Column("age s", 6),
-    Column("min", 9),
-    Column("mean", 9),
-    Column("max", 9),
-    Column("source", 48, right=False),
-)
+    Column("sensor", 24, right=False), Column("now", 9), Column("unit", 5, right=False), Column("age s", 6),
+    Column("min", 9), Column("mean", 9), Column("max", 9), Column("source", 48, right=False),
+)  # fmt: skip
 STALE_S = 5.0
 ASCII_UNITS = {"°C": "C"}  # the sign for degrees is two cells wide in some terminals
-
 
 ORDERS = ("as found", "by name", "oldest first", "highest first")
 _ORDER_OF = {"sensor": ORDERS[1], "age s": ORDERS[2], **dict.fromkeys(("now", "min", "mean", "max"), ORDERS[3])}
@@ -31,13 +24,8 @@ _ORDER_OF = {"sensor": ORDERS[1], "age s": ORDERS[2], **dict.fromkeys(("now", "m
 def title(view: MonitorView, area: Area) -> str:
     lost = sum(track.is_lost for track in view.sensors)
     counted = f"{len(view.sensors)} read, {lost} lost, {len(view.missing)} not there"
-    order = "" if area.listing.order_of(ORDERS) == ORDERS[0] else f", {area.listing.order_of(ORDERS)}"
-    words = area.clean(area.listing.words)
-    return f"{counted}{order}, with: {words}" if words else f"{counted}{order}"
-
-
-def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    return rows_of(items(view, area))
+    order, words = area.listing.order_of(ORDERS), area.clean(area.listing.words)
+    return f"{counted}{'' if order == ORDERS[0] else f', {order}'}{words and f', with: {words}'}"
 
 
 def items(view: MonitorView, area: Area) -> list[Item]:
@@ -58,9 +46,9 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 def _detail(track: TrackView, area: Area) -> list[str]:
     """Every figure by its name, also of columns that do not fit."""
-    words = [text if isinstance(text, str) else text[0] for text in _cells(track, area)]
-    titles = [column.title for column in COLUMNS] if len(words) == len(COLUMNS) else ["sensor", "now", "why"]
-    return [f"{title:<8} {text}" for title, text in zip(titles, words, strict=True)]
+    cells = _cells(track, area)
+    names = [column.title for column in COLUMNS] if len(cells) == len(COLUMNS) else ["sensor", "now", "why"]
+    return titled(names, cells)
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
@@ -78,15 +66,13 @@ def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
 
 
 def _cells(track: TrackView, area: Area) -> list[Piece]:
-    name, source, reason, unit = (
-        area.clean(text)
-        for text in (track.info.id, _source(track), track.reason, ASCII_UNITS.get(track.info.unit, track.info.unit))
-    )
-    if track.is_lost or track.value is None or track.age_s is None:
-        return [(name, "warning"), UNKNOWN, (reason, "dim")]
+    name, unit = area.clean(track.info.id), track.info.unit
+    if track.now is None or track.age_s is None:
+        return [(name, "warning"), UNKNOWN, (area.clean(track.reason), "dim")]
     age = (f"{track.age_s:.1f}", "dim" if track.age_s > STALE_S else "text")
-    now, low, mean, high = (_number(value, track) for value in (track.value, track.min, track.mean, track.max))
-    return [name, now, (unit, "dim"), age, low, mean, high, (source, "dim")]
+    now, *figures = (formatting.reading(value, unit) for value in (track.value, track.min, track.mean, track.max))
+    shown_unit, source = area.clean(ASCII_UNITS.get(unit, unit)), area.clean(_source(track))
+    return [name, now, (shown_unit, "dim"), age, *figures, (source, "dim")]
 
 
 def _source(track: TrackView) -> str:
@@ -95,8 +81,4 @@ def _source(track: TrackView) -> str:
     return f"{accuracy.replace('-', ' ')}: {track.info.source}" if accuracy else track.info.source
 
 
-def _number(value: float | None, track: TrackView) -> str:
-    return UNKNOWN if value is None else formatting.reading(value, track.info.unit)
-
-
-SENSORS = Drawing("sensors", title, body, scrolls=True, rows="sensors", orders=ORDERS, items=items)
+SENSORS = Drawing("sensors", title, items=items, scrolls=True, rows="sensors", orders=ORDERS)
