@@ -192,8 +192,7 @@ def _span(span: Span) -> str:
 def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) -> Iterator[str]:
     if not slowdowns:
         yield "slowdowns  none"
-    endless = float("inf")
-    by_length = sorted(slowdowns, key=lambda one: (one.end_ns or endless) - one.start_ns, reverse=True)
+    by_length = sorted(slowdowns, key=_length_ns, reverse=True)
     for slowdown in sorted(by_length[:most], key=lambda slowdown: slowdown.start_ns):
         size = _known(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
         end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
@@ -203,6 +202,10 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
             yield f"             {clean(sentence)}"
     if len(slowdowns) > most:
         yield f"           and {len(slowdowns) - most} shorter ones"
+
+
+def _length_ns(slowdown: Slowdown) -> float:
+    return float("inf") if slowdown.end_ns is None else slowdown.end_ns - slowdown.start_ns
 
 
 def _latency(latency: LatencyFigures) -> Iterator[str]:
