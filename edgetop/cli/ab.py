@@ -69,7 +69,7 @@ def share(given: str) -> float:
 
 def ratio_gate(given: str) -> "RelativeGate":
     """`p50>+3%`."""
-    gate = text.relative_gate(given)
+    gate: RelativeGate = text.relative_gate(given)
     if gate.name not in RATIOS or not gate.is_percent:
         raise BadParameter(f"{given!r}: write a change in % of {', '.join(RATIOS)}, as in 'p50>+3%'")
     return gate

@@ -5,8 +5,8 @@ Runs at each press of Tab, so it looks at names of files alone and imports nothi
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from importlib import resources
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module, resources
 from pathlib import Path
 
 import click
@@ -29,6 +29,9 @@ SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_EDGETOP_COMPLETE"  # Click's name for a program called edgetop
 
 
+Proposer = Callable[[click.Context, click.Parameter, str], Proposals]
+
+
 def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
     return _sessions(_folders(), incomplete)
 
@@ -44,34 +47,13 @@ def running_sessions(_context: click.Context, _param: click.Parameter, incomplet
     return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)
 
 
-def engines(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    from edgetop.engines.child.adapters import RUNTIMES  # noqa: PLC0415  only where it is asked for
-
-    return _beginning(RUNTIMES, incomplete)
+def _of(names: Callable[[], Iterable[str]]) -> Proposer:
+    return lambda _context, _param, incomplete: _beginning(names(), incomplete)
 
 
-def providers(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    return _beginning(PROVIDERS, incomplete)
-
-
-def fleet_orders(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    return _beginning(("run", "stop"), incomplete)
-
-
-def scenarios(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    from edgetop.simulation.scenarios import SCENARIOS  # noqa: PLC0415  only where it is asked for
-
-    return _beginning(SCENARIOS, incomplete)
-
-
-def group_keys(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    from edgetop.comparison.sample import KEYS  # noqa: PLC0415  only where it is asked for
-
-    return _beginning(KEYS, incomplete)
-
-
-def themes(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    return _beginning(theme_names(), incomplete)
+def _imported(module: str, attribute: str) -> Proposer:
+    """Propose the names in an attribute of a module, which is imported only where it is asked for."""
+    return _of(lambda: iter(getattr(import_module(module), attribute)))
 
 
 def theme_names() -> list[str]:
@@ -80,15 +62,25 @@ def theme_names() -> list[str]:
     return sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
 
 
-def topics(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+def _topics() -> Iterator[str]:
     names = (entry.name for entry in resources.files("edgetop").joinpath("docs").iterdir())
-    return _beginning((name.removesuffix(".md") for name in names if name.endswith(".md")), incomplete)
+    return (name.removesuffix(".md") for name in names if name.endswith(".md"))
 
 
-def events(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
+def _events() -> Iterable[str]:
     from edgetop.analysis.alerts.alert import ANY, NAMES  # noqa: PLC0415  only where it is asked for
 
-    return _beginning((*NAMES, ANY), incomplete)
+    return (*NAMES, ANY)
+
+
+engines = _imported("edgetop.engines.child.adapters", "RUNTIMES")
+providers = _of(lambda: PROVIDERS)
+fleet_orders = _of(lambda: ("run", "stop"))
+scenarios = _imported("edgetop.simulation.scenarios", "SCENARIOS")
+group_keys = _imported("edgetop.comparison.sample", "KEYS")
+themes = _of(theme_names)
+topics = _of(_topics)
+events = _of(_events)
 
 
 def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:

@@ -10,30 +10,24 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import BadParameter
 
-from edgetop.formatting import parse_clock_time, shortened
+from edgetop.formatting import shortened
 from edgetop.nearest import nearest_hint
 
 if TYPE_CHECKING:
-    from edgetop.analysis.alerts.rules import AlertRule
-    from edgetop.analysis.gates import Gate
-    from edgetop.comparison.gates import RelativeGate
     from edgetop.runner.hooks import Hook
-    from edgetop.sensors.i2c import I2cSpec
     from edgetop.session.manifest import Battery
-
-T = TypeVar("T")
 
 MIN_MAX_BYTES = 4 * 2**20
 
 MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # as long as a session may last
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
-
 
 # Of `--labels` and `--metric`, which are the same in several commands.
 LABELS: dict[str, Any] = {
@@ -85,33 +79,27 @@ def duty_cycle(text: str) -> tuple[int, int]:
     return duration(on), duration(off)
 
 
-def _checked(parse: Callable[[str], T], text: str, topic: str = "") -> T:
-    """Return what `parse` makes of the text. Its ValueError, which says how to write it, becomes a BadParameter."""
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise BadParameter(f"{error} ({topic})" if topic else str(error)) from None
+def _parser(path: str, topic: str = "") -> Callable[[str], Any]:
+    """Return MODULE:FUNCTION as a parser of option values. It is imported when it is called: --help needs none of it.
+
+    Its ValueError, which says how to write the value, becomes a BadParameter.
+    """
+    module, function = path.split(":")
+
+    def parse(text: str) -> Any:
+        try:
+            return getattr(import_module(module), function)(text)
+        except ValueError as error:
+            raise BadParameter(f"{error} ({topic})" if topic else str(error)) from None
+
+    return parse
 
 
-def gate(text: str) -> "Gate":
-    """`p99>33ms`, `throttled`."""
-    from edgetop.analysis.gates import parse_gate  # noqa: PLC0415  --help needs none of it
-
-    return _checked(parse_gate, text, "edgetop help gates")
-
-
-def relative_gate(text: str) -> "RelativeGate":
-    """`p50>+3%`, `rss>+20MiB`."""
-    from edgetop.comparison.gates import parse_relative_gate  # noqa: PLC0415  --help needs none of it
-
-    return _checked(parse_relative_gate, text, "edgetop help compare")
-
-
-def alert_rule(text: str) -> "AlertRule":
-    """`temp>80C for=30s`."""
-    from edgetop.analysis.alerts.rules import parse_rule  # noqa: PLC0415  --help needs none of it
-
-    return _checked(parse_rule, text, "edgetop help alerts")
+gate = _parser("edgetop.analysis.gates:parse_gate", "edgetop help gates")  # p99>33ms, throttled
+relative_gate = _parser("edgetop.comparison.gates:parse_relative_gate", "edgetop help compare")  # p50>+3%, rss>+20MiB
+alert_rule = _parser("edgetop.analysis.alerts.rules:parse_rule", "edgetop help alerts")  # temp>80C for=30s
+session_time = _parser("edgetop.formatting:parse_clock_time")  # 01:30:00 90s 1h30m, in ns
+i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAME]
 
 
 def event_hook(text: str) -> "Hook":
@@ -134,11 +122,6 @@ def event_hook(text: str) -> "Hook":
     if program is None:
         raise BadParameter(f"{words[0]}: no such program (it is run without a shell; write sh -c '...' for one)")
     return Hook(name, (os.path.abspath(program), *words[1:]))  # noqa: PTH100  links are kept: a busybox is one
-
-
-def session_time(text: str) -> int:
-    """`01:30:00 90s 1h30m`, in ns."""
-    return _checked(parse_clock_time, text)
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -248,13 +231,6 @@ def warmup_runs(text: str) -> int | None:
     if not text.isdecimal():
         raise BadParameter(f"{text!r}: write a number of runs, or steady")
     return int(text)
-
-
-def i2c_spec(text: str) -> "I2cSpec":
-    """`BUS:ADDR:CHIP:SHUNT[:NAME]`."""
-    from edgetop.sensors.i2c import parse_spec  # noqa: PLC0415  --help needs none of it
-
-    return _checked(parse_spec, text)
 
 
 def volts(text: str) -> float:
