@@ -13,10 +13,10 @@ from edgetop.analysis.ab import AbView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.latency import LatencyView
-from edgetop.analysis.lens import Lens
+from edgetop.analysis.notices import notices_now
 from edgetop.analysis.power import PowerView
-from edgetop.analysis.thermal import along
-from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.thermal import along, view_thermal
+from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 
@@ -107,7 +107,7 @@ class MonitorView:
 
     verdict = _Part(lambda view: view.analysis.verdict())
     latency = _Part(lambda view: view.analysis.latency_view(view.window_ns, view.axis))
-    thermal = _Part(lambda view: view.analysis.thermal_view(view.axis))
+    thermal = _Part(lambda view: view_thermal(view.analysis.tracks, view.axis))
     forecast = _Part(lambda view: view.analysis.forecast_view())
     power: "_Part[PowerView]" = _Part(lambda view: view.analysis.power_view(view.axis))
     energy = _Part(lambda view: view.analysis.energy_view(view.power, only_leading=True))
@@ -119,7 +119,7 @@ class MonitorView:
     events = _Part(lambda view: view.analysis.events_view())
     sensors = _Part(lambda view: view.analysis.tracks.views())
     missing = _Part(lambda view: view.analysis.tracks.missing)
-    notices = _Part(lambda view: view.analysis.notices_now())
+    notices = _Part(lambda view: notices_now(view.analysis))
     precision = _Part(lambda view: view.analysis.precision_view())  # of the whole session's percentiles
     own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # what edgetop itself costs
     own_memory = _Part(lambda view: view.analysis.tracks.one("mem/edgetop"))
@@ -127,9 +127,9 @@ class MonitorView:
     deadline = _Part(lambda view: view.analysis.deadline())  # of the whole session
     gates = _Part(lambda view: view.analysis.gate_results())  # as they stand now
     alerts = _Part(lambda view: view.analysis.alerts_view())
-    frames: "_Part[FramesView | None]" = _Part(lambda view: view.analysis.frames_view())
+    frames: "_Part[FramesView | None]" = _Part(lambda view: view.analysis.frames.view())
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
-    throttles = _Part(lambda view: view.analysis.throttles_view())
+    throttles = _Part(lambda view: view.analysis.throttles.view())
     burst = _Part(lambda view: view.analysis.burst())
     sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))  # by id, as asked for
 

@@ -16,6 +16,7 @@ KNOWN_WITHIN_S = 3  # after a second: a later event was not known when the secon
 NAMED_BEFORE_S = 35  # the same names are reported again every half minute
 EVIDENCE_S = 1_024  # evidence is searched so far back at most
 FAR_BACK_S = 900  # names are searched in so much of the end of a long slowdown
+MAX_NAMES, NAMED = 64, 3  # of a whole session: stored, and reported
 
 
 class EventIndex:
@@ -83,6 +84,24 @@ class EventIndex:
         """Return the busy process that was named last, with its CPU in % of a core; ("", 0) if that is long ago."""
         events = [event for event in self._events[COMPETING] if 0 <= until_s - event.t_ns // NS <= NAMED_BEFORE_S]
         return (_name(events[-1]), _percent(events[-1])) if events else ("", 0.0)
+
+
+class Competitors:
+    """Folds the names of the other processes that took the CPU in the whole session."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, float] = {}  # the most CPU that each took, in percent of a core
+
+    def on_event(self, event: Event) -> None:
+        name, percent = event.data.get("name"), event.data.get("cpu_pct")
+        if event.kind != COMPETING or not isinstance(name, str) or not isinstance(percent, int | float):
+            return
+        if name in self._names or len(self._names) < MAX_NAMES:
+            self._names[name] = max(self._names.get(name, 0.0), float(percent))
+
+    def top(self) -> tuple[str, ...]:
+        """Return the names of those that took most."""
+        return tuple(sorted(self._names, key=lambda name: (-self._names[name], name))[:NAMED])
 
 
 def _end_and_begin(event: Event) -> tuple[int, int]:

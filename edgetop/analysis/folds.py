@@ -12,35 +12,33 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alerts import Alerts, Findings
 from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
+from edgetop.analysis.event_index import Competitors
 from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
-from edgetop.analysis.frames import Frames, FramesView
+from edgetop.analysis.frames import Frames
 from edgetop.analysis.gates import Gate, parse_gate
-from edgetop.analysis.growth import GrowthView, MemoryGrowth, leak_notices
+from edgetop.analysis.growth import GrowthView, MemoryGrowth
 from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
-from edgetop.analysis.notices import Known, Trust, notices
-from edgetop.analysis.operator_hints import BurstHints, session_hints
+from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.operators import Operators
-from edgetop.analysis.overload import Backlog, OverloadView
+from edgetop.analysis.overload import Backlog
 from edgetop.analysis.power import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, RecordingState
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, figures, sustained
 from edgetop.analysis.tail import TailView
-from edgetop.analysis.thermal import ThermalView, view_thermal
-from edgetop.analysis.throttles import Throttles, ThrottlesView
+from edgetop.analysis.throttles import Throttles
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
 from edgetop.analysis.verdict import is_stalled
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue, Notice
+from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS
 
@@ -101,10 +99,9 @@ class Folds:
         self.memory_stages = MemoryStages()
         self.growth = MemoryGrowth()
         self.precision = Precision()
-        self._trust = Trust()
-        self._burst_hints = BurstHints()
+        self.competitors = Competitors()
+        self.burst_hints = BurstHints()
         self.tool_summary: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
-        self._spans: tuple[SlowdownsView, SpanFigures | None, SpanFigures | None] | None = None
         self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
         self.recording = RecordingState()
         self.ab = AbFold()
@@ -154,7 +151,6 @@ class Folds:
         self.usage.fold(batch)
         self.frames.fold(batch)
         self.precision.fold(batch.seconds)
-        self._trust.fold(batch)
         self.forecast.fold(batch)
 
     def _on_event(self, event: Event) -> None:
@@ -172,6 +168,7 @@ class Folds:
         else:
             self.recording.on_event(event)
             self.ab.on_event(event)
+            self.competitors.on_event(event)
 
     def checkpoint(self) -> Mapping[str, Any]:
         """Return the state, which the next fold changes: other folds with the same rules can continue from a copy."""
@@ -224,10 +221,6 @@ class Folds:
         burst = self.slowdowns.view().burst
         return why_late(late, load.deadline_ns, burst.p50_ns if burst else None, at_random=load.is_random)
 
-    def overload(self) -> OverloadView | None:
-        """Return the last overload; None: there was none."""
-        return self.backlog.view()
-
     def power_view(self, axis: Axis | None = None) -> PowerView:
         """Return the power over the measured phase; with an axis, also the timeline of the leading rail along it."""
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
@@ -240,11 +233,6 @@ class Folds:
         """Return the energy of an inference, from the `power` of the whole session."""
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
-
-    @once
-    def frames_view(self) -> FramesView | None:
-        """Return the frames of a program that reports its stages; None: it reports none."""
-        return self.frames.view()
 
     @once
     def ab_view(self) -> AbView | None:
@@ -269,11 +257,6 @@ class Folds:
         return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
 
     @once
-    def throttles_view(self) -> ThrottlesView:
-        """Return the times in which the board reported that it was slowed."""
-        return self.throttles.view()
-
-    @once
     def precision_view(self) -> PrecisionView:
         """Return the precision of the session's percentiles; some seconds old while it is measured."""
         is_final = self.progress.view().phase == "over"
@@ -289,7 +272,7 @@ class Folds:
         return self.alerts.view(
             Findings(
                 slowdowns=self.slowdowns.view().slowdowns,
-                throttles=self.throttles_view(),
+                throttles=self.throttles.view(),
                 overload=self.backlog.view(),
                 overloads=self.backlog.spans,
                 stalls=(*stalls, going_on) if is_open else stalls,
@@ -304,12 +287,10 @@ class Folds:
         left = room(self.tracks)
         return None if left is None or left.is_lost else left.value
 
+    @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
         """Return the figures of the burst and of the sustained span; None: not known."""
-        view = self.slowdowns.view()
-        if self._spans is None or self._spans[0] is not view:
-            self._spans = view, self.burst(), sustained(self.latency.latest_rows(), view.burst)
-        return self._spans[1:]
+        return self.burst(), sustained(self.latency.latest_rows(), self.slowdowns.view().burst)
 
     def burst(self) -> SpanFigures | None:
         """Return the figures of the burst; None: not known yet."""
@@ -319,47 +300,19 @@ class Folds:
             self._burst = view.burst, burst
         return self._burst[1]
 
-    def notices(self) -> tuple[Notice, ...]:
-        """Return the notices of a report: doubts about the session, and hints on all its bursts."""
-        return (*self._session_notices(), *session_hints(self.operators, self._providers))
-
-    def notices_now(self) -> tuple[Notice, ...]:
-        """Return the notices of a screen: the same doubts, and hints on the last bursts."""
-        return (*self._session_notices(), *self._burst_hints.now(self.operators, self._providers))
-
     @property
-    def _providers(self) -> tuple[str, ...]:
+    def providers(self) -> tuple[str, ...]:
         return self.manifest.engine.preferred if self.manifest else ()
-
-    @once
-    def _session_notices(self) -> tuple[Notice, ...]:
-        if self.manifest is None:
-            return ()
-        progress = self.progress.view()
-        is_over = progress.phase == "over"
-        burst, sustained = self.spans() if is_over else (None, None)
-        precision = self.precision_view()
-        has_power = any(track.count for track in self.tracks.views("power"))
-        known = Known(self.manifest, progress, precision, self.tracks, self.own_load, has_power, burst, sustained)
-        return (
-            *notices(self.manifest, progress, self.statistics(), self.events.view(), self.overload(), precision),
-            *leak_notices(self.growth_view()),
-            *self._trust.notices(known),
-        )
 
     def memory_view(self, axis: Axis) -> MemoryView:
         """Return the memory of the engine and the board, with the timeline along `axis`."""
         whole = self.manifest.board.memory_bytes if self.manifest else None
         return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
 
-    def thermal_view(self, axis: Axis) -> ThermalView:
-        """Return temperatures, clocks and limits, with their timelines along `axis`."""
-        return view_thermal(self.tracks, axis)
-
     def events_view(self) -> EventsView:
         """Return the recorded events with those that analysis derives."""
         return self._derived_events.joined(
-            self.events.view(), self.slowdowns.view(), self.throttles_view(), self.alerts_view()
+            self.events.view(), self.slowdowns.view(), self.throttles.view(), self.alerts_view()
         )
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:

@@ -4,24 +4,18 @@ Each notice has its advice. While a session is still running, doubts that a long
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgetop.analysis.deadline import overload_words
-from edgetop.analysis.event_index import COMPETING
-from edgetop.analysis.events import EventsView
-from edgetop.analysis.overload import OverloadView
-from edgetop.analysis.precision import UNJUDGED, PrecisionView, least_independent
-from edgetop.analysis.progress import ProgressView
+from edgetop.analysis.folds import Folds, once
+from edgetop.analysis.growth import leak_notices
+from edgetop.analysis.operator_hints import session_hints
+from edgetop.analysis.precision import PrecisionView, least_independent
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
-from edgetop.analysis.steady import SpanFigures
-from edgetop.analysis.tracks import SECONDS, Tracks
-from edgetop.analysis.usage import OwnLoad
+from edgetop.analysis.tracks import SECONDS
 from edgetop.formatting import clean, duration, milliseconds
-from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue, Notice
-from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
@@ -36,8 +30,6 @@ LIMIT_MOVED = 0.01  # of a clock's limit
 HEAT_S = 120
 HEAT_PART_S = 30
 HEAT_ROSE_C = 1.0  # from the first to the last half minute of the last two
-NAMED = 3
-MAX_NAMES = 64
 
 LABELS = {"governor": "governor", "power-mode": "power_mode", "power_mode": "power_mode"}  # that declare a setting
 
@@ -71,39 +63,52 @@ ADVICE = {
 }
 
 
-def notices(
-    manifest: Manifest | None,
-    progress: ProgressView,
-    session: Statistics | None,
-    events: EventsView,
-    overload: OverloadView | None = None,
-    precision: PrecisionView = UNJUDGED,
-) -> tuple[Notice, ...]:
-    """Return the present notices, the gravest first."""
-    if manifest is None:
+def notices(folds: Folds) -> tuple[Notice, ...]:
+    """Return the notices of a report: doubts about the session, and hints on all its bursts."""
+    return (*_doubts(folds), *session_hints(folds.operators, folds.providers))
+
+
+def notices_now(folds: Folds) -> tuple[Notice, ...]:
+    """Return the notices of a screen: the same doubts, and hints on the last bursts."""
+    return (*_doubts(folds), *folds.burst_hints.now(folds.operators, folds.providers))
+
+
+@once
+def _doubts(folds: Folds) -> tuple[Notice, ...]:
+    """Return the doubts about the session, the gravest first."""
+    if folds.manifest is None:
         return ()
-    notices = [
-        Notice(event.kind, event.message, ADVICE[event.kind], event.data)
-        for event in events.lasting
-        if event.kind in ADVICE and (session is None or event.kind != "no-inference")
-    ]
+    doubts = (_events, _few, _leaks, _declared, _p99, _limits, _settings, _background, _stolen, _warming, _short)
+    return tuple(notice for doubt in doubts for notice in doubt(folds))
+
+
+def _is_over(folds: Folds) -> bool:
+    return folds.progress.view().phase == "over"
+
+
+def _events(folds: Folds) -> Iterator[Notice]:
+    has_run = folds.statistics() is not None
+    for event in folds.events.view().lasting:
+        if event.kind in ADVICE and not (has_run and event.kind == "no-inference"):
+            yield Notice(event.kind, event.message, ADVICE[event.kind], event.data)
+    overload = folds.backlog.view()
     if overload is not None:
         when = " for a time" if overload.is_over else ""
         text = f"overloaded{when}: {overload_words(overload.asked_hz, overload.done_hz)}"
         advice = "response times tell of the length of the run; ask for a --rate that the engine can do"
-        notices.append(Notice("overloaded", text, advice))
-    return (*notices, *_from_figures(manifest, progress, session, precision))
+        yield Notice("overloaded", text, advice)
 
 
-def _from_figures(
-    manifest: Manifest, progress: ProgressView, session: Statistics | None, precision: PrecisionView
-) -> Iterator[Notice]:
-    if session is None or progress.phase != "over":
+def _few(folds: Folds) -> Iterator[Notice]:
+    """Warn of few warm-up runs, and of percentiles that are not settled."""
+    session, warmup_runs = folds.statistics(), folds.progress.view().warmup_done
+    if session is None or not _is_over(folds):
         return
-    if progress.warmup_done is not None and progress.warmup_done < MIN_WARMUP_RUNS:
-        text = f"only {progress.warmup_done} warm-up runs: the first measured ones may be slower than the rest"
-        data = {"warmup_runs": progress.warmup_done}
-        yield Notice("short-warmup", text, WARM_UP_THERE if manifest.was_imported else WARM_UP, data)
+    if warmup_runs is not None and warmup_runs < MIN_WARMUP_RUNS:
+        text = f"only {warmup_runs} warm-up runs: the first measured ones may be slower than the rest"
+        advice = WARM_UP_THERE if folds.manifest and folds.manifest.was_imported else WARM_UP
+        yield Notice("short-warmup", text, advice, {"warmup_runs": warmup_runs})
+    precision = folds.precision_view()
     unsettled = [f"p{quantile * 100:g}" for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session)]
     if unsettled:
         yield _not_settled(" and ".join(unsettled), session, precision)
@@ -122,61 +127,28 @@ def _not_settled(percentiles: str, session: Statistics, precision: PrecisionView
     return Notice("not-settled", text, advice, {**data, "independent": independent})
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The input of the doubts about a session."""
-
-    manifest: Manifest
-    progress: ProgressView
-    precision: PrecisionView
-    tracks: Tracks
-    own_load: OwnLoad
-    has_power: bool
-    burst: SpanFigures | None = None  # these two only of a session that is over
-    sustained: SpanFigures | None = None
-
-    @property
-    def is_over(self) -> bool:
-        return self.progress.phase == "over" and bool(self.progress.measured_ns)
+def _leaks(folds: Folds) -> Iterator[Notice]:
+    yield from leak_notices(folds.growth_view())
 
 
-class Trust:
-    """Folds the names of competitors, which the doubts need beside the other folds."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, float] = {}  # the most CPU that each took, in percent of a core
-
-    def fold(self, batch: Batch) -> None:
-        for event in batch.events:
-            name, percent = event.data.get("name"), event.data.get("cpu_pct")
-            if event.kind != COMPETING or not isinstance(name, str) or not isinstance(percent, int | float):
-                continue
-            if name in self._names or len(self._names) < MAX_NAMES:
-                self._names[name] = max(self._names.get(name, 0.0), float(percent))
-
-    def notices(self, known: Known) -> tuple[Notice, ...]:
-        """Return the doubts about the session, the gravest first."""
-        doubts = (_declared, _p99, _limits, _settings, self._background, _stolen, _warming, _short)
-        return tuple(notice for doubt in doubts for notice in doubt(known))
-
-    def _background(self, known: Known) -> Iterator[Notice]:
-        others = known.tracks.one("load/others")
-        if others is None or others.mean is None or others.count < LEAST_READINGS or others.mean < BACKGROUND_PCT:
-            return
-        top = sorted(self._names, key=lambda name: (-self._names[name], name))[:NAMED]
-        named = f": {', '.join(map(clean, top))}" if top else ""
-        yield Notice(
-            "background-load",
-            f"other processes took {others.mean:.0f} % of a core on average{named}",
-            "what shares the board with the model belongs in the measurement only if production has it too",
-            {"mean_pct": round(others.mean, 2), "names": ", ".join(top)},
-        )
-
-
-def _warming(known: Known) -> Iterator[Notice]:
-    if not known.is_over:
+def _background(folds: Folds) -> Iterator[Notice]:
+    others = folds.tracks.one("load/others")
+    if others is None or others.mean is None or others.count < LEAST_READINGS or others.mean < BACKGROUND_PCT:
         return
-    tracks = known.tracks
+    top = folds.competitors.top()
+    named = f": {', '.join(map(clean, top))}" if top else ""
+    yield Notice(
+        "background-load",
+        f"other processes took {others.mean:.0f} % of a core on average{named}",
+        "what shares the board with the model belongs in the measurement only if production has it too",
+        {"mean_pct": round(others.mean, 2), "names": ", ".join(top)},
+    )
+
+
+def _warming(folds: Folds) -> Iterator[Notice]:
+    tracks = folds.tracks
+    if not _is_over(folds) or not folds.progress.view().measured_ns:
+        return
     places = [place for place, info in enumerate(tracks.infos) if info.kind == "temp"]
     heat = tracks.read(places, tracks.newest_s - SECONDS + 1, tracks.newest_s + 1)
     read = np.flatnonzero(~np.isnan(heat).all(axis=0))
@@ -200,10 +172,11 @@ def _warming(known: Known) -> Iterator[Notice]:
         )
 
 
-def _declared(known: Known) -> Iterator[Notice]:
+def _declared(folds: Folds) -> Iterator[Notice]:
     """Check labels that name a governor or a power mode against the board."""
+    assert folds.manifest
     for label, name in LABELS.items():
-        declared, is_now = known.manifest.labels.get(label), getattr(known.manifest.board, name)
+        declared, is_now = folds.manifest.labels.get(label), getattr(folds.manifest.board, name)
         if declared and is_now and declared.casefold() not in is_now.casefold():
             what = name.replace("_", " ")
             yield Notice(
@@ -214,8 +187,8 @@ def _declared(known: Known) -> Iterator[Notice]:
             )
 
 
-def _p99(known: Known) -> Iterator[Notice]:
-    halves = known.precision.p99_halves_ns
+def _p99(folds: Folds) -> Iterator[Notice]:
+    halves = folds.precision_view().p99_halves_ns
     if halves is None or min(halves) <= 0 or max(halves) <= min(halves) * (1 + P99_DIFFERS):
         return
     first, second = halves
@@ -227,11 +200,11 @@ def _p99(known: Known) -> Iterator[Notice]:
     )
 
 
-def _limits(known: Known) -> Iterator[Notice]:
+def _limits(folds: Folds) -> Iterator[Notice]:
     """Warn of clock limits that changed, by the user, the firmware or heat."""
     moved = [
         (track.info.id, track.min, track.max)
-        for track in known.tracks.views("freqcap")
+        for track in folds.tracks.views("freqcap")
         if track.min is not None and track.max is not None and track.min < track.max * (1 - LIMIT_MOVED)
     ]
     if moved:
@@ -245,9 +218,10 @@ def _limits(known: Known) -> Iterator[Notice]:
         )
 
 
-def _settings(known: Known) -> Iterator[Notice]:
+def _settings(folds: Folds) -> Iterator[Notice]:
     """A power mode and a burst that cannot be sustained. NVIDIA calls MAXN unconstrained: edgetop.doctor.settings."""
-    mode = known.manifest.board.power_mode or ""
+    assert folds.manifest
+    mode = folds.manifest.board.power_mode or ""
     if mode.upper().replace("MODE_", "").startswith("MAXN"):
         yield Notice(
             "unsustainable-mode",
@@ -256,7 +230,7 @@ def _settings(known: Known) -> Iterator[Notice]:
             {"power_mode": mode},
         )
 
-    burst, sustained = known.burst, known.sustained
+    burst, sustained = folds.spans() if _is_over(folds) else (None, None)
     if burst and sustained and sustained.p50_ns >= NOT_HELD * burst.p50_ns:
         drift = sustained.p50_ns / burst.p50_ns
         yield Notice(
@@ -267,9 +241,9 @@ def _settings(known: Known) -> Iterator[Notice]:
         )
 
 
-def _stolen(known: Known) -> Iterator[Notice]:
+def _stolen(folds: Folds) -> Iterator[Notice]:
     """Warn of the CPU time that a hypervisor or edgetop itself took."""
-    steal = known.tracks.one("load/steal")
+    steal = folds.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
         yield Notice(
             "steal",
@@ -278,8 +252,8 @@ def _stolen(known: Known) -> Iterator[Notice]:
             {"mean_pct": round(steal.mean, 2)},
         )
 
-    mean = known.own_load.mean
-    if mean is not None and known.own_load.count >= LEAST_READINGS and mean > OWN_PCT:
+    mean = folds.own_load.mean
+    if mean is not None and folds.own_load.count >= LEAST_READINGS and mean > OWN_PCT:
         yield Notice(
             "monitor-cost",
             f"edgetop itself took {mean:.1f} % of a core",
@@ -288,15 +262,15 @@ def _stolen(known: Known) -> Iterator[Notice]:
         )
 
 
-def _short(known: Known) -> Iterator[Notice]:
-    measured_ns = known.progress.measured_ns or 0
-    if not known.is_over or measured_ns >= LONG_ENOUGH_NS:
+def _short(folds: Folds) -> Iterator[Notice]:
+    measured_ns = folds.progress.view().measured_ns or 0
+    if not _is_over(folds) or not 0 < measured_ns < LONG_ENOUGH_NS:
         return
     advice = "measure for five minutes or more: --duration 5m"
     data = {"measured_s": round(measured_ns / NS, 3)}
-    if known.sustained is not None:
+    if folds.spans()[1] is not None:
         text = f"the sustained figures are from {duration(measured_ns)} of measuring: heat takes minutes"
         yield Notice("short-sustained", text, advice, data)
-    if known.has_power:
+    if any(track.count for track in folds.tracks.views("power")):
         text = f"power was measured for {duration(measured_ns)}: too short for what the board draws when it is warm"
         yield Notice("short-power", text, advice, data)

@@ -20,6 +20,7 @@ from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.forecast import ForecastView, forecast
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.gates import Gate, GateResult, judge_gate
+from edgetop.analysis.notices import notices
 from edgetop.analysis.power import EnergyView, PowerView
 from edgetop.analysis.report_operators import (
     OperatorFigures,
@@ -104,8 +105,8 @@ class Report:
     sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis))
     drift_ratio: float | None = _part(lambda of: _drift_ratio(of.analysis))  # sustained p50 over burst p50
     throttled: bool | None = _part(lambda of: is_throttled(of.analysis))
-    throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles_view().share))
-    throttles: ThrottlesView = _part(lambda of: of.analysis.throttles_view())
+    throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles.view().share))
+    throttles: ThrottlesView = _part(lambda of: of.analysis.throttles.view())
     slowdowns: tuple[Slowdown, ...] | None = _part(lambda of: _slowdowns(of.analysis))
     alerts: AlertsView = _part(lambda of: of.analysis.alerts_view())
     temperature: Mapping[str, Temperature] = _part(lambda of: _temperature(of.analysis))  # by sensor
@@ -125,9 +126,9 @@ class Report:
     gates: tuple[GateResult, ...] | None = _part(
         lambda of: tuple(judge_gate(gate, of) for gate in of.analysis.gates) or None
     )
-    frames: FramesView | None = _part(lambda of: of.analysis.frames_view(), OMIT)  # None: no stages were reported
+    frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None: no stages were reported
     ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None: no A/B session
-    warnings: tuple[Notice, ...] = _part(lambda of: of.analysis.notices())
+    warnings: tuple[Notice, ...] = _part(lambda of: notices(of.analysis))
 
 
 _MAKERS: Mapping[str, Callable[[_Parts], Any]] = {one.name: one.metadata["make"] for one in dataclasses.fields(Report)}
@@ -173,10 +174,10 @@ def verdict(folds: Folds) -> Verdict:
         events=folds.events.view(),
         manifest=folds.manifest,
         slowdowns=folds.slowdowns.view(),
-        throttles=folds.throttles_view(),
+        throttles=folds.throttles.view(),
         growth=folds.growth_view(),
         recording_trouble=folds.recording.trouble,
-        overload=folds.overload(),
+        overload=folds.backlog.view(),
         deadline=folds.deadline(),
         gates=gate_results(folds),
     )

@@ -84,7 +84,7 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
         throughput = float(printed)  # a tool that prints how long inferences took, and not when they began
     precision, response, response_figures = analysis.precision_view(), analysis.response(), None
     if response is not None:
-        overloaded, asked_hz = analysis.overload() is not None, manifest.load.asked_hz
+        overloaded, asked_hz = analysis.backlog.view() is not None, manifest.load.asked_hz
         response_figures = ResponseFigures(**_times(response), asked_hz=asked_hz, overloaded=overloaded)
     streams, runs = None, manifest.methodology.stream_runs
     if runs and (hz := statistics.throughput_hz) is not None:
@@ -164,7 +164,7 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 
 def is_throttled(analysis: Folds) -> bool | None:
     """Whether a limit was in force in the measured phase; None: the board has no flag to show it."""
-    view, slow = analysis.throttles_view(), analysis.slowdowns.view().slowdowns
+    view, slow = analysis.throttles.view(), analysis.slowdowns.view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.has_flag else None
 

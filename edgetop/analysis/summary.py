@@ -6,9 +6,9 @@ import numpy as np
 
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.gates import parse_gate
-from edgetop.analysis.lens import Lens
 from edgetop.analysis.report import judged_gates
-from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.thermal import view_thermal
+from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
@@ -100,7 +100,7 @@ class Summaries:
         if (step_s, end_s) != self._courses[:2]:
             axis = Axis(max(0, end_s - COURSE * step_s), max(end_s, COURSE * step_s))
             steps = (end_s - axis.from_s) // step_s
-            heat = self._analysis.thermal_view(axis).hottest_points
+            heat = view_thermal(self._analysis.tracks, axis).hottest_points
             p99 = _course(self._analysis.latency.points(axis), steps, 1e-6)
             self._courses = step_s, end_s, p99, _course(heat, steps, 1.0)
         return self._courses

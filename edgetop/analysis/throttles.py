@@ -17,14 +17,13 @@ from edgetop.analysis.slowdowns.serialization import fork, from_json, to_json
 from edgetop.analysis.slowdowns.signals import Cause
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
 from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, MAX_SPANS, ROW, Board, Rows, Span, Spans, board_of
-from edgetop.analysis.tracks import Tracks, TracksReader, TrackView
+from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader, TrackView
 from edgetop.formatting import duration, reading, rounded, whole_percent
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NS
 
-LATE_NS = 4 * NS  # a reading may come so much later than others of its time
 SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
 BEGIN, END = "throttle-begin", "throttle-end"
@@ -94,7 +93,7 @@ class _State:
 
 
 class Throttles(TracksReader):
-    """Folds batches. The time younger than LATE_NS is judged anew at each view: its readings may still come."""
+    """Folds batches. The time younger than LATE_S is judged anew at each view: its readings may still come."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
         super().__init__(tracks)
@@ -130,7 +129,7 @@ class Throttles(TracksReader):
             self._spans.cover(stretches, board)
         readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
         self._signals = np.concatenate([self._signals, readings[board.is_of_spans[readings["sensor"]]]])
-        settled_ns = self._tracks.newest_s * NS - LATE_NS
+        settled_ns = self._tracks.newest_s * NS - LATE_S * NS
         if settled_ns >= self._spans.settled_ns + SETTLED_AT_ONCE_NS:
             self._settle(self._spans, settled_ns, settled_ns - HOLD_NS, board)
             self._signals = self._signals[self._signals["t_ns"] > settled_ns]

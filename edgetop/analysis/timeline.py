@@ -7,7 +7,7 @@ last bit, however they were batched. They are stored in single precision, which 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,13 @@ import numpy.typing as npt
 RECENT_SECONDS = 3_600
 COARSE_BINS = 2_048
 POINTS = 600  # in a view: more than the columns of any screen
+
+SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)  # so close that no half of an axis is empty; POINTS has all of them
+ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
+LEAST_SPAN_S = 5
+STEPS = 30  # in a span: an axis that follows time moves by one step at once, so charts are seldom redrawn as a whole
+LEAST_STEP_S = 5
+PANS = 4  # in a span
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -29,24 +36,86 @@ class Axis:
     to_s: int
 
 
-SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)  # so close that no half of an axis is empty; POINTS has all of them
-
-
 def choose_axis(now_s: float, whole: bool) -> Axis:
     """Return an axis of the last ten minutes or, for a shorter session, of less; if `whole`, of the whole session.
 
     It moves in steps of at most a thirtieth of its span, so that a chart is redrawn as a whole only then.
     """
-    if whole and now_s >= SPANS_S[-1]:
-        step = SPANS_S[-1] // 30
-        while now_s >= step * 60:
-            step *= 2
-        return Axis(0, (int(now_s) // step + 1) * step)
-    if now_s < SPANS_S[-1]:
+    longest = SPANS_S[-1]
+    if now_s < longest:
         return Axis(0, next(span for span in SPANS_S if now_s < span))
-    step = SPANS_S[-1] // 30
+    step = longest // STEPS
+    while whole and now_s >= 2 * STEPS * step:
+        step *= 2
     to_s = (int(now_s) // step + 1) * step
-    return Axis(to_s - SPANS_S[-1], to_s)
+    return Axis(0 if whole else to_s - longest, to_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Lens:
+    """The part of a session that timelines show, as the user zooms and pans: its length, and how far back it ends."""
+
+    span_s: int | None = None  # None: chosen by the session's age
+    back_s: int = 0  # how far the end of the axis is moved back
+
+    @classmethod
+    def between(cls, begin_s: float, end_s: float, now_s: float) -> "Lens":
+        """The part of the session from `begin_s` to `end_s`, and a little around it if it is short."""
+        span = max(LEAST_SPAN_S, round(end_s - begin_s))
+        to_s = max(span, round((begin_s + end_s + span) / 2))
+        return cls(span, max(0, _end(now_s, span) - to_s))
+
+    @property
+    def is_plain(self) -> bool:
+        return self.span_s is None and not self.back_s
+
+    def axis(self, now_s: float, *, whole: bool) -> Axis:
+        """`whole`: show the whole session if no span was chosen."""
+        if self.is_plain:
+            return choose_axis(now_s, whole)
+        span = self._span(now_s, whole=whole)
+        to_s = max(span, _end(now_s, span) - self.back_s)
+        return Axis(to_s - span, to_s)
+
+    def _span(self, now_s: float, *, whole: bool) -> int:
+        if self.span_s is not None:
+            return self.span_s
+        axis = choose_axis(now_s, whole)
+        return axis.to_s - axis.from_s
+
+    def closer(self, now_s: float, *, whole: bool) -> "Lens":
+        span = self._span(now_s, whole=whole)
+        return self._around_the_middle(max((s for s in ZOOMS_S if s < span), default=span), now_s, whole=whole)
+
+    def wider(self, now_s: float, *, whole: bool) -> "Lens":
+        """Zoom out, up to the whole session."""
+        span = self._span(now_s, whole=whole)
+        if span > now_s:
+            return self
+        return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
+
+    def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
+        """Set the span around the middle of the axis; an axis that follows time still does."""
+        if not self.back_s:
+            return replace(self, span_s=span)
+        axis = self.axis(now_s, whole=whole)
+        to_s = (axis.from_s + axis.to_s) // 2 + span // 2
+        return Lens(span, self._clamped(_end(now_s, span) - to_s, span, now_s))
+
+    def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
+        """Move by a quarter of the axis, back if `step` is negative, within the session."""
+        span = self._span(now_s, whole=whole)
+        back_s = self.back_s - step * max(1, span // PANS)
+        return Lens(span, self._clamped(back_s, span, now_s))
+
+    def _clamped(self, back_s: int, span: int, now_s: float) -> int:
+        return min(max(back_s, 0), _end(now_s, span) - span)
+
+
+def _end(now_s: float, span: int) -> int:
+    """Return the end of an axis of that span that follows time."""
+    step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
+    return max(span, (int(now_s) // step + 1) * step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +178,7 @@ class Timeline:
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
         self._coarse = _Bins(_empty(4 + has_top, tracks, COARSE_BINS))
-        self._coarse_width = 1
+        self.coarse_width_s = 1  # of a bin
         self._newest = -1
 
     def grow(self, tracks: int) -> None:
@@ -146,7 +215,7 @@ class Timeline:
 
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
         """Add values that stand for every second from `begin` to `end`, and so for every bin between them."""
-        width = self._coarse_width
+        width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
             width *= 2
         times = np.maximum(end // width - begin // width, 0) + 1
@@ -169,28 +238,24 @@ class Timeline:
     def _add_coarse(self, track: Ints, second: Ints, figures: Singles) -> None:
         done = 0
         while done < len(second):
-            beyond = np.flatnonzero(second[done:] >= COARSE_BINS * self._coarse_width)
+            beyond = np.flatnonzero(second[done:] >= COARSE_BINS * self.coarse_width_s)
             upto = done + int(beyond[0]) if len(beyond) else len(second)
             part = slice(done, upto)
-            self._coarse.add(track[part], second[part] // self._coarse_width, figures[:, part])
+            self._coarse.add(track[part], second[part] // self.coarse_width_s, figures[:, part])
             done = upto
             if len(beyond):
                 self._coarse.halve()
-                self._coarse_width *= 2
+                self.coarse_width_s *= 2
 
     def points(self, axis: Axis, track: int = 0) -> Points:
         """Return a frozen copy of one quantity along the axis."""
-        if axis.from_s > self._newest - RECENT_SECONDS or self._coarse_width == 1:
+        if axis.from_s > self._newest - RECENT_SECONDS or self.coarse_width_s == 1:
             if POINTS % (axis.to_s - axis.from_s) == 0:
                 return Points(axis, *self._seconds(axis, track))
             starts, width, bins = self._recent_second, 1, self._recent
         else:
-            starts, width, bins = np.arange(COARSE_BINS) * self._coarse_width, self._coarse_width, self._coarse
+            starts, width, bins = np.arange(COARSE_BINS) * self.coarse_width_s, self.coarse_width_s, self._coarse
         return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
-
-    @property
-    def coarse_width_s(self) -> int:
-        return self._coarse_width
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
         """Return sums in each second, or coarse bin, from `begin_s` on: of values times weights, and of weights.
@@ -198,7 +263,7 @@ class Timeline:
         Shapes (tracks, seconds or bins). `begin_s` and `end_s` lie on borders of bins.
         """
         if coarse:
-            bins, place = self._coarse, np.arange(begin_s // self._coarse_width, end_s // self._coarse_width)
+            bins, place = self._coarse, np.arange(begin_s // self.coarse_width_s, end_s // self.coarse_width_s)
             is_known = np.ones(len(place), np.bool_)
         else:
             second = np.arange(begin_s, end_s)

@@ -19,6 +19,7 @@ from edgetop.session.trips import trips_c
 
 BRIDGED_S = 5  # sources are read every 1 to 5 s, those of power at jittered times
 HOLD_S = 12  # a value is valid for so long in a look-up
+LATE_S = 4  # a reading may come so much later than others of its time
 SECONDS = 2_048  # whose values can be looked up
 FOLDED_AT_ONCE_S = 512  # of a long batch
 LARGEST = 1e30  # a damaged file may contain larger values
@@ -196,22 +197,19 @@ class Tracks:
             if not len(known):
                 continue
             t_ns, sensor = known["t_ns"].astype(np.int64), known["sensor"].astype(np.int64)
+            second = t_ns // NS
             value = np.clip(known["value"].astype(np.float64), -LARGEST, LARGEST)
             self._figures.add(t_ns, sensor, value)
             if self._has_timeline:
-                self._timeline.add(sensor, t_ns // NS, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
-            self._add_last(t_ns, sensor, value)
+                self._timeline.add(sensor, second, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
+            newest = max(self.newest_s, int(second.max()))
+            cleared = np.arange(max(self.newest_s + 1, newest - SECONDS + 1), newest + 1) % SECONDS
+            self._last[:, cleared], self._last_ms[:, cleared] = np.nan, 0
+            self.newest_s = newest
+            fresh = (second > newest - SECONDS) & (second >= 0)
+            place = sensor[fresh], second[fresh] % SECONDS
+            self._last[place], self._last_ms[place] = value[fresh], t_ns[fresh] // 1_000_000 % 1_000
         self.until_ns = max(self.until_ns, until_ns)
-
-    def _add_last(self, t_ns: Ints, sensor: Ints, value: Floats) -> None:
-        second = t_ns // NS
-        newest = max(self.newest_s, int(second.max()))
-        cleared = np.arange(max(self.newest_s + 1, newest - SECONDS + 1), newest + 1) % SECONDS
-        self._last[:, cleared], self._last_ms[:, cleared] = np.nan, 0
-        self.newest_s = newest
-        fresh = (second > newest - SECONDS) & (second >= 0)
-        place = sensor[fresh], second[fresh] % SECONDS
-        self._last[place], self._last_ms[place] = value[fresh], t_ns[fresh] // 1_000_000 % 1_000
 
     def _fold_stretches(self, stretches: Stretches) -> None:
         if len(stretches):

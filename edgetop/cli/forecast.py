@@ -72,7 +72,7 @@ def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | Non
 
     whole = Analysis.of(recording.play())
     until_ns = whole.progress.measured_until_ns
-    span, spans = WHOLE, whole.throttles_view().spans
+    span, spans = WHOLE, whole.throttles.view().spans
     throughput = whole.statistics()
     if spans and spans[0].start_ns < until_ns:
         until_ns = spans[0].start_ns

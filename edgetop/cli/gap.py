@@ -85,8 +85,8 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
         manifest=analysis.manifest or recording.manifest,
         inferences=inferences,
         readings={name: np.concatenate(each) for name, each in readings.items()},
-        frames=analysis.frames_view(),
-        throttled_share=analysis.throttles_view().share or 0.0,
+        frames=analysis.frames.view(),
+        throttled_share=analysis.throttles.view().share or 0.0,
     )
 
 

@@ -181,7 +181,7 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 
 def _of_throttling(analysis: Analysis) -> Iterator[Family]:
     """Yield throttling metrics; none where the board cannot report it, since silence is no proof."""
-    view = analysis.throttles_view()
+    view = analysis.throttles.view()
     in_force = {span.cause for span in view.spans if span.end_ns is None and analysis.progress.view().phase != "over"}
     if view.has_flag or view.spans:
         samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)

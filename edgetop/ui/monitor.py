@@ -17,7 +17,7 @@ from textual.timer import Timer
 from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.analysis.events import derived_events
-from edgetop.analysis.lens import Lens
+from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
@@ -64,7 +64,7 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
 
 def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:
     """Join the recorded marks with those that `scout`, which has folded the whole session, derives."""
-    derived = derived_events(scout.slowdowns.view(), scout.throttles_view(), scout.alerts_view())
+    derived = derived_events(scout.slowdowns.view(), scout.throttles.view(), scout.alerts_view())
     found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
     recorded = [mark for mark in transport.marks if mark.kind not in ("throttle-begin", "throttle-end")]
     return tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))

@@ -4,7 +4,7 @@ A feed without a player cannot be played or sought. Looking back stops time: a l
 frozen, and a replay paused.
 """
 
-from edgetop.analysis.lens import Lens
+from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Transport
 from edgetop.formatting import span
 from edgetop.ui.monitor import NS, MonitorScreen

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from edgetop.analysis.notices import notices
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice, Severity
 from edgetop.session.manifest import Load
@@ -15,7 +16,7 @@ START = Batch(manifest=make_manifest(), events=(phase_event(0, "measure"),), res
 def notices_of(*events: Event, count: int = 7_000, warmup_runs: int = 50, is_over: bool = True) -> tuple[Notice, ...]:
     inferences = back_to_back(0, [1_000_000] * count)
     end = (ended_event(10 * NS, "duration", last_end_ns=10 * NS, warmup_runs=warmup_runs),) if is_over else ()
-    return folded([START, Batch(10 * NS, inferences, seconds_of(inferences), events=(*events, *end))]).notices()
+    return notices(folded([START, Batch(10 * NS, inferences, seconds_of(inferences), events=(*events, *end))]))
 
 
 def codes(*events: Event, **more: object) -> list[str]:
@@ -81,8 +82,8 @@ def test_that_many_inferences_count_as_few_is_said_in_numbers() -> None:
     latency_ms = np.repeat(np.where(np.arange(40) % 4, 10, 14), 100)  # spells of a second
     inferences = back_to_back(0, latency_ms * 1_000_000)
     end = ended_event(50 * NS, "duration", last_end_ns=50 * NS, warmup_runs=50)
-    notices = folded([START, Batch(50 * NS, inferences, seconds_of(inferences), events=(end,))]).notices()
-    (notice,) = (notice for notice in notices if notice.code == "not-settled")
+    found = notices(folded([START, Batch(50 * NS, inferences, seconds_of(inferences), events=(end,))]))
+    (notice,) = (notice for notice in found if notice.code == "not-settled")
     assert 1 < notice.data["independent"] < 500
     assert f"so 4000 count as {notice.data['independent']} independent ones" in notice.message
     assert notice.advice == "run longer: p99 needs 500 independent inferences"
@@ -101,7 +102,7 @@ def test_what_happened_comes_before_what_the_figures_lack() -> None:
 
 
 def test_before_a_manifest_has_come_there_are_none() -> None:
-    assert folded([Batch(events=(event("records-lost"),))]).notices() == ()
+    assert notices(folded([Batch(events=(event("records-lost"),))])) == ()
 
 
 def test_a_reset_of_the_views_leaves_the_notices_the_same() -> None:
@@ -110,7 +111,7 @@ def test_a_reset_of_the_views_leaves_the_notices_the_same() -> None:
     analysis.reset()
     few = back_to_back(8 * NS, [1_000_000] * 5)
     analysis.fold(Batch(9 * NS, few, events=(ended_event(9 * NS, last_end_ns=9 * NS, warmup_runs=50),)))
-    assert analysis.view(10 * NS).notices == analysis.notices() == ()
+    assert analysis.view(10 * NS).notices == notices(analysis) == ()
 
 
 def test_an_overload_stays_as_a_notice_when_it_is_over() -> None:
@@ -119,7 +120,7 @@ def test_an_overload_stays_as_a_notice_when_it_is_over() -> None:
     load = Load(mode="fixed", rate_hz=30.0)
     start = Batch(manifest=make_manifest(load=load), events=(phase_event(0, "measure"),), restart=True)
     batch = Batch(50 * NS, inferences, seconds_of(inferences, is_paced=True))
-    (notice,) = folded([start, batch]).notices()
+    (notice,) = notices(folded([start, batch]))
     assert notice.code == "overloaded"
     assert notice.message.startswith("overloaded for a time: 30 Hz asked, ")
     assert "--rate" in notice.advice

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import fell_back, operator_hints, slow_kernels
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import ThreadView
@@ -183,6 +184,6 @@ def test_hints_are_report_warnings_however_the_session_comes():
     for batch in script.batches:
         stepwise.fold(batch)
         stepwise.view(None)
-    assert whole.notices() == stepwise.notices()
+    assert notices(whole) == notices(stepwise)
     codes = {warning["code"] for warning in report_document(whole)["warnings"]}
     assert "dominant-operator" in codes

@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import MOVES, operator_hints
 from edgetop.analysis.operators import MAX_NAMED, ThreadTally, ThreadView, use_from
 from edgetop.analysis.report import report_document
@@ -90,5 +91,5 @@ def test_the_hint_is_on_the_screen_and_in_reports() -> None:
     for _ in range(3):
         script.profile((Operator("conv", "Conv", "CPU", 8, 4_000),))
     analysis = folded(script.batches)
-    for notices in (analysis.notices(), analysis.view(None).notices):
-        assert "thread-imbalance" in {notice.code for notice in notices}
+    for found in (notices(analysis), analysis.view(None).notices):
+        assert "thread-imbalance" in {notice.code for notice in found}

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from edgetop.analysis.notices import notices
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, Notice
 from edgetop.session.manifest import Board
@@ -43,7 +44,7 @@ def notices_of(
         manifest=make_manifest(*map(sensor, sensors), **manifest),
         restart=True,
     )
-    found = folded([batch]).notices()
+    found = notices(folded([batch]))
     assert len({notice.code for notice in found}) == len(found)
     assert all(notice.message and notice.advice for notice in found)
     return {notice.code: notice for notice in found}

@@ -103,7 +103,7 @@ def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> 
     here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
     assert differences(here.slowdowns.view(), there.slowdowns.view()) == []
     assert here.view(None).verdict == there.view(None).verdict
-    assert here.throttles_view() == there.throttles_view()
+    assert here.throttles.view() == there.throttles.view()
     assert differences(here.spans()[0], there.spans()[0]) == []
 
 
@@ -115,7 +115,7 @@ def test_without_it_causes_are_lost(tmp_path: Path) -> None:
 
 def test_without_it_throttling_follows_from_stretches(tmp_path: Path) -> None:
     whole = session("several with causes")
-    here, there = folded(past(recorded(tmp_path, whole))).throttles_view(), folded([whole]).throttles_view()
+    here, there = folded(past(recorded(tmp_path, whole))).throttles.view(), folded([whole]).throttles.view()
     assert [span.cause for span in here.spans] == [span.cause for span in there.spans]
     for ours, theirs in zip(here.spans, there.spans, strict=True):
         assert abs(ours.start_ns - theirs.start_ns) <= 20 * NS

@@ -176,7 +176,7 @@ def test_a_paced_session_has_the_misses_of_the_board(tmp_path):
         there.deadline(), cause=None
     )  # of joined seconds less is known
     assert here.deadline().longest_run >= 45
-    assert here.overload() == there.overload()
+    assert here.backlog.view() == there.backlog.view()
 
 
 def test_runs_of_misses_are_joined_over_the_ends_of_seconds():

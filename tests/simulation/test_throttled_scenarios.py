@@ -135,7 +135,7 @@ def test_every_span_is_in_view_report_events_alerts_and_news(scenario: str, spee
             heard += [alert for alert in news.due(live.alerts_view()) if alert.name == "throttled"]
     up = flags_up(manifest, np.concatenate(pieces))
     assert bool(up) == (scenario in THROTTLING)
-    view = live.throttles_view()
+    view = live.throttles.view()
     spans = [(span.start_ns / NS, (span.end_ns or 0) / NS) for span in view.spans]
     for flag, first_s, last_s in up:
         assert any(begin <= first_s and last_s <= end for begin, end in spans), (flag, first_s, last_s)
@@ -154,4 +154,4 @@ def test_every_span_is_in_view_report_events_alerts_and_news(scenario: str, spee
     ]
     replayed = Analysis()
     replayed.fold(merge(told))
-    assert replayed.throttles_view() == view
+    assert replayed.throttles.view() == view

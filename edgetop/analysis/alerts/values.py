@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from edgetop.analysis.alerts.rules import Bools, Floats
 from edgetop.analysis.power import accuracy_rank
-from edgetop.analysis.tracks import HOLD_S, SECONDS, Tracks, hold_last
+from edgetop.analysis.tracks import HOLD_S, LATE_S, SECONDS, Tracks, hold_last
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 
-LATE_S = 4  # a reading may come so much later than others of its time
 MINUTE_S = 60  # over which misses and errors are counted
 
 Rows = npt.NDArray[np.void]

@@ -15,12 +15,11 @@ from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
 from edgetop.analysis.slowdowns.state import export_state, import_state, is_quiet
 from edgetop.analysis.tail import Tail, TailView
 from edgetop.analysis.throttles import Throttles
-from edgetop.analysis.tracks import Tracks, TracksReader
+from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
 from edgetop.session.seconds import NO_SECONDS, NS
 
-LATE_S = 4  # a reading may come so much later than the seconds of its time
 SETTLED_AT_ONCE_S = 8  # at least: each settling costs the same
 STEP_S = 256  # of a long batch: evidence is needed for less time than readings are stored
 
