@@ -8,10 +8,12 @@ it in `model` (a CM3588's model holds no "RK3588").
 import os
 import platform
 import re
+from collections.abc import Callable
 
 from edgetop.sensors.clocks import policies
 from edgetop.sensors.jetson import read_power_mode
 from edgetop.sensors.memory import read_meminfo
+from edgetop.sensors.protocol import EventReader, Found, SensorEvent, Values
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import Board
 
@@ -39,23 +41,19 @@ _JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
 def read_board(root: Root) -> Board:
     """Read what can be read; the other fields are None."""
     memory_kib = read_meminfo(root).get("MemTotal")
+    model = root.line("proc/device-tree/model") or _dmi(root, "sys_vendor", "product_name")
+    cpus = [name for name in root.names("sys/devices/system/cpu") if re.fullmatch(r"cpu\d+", name)]
     return Board(
-        model=_model(root),
+        model=model or _dmi(root, "board_vendor", "board_name"),
         soc=(root.line("proc/device-tree/compatible") or "").split("\0")[-1] or None,
         kernel=root.line("proc/sys/kernel/osrelease"),
         os=_os(root),
         cpu=_cpu(root),
-        cores=_cores(root),
+        cores=os.cpu_count() if root.is_host else len(cpus) or None,
         memory_bytes=memory_kib and memory_kib * 1024,
         power_mode=str(mode) if (mode := read_power_mode(root)) else None,
         governor=read_governor(root),
     )
-
-
-def _model(root: Root) -> str | None:
-    if model := root.line("proc/device-tree/model"):
-        return model
-    return _dmi(root, "sys_vendor", "product_name") or _dmi(root, "board_vendor", "board_name")
 
 
 def _dmi(root: Root, vendor: str, product: str) -> str | None:
@@ -70,7 +68,10 @@ def _dmi(root: Root, vendor: str, product: str) -> str | None:
 def _os(root: Root) -> str | None:
     """The distribution, and the board support package that it stands on."""
     distribution = _fields(root, "etc/os-release").get("PRETTY_NAME")
-    package = _l4t(root) or _pi_image(root) or _image(root, "Armbian") or _image(root, "Orange Pi")
+    # Raspberry Pi OS calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`.
+    pi = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
+    package = _l4t(root) or (f"Raspberry Pi OS image {pi[1]}" if pi else None)
+    package = package or _image(root, "Armbian") or _image(root, "Orange Pi")
     if distribution and package and package.split()[0] in distribution:
         package = None  # Armbian names itself in both
     return ", ".join(name for name in (distribution, package) if name) or None
@@ -88,12 +89,6 @@ def _l4t(root: Root) -> str | None:
         return None
     jetpack = _JETPACKS.get(match[1])
     return f"L4T {match[1]}.{match[2]}" + (f" (JetPack {jetpack})" if jetpack else "")
-
-
-def _pi_image(root: Root) -> str | None:
-    """The image of Raspberry Pi OS, which calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`."""
-    match = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
-    return f"Raspberry Pi OS image {match[1]}" if match else None
 
 
 def _image(root: Root, name: str) -> str | None:
@@ -131,15 +126,56 @@ def read_emulator(root: Root) -> str | None:
     return name if name.startswith("qemu-") else None
 
 
-def _cores(root: Root) -> int | None:
-    if root.is_host:
-        return os.cpu_count()
-    folders = root.names("sys/devices/system/cpu")
-    listed = [name for name in folders if name.startswith("cpu") and name[3:].isdigit()]
-    return len(listed) or None
-
-
 def read_governor(root: Root) -> str | None:
     """The cpufreq governor, or all of them where the clusters differ."""
     found = [root.line(f"{folder}/scaling_governor") for folder in policies(root)]
     return ", ".join(dict.fromkeys(name for name in found if name)) or None
+
+
+# The settings that decide the board's speed, watched: what was true at the start need not stay so. A reader without a
+# sensor. Its events say where the governor or the power mode changes, and which clock the kernel counts time by, where
+# that is a slow one.
+
+CADENCE_S = 10.0
+
+CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
+# Those that processes read without a system call (the vDSO): arch/x86/include/asm/vdso/clocksource.h,
+# drivers/clocksource/arm_arch_timer.c, drivers/clocksource/timer-riscv.c. The others cost a microsecond and
+# more at each end of an inference, and some of them (jiffies, acpi_pm) count in coarse steps.
+FAST_CLOCKS = frozenset(
+    {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "riscv_clocksource", "timebase", "tod"}
+)
+
+
+_WATCHED: tuple[tuple[str, str, Callable[[Root], str | None]], ...] = (
+    ("governor-changed", "the governor", read_governor),
+    # Its name alone: that the board's limits differ from it can also be due to heat.
+    ("power-mode-changed", "the power mode", lambda root: mode.name if (mode := read_power_mode(root)) else None),
+)
+
+
+def discover_settings(root: Root) -> Found:
+    """Discover the board's settings, where it has any."""
+    if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
+        return Found()
+    events: list[SensorEvent] = []
+    values: dict[str, str] = {}
+    is_clock_checked = False
+
+    def read() -> Values:
+        nonlocal is_clock_checked
+        for kind, what, read_setting in _WATCHED:
+            if (value := read_setting(root)) is None:
+                continue
+            before, values[kind] = values.get(kind), value
+            if before not in (None, value):
+                text = f"{what} changed from {before} to {value}"
+                events.append(SensorEvent(kind, text, {"before": before, "after": value}, "warning"))
+        clock = None if is_clock_checked else root.line(CLOCK)
+        is_clock_checked = True
+        if clock is not None and clock not in FAST_CLOCKS:
+            text = f"the kernel counts time by {clock}, which is slow to read: short inferences look longer"
+            events.append(SensorEvent("clock-source", text, {"clock": clock}, "warning"))
+        return []
+
+    return Found((EventReader((), read, CADENCE_S, "settings", events=events),))

@@ -24,7 +24,7 @@ from edgetop.sensors.processes import (
     percent_by_name,
     used_by_others,
 )
-from edgetop.sensors.protocol import Found, Gap, SensorEvent, Values, sensor
+from edgetop.sensors.protocol import EventReader, Found, Gap, SensorEvent, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue
 
@@ -115,8 +115,13 @@ class Competitors:
         if since_s >= patience_s:
             self._close_reads += is_much
             top = self._measure(at_s)
-            if is_much and top:
-                self._report(top, at_s)
+            names = tuple(name for name, _ in top)
+            was_reported = names == self._reported[0] and at_s - self._reported[1] < AGAIN_S
+            if is_much and top and not was_reported:
+                self._reported = names, at_s
+                data: dict[str, JsonValue] = {"name": names[0], "cpu_pct": round(top[0][1], 1)}
+                text = f"other processes took the CPU, of a core: {_words(top)}"
+                self._events.append(SensorEvent(COMPETING, text, data))
         return others
 
     def take_events(self) -> Sequence[SensorEvent]:
@@ -133,15 +138,6 @@ class Competitors:
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s
         return _most(used)
 
-    def _report(self, top: list[tuple[str, float]], at_s: float) -> None:
-        names = tuple(name for name, _ in top)
-        if names == self._reported[0] and at_s - self._reported[1] < AGAIN_S:
-            return
-        self._reported = names, at_s
-        text = ", ".join(f"{name} {percent:.0f} %" for name, percent in top)
-        data: dict[str, JsonValue] = {"name": top[0][0], "cpu_pct": round(top[0][1], 1)}
-        self._events.append(SensorEvent(COMPETING, f"other processes took the CPU, of a core: {text}", data))
-
 
 def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:
     """The names with at least so many percent, the most first."""
@@ -149,71 +145,67 @@ def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = S
     return [(name, taken) for name, taken in top if taken >= least][:shown]
 
 
-class Application:
-    name = "application"
-    cadence_s = 1.0
+def _words(most: Sequence[tuple[str, float]]) -> str:
+    return ", ".join(f"{name} {percent:.0f} %" for name, percent in most)
 
-    def __init__(
-        self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, family: Family | None = None
-    ) -> None:
-        self._pid, self._root, self._now = pid, root, now
-        self._family = family or Family(pid, root, now)
-        self._pids: list[int] = [pid]
-        self._cpu, self._waited = Rate(), SumRate()
-        self._threads: dict[tuple[int, str], tuple[str, int]] = {}  # by process and number: name, and ticks used
-        self._threads_s = now()
-        self._threads_due_s = self._threads_s + FIRST_THREADS_S
-        self._events: list[SensorEvent] = []
-        source = f"/proc/{pid} and its descendants"
-        self.sensors = (
-            sensor("mem", "application", source, note="all its processes; what they share counts in each"),
-            sensor("load", "application", source, note="all its processes, percent of one core"),
-            sensor("rate", "children-run-queue-wait", source, note="ms a second, of the processes that it started"),
-        )
 
-    def read(self) -> Values:
-        at_s, stats = self._now(), self._family.stats()
-        if not stats:
+def application(
+    pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, family: Family | None = None
+) -> EventReader:
+    """Return a reader of a watched program with all that descend from it."""
+    family = family or Family(pid, root, now)
+    cpu, waited = Rate(), SumRate()
+    threads: Use = {}  # by process and number: name, and ticks used
+    threads_s = now()
+    threads_due_s = threads_s + FIRST_THREADS_S
+    events: list[SensorEvent] = []
+
+    def read() -> Values:
+        at_s, pids = now(), list(family.stats())
+        if not pids:
             return [Gap("the application has ended")] * 3
-        self._pids = list(stats)
-        if not self._threads or at_s >= self._threads_due_s:
-            self._report_threads(at_s)
-        cpu = self._cpu.percent(self._family.used_ticks() * TICK_S, at_s)
-        memory = sum(resident_bytes(pid) for pid in self._pids) / MIB
-        waited: dict[str, int] = {}
-        for pid in self._pids:
-            if pid != self._pid:
+        if not threads or at_s >= threads_due_s:
+            report_threads(pids, at_s)
+        load = cpu.percent(family.used_ticks() * TICK_S, at_s)
+        memory = sum(map(resident_bytes, pids)) / MIB
+        waited_ns: dict[str, int] = {}
+        for child in pids:
+            if child != pid:
                 with contextlib.suppress(OSError, ValueError):
-                    waited |= waited_by_thread(pid, self._root)
-        wait_ns = self._waited.per_second(waited, at_s)
-        wait_ms = 0.0 if not waited else wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
-        return [memory, cpu, wait_ms]
+                    waited_ns |= waited_by_thread(child, root)
+        wait_ns = waited.per_second(waited_ns, at_s)
+        wait_ms = 0.0 if not waited_ns else wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
+        return [memory, load, wait_ms]
 
-    def _report_threads(self, at_s: float) -> None:
-        before, self._threads = self._threads, self._thread_ticks()
-        span_s, self._threads_s = at_s - self._threads_s, at_s
+    def report_threads(pids: list[int], at_s: float) -> None:
+        nonlocal threads, threads_s, threads_due_s
+        before, threads = threads, _threads_of(pids, root)
+        span_s, threads_s = at_s - threads_s, at_s
         if not before or span_s <= 0:
             return
-        self._threads_due_s = at_s + THREADS_S
-        percent = percent_by_name(before, self._threads, span_s)
-        if most := _most(percent, THREADS_LEAST_PCT, THREADS_SHOWN):
-            text = ", ".join(f"{name} {pct:.0f} %" for name, pct in most)
-            data = {"processes": len(self._pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}
-            self._events.append(SensorEvent("threads", f"CPU by thread, of a core: {text}", data))
+        threads_due_s = at_s + THREADS_S
+        if most := _most(percent_by_name(before, threads, span_s), THREADS_LEAST_PCT, THREADS_SHOWN):
+            data = {"processes": len(pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}
+            events.append(SensorEvent("threads", f"CPU by thread, of a core: {_words(most)}", data))
 
-    def _thread_ticks(self) -> dict[tuple[int, str], tuple[str, int]]:
-        found = {}
-        for pid in self._pids:
-            with contextlib.suppress(OSError):
-                for tid in self._root.entries(f"proc/{pid}/task"):
-                    with contextlib.suppress(OSError, ValueError):
-                        stat = parse_stat(self._root.read_text(f"proc/{pid}/task/{tid}/stat"))
-                        found[pid, tid] = stat.name, stat.cpu_ticks
-        return found
+    source = f"/proc/{pid} and its descendants"
+    infos = (
+        sensor("mem", "application", source, note="all its processes; what they share counts in each"),
+        sensor("load", "application", source, note="all its processes, percent of one core"),
+        sensor("rate", "children-run-queue-wait", source, note="ms a second, of the processes that it started"),
+    )
+    return EventReader(infos, read, name="application", events=events)
 
-    def take_events(self) -> Sequence[SensorEvent]:
-        events, self._events = self._events, []
-        return events
+
+def _threads_of(pids: Sequence[int], root: Root) -> Use:
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for tid in root.entries(f"proc/{pid}/task"):
+                with contextlib.suppress(OSError, ValueError):
+                    stat = parse_stat(root.read_text(f"proc/{pid}/task/{tid}/stat"))
+                    found[pid, tid] = stat.name, stat.cpu_ticks
+    return found
 
 
 def discover(pid: int, *, is_program: bool) -> Found:
@@ -221,4 +213,4 @@ def discover(pid: int, *, is_program: bool) -> Found:
     if not is_program:
         return Found((Competitors(pid),))
     family = Family(pid)  # read once for both
-    return Found((Application(pid, family=family), Competitors(pid, family=family)))
+    return Found((application(pid, family=family), Competitors(pid, family=family)))

@@ -20,11 +20,11 @@ from edgetop.sensors import (
     rails,
     rapl,
     raspberry_pi,
-    settings,
     thermal,
     throttling,
     traffic,
 )
+from edgetop.sensors.board import discover_settings
 from edgetop.sensors.protocol import Found, join
 from edgetop.sensors.root import Root
 
@@ -34,7 +34,7 @@ _BOARD: tuple[Callable[[Root], Found], ...] = (
     *(raspberry_pi.discover, rails.discover, jetson.discover_over_current, jetson.discover_power_mode, rapl.discover),
     *(power_supply.discover, hwmon.discover_power, nvml.discover),
     *(memory.discover, memory.discover_pools, memory.discover_paging, traffic.discover, load.discover),
-    *(accelerators.discover, load.discover_pressure, settings.discover),
+    *(accelerators.discover, load.discover_pressure, discover_settings),
 )
 # Of these, what the kernel has of itself on any machine.
 _SYSTEM = (memory.discover, memory.discover_paging, traffic.discover, load.discover, load.discover_pressure)

@@ -36,35 +36,55 @@ LEAST_RETRY_S, MOST_RETRY_S = 10.0, 600.0
 MAX_LINE_BYTES = 64 * 1024
 
 
-class Helper:
-    """The program, from its start to its end, over and over. No call waits; closed, it stays so."""
+class JetsonStats:
+    """The engine's part of the GPU's memory, which debugfs shows to root alone.
 
-    def __init__(self, command: Sequence[str], now: Callable[[], float] = time.monotonic) -> None:
-        self._command = command
-        self._now = now
+    Its load of the GPU and of the memory controller are not taken: where a driver does not
+    tell them it says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
+
+    The program runs from its start to its end, over and over. No call waits; closed, it stays so.
+    """
+
+    name = "jetson-stats"
+    cadence_s = CADENCE_S
+    sensors = (accelerator_sensor(SOURCE),)
+
+    def __init__(self, command: Sequence[str], pid: int, now: Callable[[], float] = time.monotonic) -> None:
+        self._command, self._pid, self._now = command, pid, now
         self._process: subprocess.Popen[bytes] | None = None
         self._pending = b""
         self._answered_at_s = 0.0
         self._has_answered = False
         self._retry_at_s, self._retry_s = 0.0, LEAST_RETRY_S
         self._why_not = ""
+        self._uptime_s: object = None
         self._lock = threading.Lock()  # a read may be in hand where a session ends
         self._is_closed = False
 
-    def news(self) -> dict[str, Any] | Gap:
-        """The newest answer since the last call, or why there is none."""
+    def read(self) -> Values:
         with self._lock:
-            if self._is_closed:
-                return Gap("the session is over")
-            if self._process is None:
-                if self._now() < self._retry_at_s:
-                    return Gap(self._why_not)
-                self._start()
-            lines = self._lines()
-            return self._take(lines[-1]) if lines else self._silence()
+            answer = self._news()
+        if isinstance(answer, Gap):
+            return [answer]
+        # The service's own clock: an answer that carries the same one is the last one again.
+        before, self._uptime_s = self._uptime_s, answer.get("uptime_s")
+        if self._uptime_s is None or self._uptime_s == before:
+            return [Gap("jetson-stats repeats what it said before")]
+        return [accelerator_mib(answer, self._pid)]
+
+    def _news(self) -> dict[str, Any] | Gap:
+        """The newest answer since the last call, or why there is none."""
+        if self._is_closed:
+            return Gap("the session is over")
+        if self._process is None:
+            if self._now() < self._retry_at_s:
+                return Gap(self._why_not)
+            self._start()
+        lines = self._lines()
+        return self._take(lines[-1]) if lines else self._silence()
 
     def close(self) -> None:
-        """End it with all that it started."""
+        """End the program with all that it started."""
         with self._lock:
             self._is_closed = True
             self._end()
@@ -139,34 +159,6 @@ class Helper:
         return Gap(self._why_not)
 
 
-class JetsonStats:
-    """The engine's part of the GPU's memory, which debugfs shows to root alone.
-
-    Its load of the GPU and of the memory controller are not taken: where a driver does not
-    tell them it says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
-    """
-
-    name = "jetson-stats"
-    cadence_s = CADENCE_S
-    sensors = (accelerator_sensor(SOURCE),)
-
-    def __init__(self, helper: Helper, pid: int) -> None:
-        self._helper = helper
-        self._pid = pid
-        self._uptime_s: object = None
-        self.close = helper.close
-
-    def read(self) -> Values:
-        answer = self._helper.news()
-        if isinstance(answer, Gap):
-            return [answer]
-        # The service's own clock: an answer that carries the same one is the last one again.
-        before, self._uptime_s = self._uptime_s, answer.get("uptime_s")
-        if self._uptime_s is None or self._uptime_s == before:
-            return [Gap("jetson-stats repeats what it said before")]
-        return [accelerator_mib(answer, self._pid)]
-
-
 def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
     """A process that is not in the table holds none; an empty table is what a service without debugfs has."""
     table = answer.get("gpu_kib")
@@ -184,7 +176,7 @@ def discover_engine(pid: int, root: Root) -> Found:
         return Found()
     python = interpreter()
     if python and SOCKET.exists():
-        return Found((JetsonStats(Helper([python, "-E", str(PROGRAM)]), pid),))
+        return Found((JetsonStats([python, "-E", str(PROGRAM)], pid),))
     return Found(missing=(_missing(python),))
 
 

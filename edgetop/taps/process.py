@@ -19,7 +19,6 @@ from pathlib import Path
 from edgetop.engines.protocol import Ended, EngineUpdate, Failed, LogLine, Message, Started
 from edgetop.errors import InputError
 from edgetop.taps import perf
-from edgetop.taps.program import QUIET_NS, make_ring_folder
 from edgetop.taps.runtimes import libraries, mappings, models
 from edgetop.taps.taps import Taps
 
@@ -155,23 +154,21 @@ class WatchedProcess:
         self.exit_status: int | None = None  # only its parent gets it
         self._ask_unit = ask_unit
         self._pid, self._began = spec.pid, began(spec.pid)
-        self._folder: Path | None = None
         self._helper: subprocess.Popen[bytes] | None = None
         self._partial_line = b""  # of the helper's output
         self._mapped: list[str] = []  # runtimes whose calls the helper sees
         self._missing: list[str] = []  # why it cannot see the calls of others
         self._taps = Taps()
-        self._started_ns = time.monotonic_ns()
-        self._reported_start = self._reported_quiet = self._over = False
+        self._reported_start = self._over = False
         self._stop = ""
         self._gone_since_s: float | None = None
         self._asked_unit_s = 0.0
 
     def start_helper(self, owner: tuple[int, int] | None = None) -> None:
         """Needs root. `owner`: user and group that this process will have. Raises InputError where it cannot be."""
-        self._folder = self._taps.folder = make_ring_folder()
+        folder = self._taps.open()
         self._helper = subprocess.Popen(  # noqa: S603  this interpreter and our own program
-            helper_command("watch", str(self._folder), str(self._pid)),
+            helper_command("watch", str(folder), str(self._pid)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -183,11 +180,11 @@ class WatchedProcess:
             self.close()
             raise InputError(f"--pid {self._pid}: {answer.get('refused', 'the helper for uprobes has ended')}")
         os.set_blocking(self._helper.stdout.fileno(), False)
-        for path in (*self._folder.iterdir(), self._folder):
+        for path in (*folder.iterdir(), folder):
             os.chown(path, *(owner or (os.getuid(), os.getgid())))
 
     def start(self) -> None:
-        self._started_ns = self._taps.since_ns = time.monotonic_ns()
+        self._taps.started_ns = self._taps.since_ns = time.monotonic_ns()
 
     def poll(self) -> EngineUpdate:
         if self._over or self._helper is None:
@@ -204,16 +201,16 @@ class WatchedProcess:
             messages.append(Failed("engine", "the helper that holds the uprobes has ended"))
         elif end:
             messages.append(Ended(end, now_ns))
-        elif not self._reported_quiet and self._taps.began_ns is None and now_ns - self._started_ns > QUIET_NS:
-            self._reported_quiet = True
-            why = f"process {self._pid} has mapped no library of ONNX Runtime or LiteRT (edgetop help watch)"
-            if self._mapped:
-                why = f"{', '.join(self._mapped[:3])} is mapped, no call yet"
-            elif self._missing:
-                why = "; ".join(self._missing[:3])
-            messages.append(LogLine("warning", "edgetop", f"no inference was seen in 10 s: {why}", "no-inference"))
+        else:
+            messages += self._taps.warn_if_quiet(now_ns, self._why_quiet)
         self._over = bool(end) or not has_helper
         return EngineUpdate(records, tuple(messages))
+
+    def _why_quiet(self) -> str:
+        if self._mapped:
+            return f"{', '.join(self._mapped[:3])} is mapped, no call yet"
+        unmapped = f"process {self._pid} has mapped no library of ONNX Runtime or LiteRT (edgetop help watch)"
+        return "; ".join(self._missing[:3]) or unmapped
 
     def _helper_news(self) -> list[Message]:
         """Read which runtimes the helper sees by now, and which it cannot."""
@@ -289,6 +286,3 @@ class WatchedProcess:
             self._helper.stdout.close()
             self._helper = None
         self._taps.close()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,15 +22,13 @@ from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.runtimes import mappings
 from edgetop.taps.taps import Taps
 
 HOOK = Path(layout.__file__).parent / "hook"
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
-PREFIX = "edgetop-tap-"
-QUIET_NS = 10_000_000_000  # without an inference: then a warning says what the process has loaded
 END_PATIENCE_NS = 5_000_000_000  # after SIGINT and after SIGTERM
 CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it notices that its program has
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
@@ -55,34 +53,37 @@ class WatchedProgram:
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec
         self.output: Path | None = None  # the file for what it prints; None: one that goes with the session
-        self._folder: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._log: LineReader | None = None
         self._log_fd = -1
         self._taps = Taps()
         self._reported_start = False
-        self._started_ns = 0
         self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
         self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
-        self._reported_quiet = self._over = False
+        self._over = False
         self._witness = OomWitness()
         self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
 
     def start(self) -> None:
         try:
-            self._folder = self._taps.folder = make_ring_folder()
-            self._process = self._spawn(self._folder)
+            self._process = self._spawn(self._taps.open())
         except OSError as error:
             self.close()
             text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
             raise InputError(text, "give a program and its arguments") from None
-        self._started_ns = time.monotonic_ns()
+        self._taps.started_ns = time.monotonic_ns()
 
     def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
         path = self.spec.output or self.output or folder / "output.log"
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._log_fd = os.open(path, flags, 0o600)
         self._log = LineReader(self._log_fd, "program", grows=True)
+        environment = {"PYTHONUNBUFFERED": "1", **os.environ, layout.FOLDER: str(folder)}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), os.environ.get("PYTHONPATH", ""))))
+        if self.spec.preload:
+            environment["LD_PRELOAD"] = f"{self.spec.preload} {os.environ.get('LD_PRELOAD', '')}".strip()
+        if self.spec.follow_children:
+            environment["EDGETOP_TAP_CHILDREN"] = "1"
         writes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
             return subprocess.Popen(  # noqa: S603  what the user asked to watch
@@ -90,21 +91,11 @@ class WatchedProgram:
                 stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
                 stdout=writes if self.spec.stdout is None else self.spec.stdout,
                 stderr=writes if self.spec.stderr is None else self.spec.stderr,
-                env=self._environment(os.environ, folder),
+                env=environment,
                 start_new_session=True,
             )
         finally:
             os.close(writes)
-
-    def _environment(self, ours: Mapping[str, str], folder: Path) -> dict[str, str]:
-        environment = {"PYTHONUNBUFFERED": "1", **ours, layout.FOLDER: str(folder)}
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), ours.get("PYTHONPATH", ""))))
-        if self.spec.preload:
-            before = ours.get("LD_PRELOAD", "")
-            environment["LD_PRELOAD"] = f"{self.spec.preload} {before}".strip()
-        if self.spec.follow_children:
-            environment["EDGETOP_TAP_CHILDREN"] = "1"
-        return environment
 
     def poll(self) -> EngineUpdate:
         if self._over or self._process is None:
@@ -118,7 +109,7 @@ class WatchedProgram:
         left = self._left_behind() if status is not None else []
         is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
         records, news = self._taps.poll(now_ns, is_over=is_over)
-        messages += [*news, *self._quiet(now_ns, is_over=is_over)]
+        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._loaded_runtimes, is_over=is_over)]
         if is_over and left:
             text = f"the program has ended, and what it started goes on unseen: process {', '.join(left[:3])}"
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
@@ -134,20 +125,9 @@ class WatchedProgram:
             self._watch_limits(now_ns)
         return EngineUpdate(records, tuple(messages))
 
-    def _quiet(self, now_ns: int, *, is_over: bool) -> list[Message]:
-        """Warn once, where no inference was seen for a while."""
-        waits = now_ns - self._started_ns <= QUIET_NS and not is_over
-        if self._taps.began_ns is not None or self._reported_quiet or waits:
-            return []
-        self._reported_quiet = True
-        text = "the program ended without an inference that was seen"
-        text = text if is_over else f"no inference was seen in 10 s: {self._loaded_runtimes()}"
-        return [LogLine("warning", "edgetop", text, "no-inference")]
-
     def _left_behind(self) -> list[str]:
         """The processes that the program started and that still run after it has ended."""
-        assert self._folder
-        mark, running = f"{layout.FOLDER}={self._folder}".encode(), []
+        mark, running = f"{layout.FOLDER}={self._taps.folder}".encode(), []
         for place in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # another user's, or it has ended
                 if mark in (place / "environ").read_bytes().split(b"\0"):
@@ -157,12 +137,8 @@ class WatchedProgram:
     def _loaded_runtimes(self) -> str:
         """Say which inference runtimes the program has loaded."""
         assert self._process
-        libraries: set[str] = set()
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{self._process.pid}/maps").read_text("utf-8", "replace").splitlines():
-                name = line.rpartition("/")[2]
-                if any(word in name for word in RUNTIME_LIBRARIES) and ".so" in name:
-                    libraries.add(name)
+        names = {one.path.rpartition("/")[2] for one in mappings(self._process.pid)}
+        libraries = {name for name in names if ".so" in name and any(word in name for word in RUNTIME_LIBRARIES)}
         if not libraries:
             return "its process has loaded no inference runtime that is known (edgetop help watch)"
         loaded = f"{', '.join(sorted(libraries)[:3])} is loaded"
@@ -219,21 +195,6 @@ class WatchedProgram:
             os.close(self._log_fd)
             self._log_fd, self._log = -1, None
         self._taps.close()
-        if self._folder:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
-
-
-def make_ring_folder() -> Path:
-    """Make a folder for the rings, in shared memory where possible. Removes those of an edgetop that was killed."""
-    home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-    owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
-    for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-        number = folder.name.removeprefix(PREFIX).partition("-")[0]  # of the process that made it
-        with contextlib.suppress(OSError):
-            if number.isdigit() and folder.stat().st_uid in owners and not Path(f"/proc/{number}").exists():
-                shutil.rmtree(folder, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
 
 
 def preload_library(cache: Path) -> Path | None:

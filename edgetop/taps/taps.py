@@ -1,20 +1,37 @@
 """All rings of a watched application, read as the records and messages of an engine."""
 
 import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-from edgetop.engines.protocol import Loaded, Message, PhaseBegan, ProfilerChosen, RecordsLost, Sampled, StreamsSeen
+from edgetop.engines.protocol import (
+    Loaded,
+    LogLine,
+    Message,
+    PhaseBegan,
+    ProfilerChosen,
+    RecordsLost,
+    Sampled,
+    StreamsSeen,
+)
 from edgetop.session.records import MEASURE, Inferences
 from edgetop.taps.frames import Frames
 from edgetop.taps.ring import Ring
 from edgetop.taps.streams import Streams
 
 MAX_RINGS = 512  # processes, of which each has one or two
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
+PREFIX = "edgetop-tap-"
+QUIET_NS = 10_000_000_000  # without an inference: then a warning says what the process has loaded
 
 
 class Taps:
     def __init__(self) -> None:
         self.folder: Path | None = None  # where the rings are; None: not yet
+        self.started_ns = 0  # when watching began
         self.since_ns = 0  # calls that began earlier do not count
         self.began_ns: int | None = None  # the first inference that was seen
         self._measured = 0
@@ -23,6 +40,19 @@ class Taps:
         self._streams = Streams()
         self._frames = Frames()
         self._reported: StreamsSeen | None = None
+        self._warned = False  # that no inference was seen
+
+    def open(self) -> Path:
+        """Make a folder for the rings, in shared memory where possible. Removes those of an edgetop that was killed."""
+        home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
+        for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
+            number = folder.name.removeprefix(PREFIX).partition("-")[0]  # of the process that made it
+            with contextlib.suppress(OSError):
+                if number.isdigit() and folder.stat().st_uid in owners and not Path(f"/proc/{number}").exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+        return self.folder
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
         """The records and messages since the last poll. `is_over`: nobody writes any more."""
@@ -45,6 +75,15 @@ class Taps:
         if duration_ns is not None and now_ns - self.began_ns >= duration_ns:
             return "duration"
         return "runs" if runs is not None and self._measured >= runs else ""
+
+    def warn_if_quiet(self, now_ns: int, why: Callable[[], str], *, is_over: bool = False) -> list[Message]:
+        """Warn once, where no inference was seen for a while; `why`: what the process has loaded."""
+        if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
+            return []
+        self._warned = True
+        text = "the program ended without an inference that was seen"
+        text = text if is_over else f"no inference was seen in 10 s: {why()}"
+        return [LogLine("warning", "edgetop", text, "no-inference")]
 
     @property
     def has_rings(self) -> bool:
@@ -92,3 +131,6 @@ class Taps:
         for ring in filter(None, self._rings.values()):
             ring.close()
         self._rings = {}
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None

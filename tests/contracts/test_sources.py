@@ -14,11 +14,11 @@ import pytest
 
 from edgetop import sensors
 from edgetop.sensors import cgroup
-from edgetop.sensors.competitors import Application
+from edgetop.sensors.competitors import application
 from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import parse_spec, power_monitor
 from edgetop.sensors.ina import Registers, ina226
-from edgetop.sensors.jetson_stats import Helper, JetsonStats
+from edgetop.sensors.jetson_stats import JetsonStats
 from edgetop.sensors.memory import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
 from edgetop.sensors.power_log import LogSpec, PowerLog
@@ -91,9 +91,9 @@ def all_sources(tree: Path) -> dict[str, tuple[Source, ...]]:
         ),
         "a watched application": (
             *discover_engine(os.getpid(), shares_process=False).sources,
-            Application(os.getpid()),
+            application(os.getpid()),
         ),
-        "a service": (JetsonStats(Helper(["true"]), 1),),
+        "a service": (JetsonStats(["true"], 1),),
     }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.competitors import Application, Competitors
+from edgetop.sensors.competitors import Competitors, application
 from edgetop.sensors.processes import SEARCH_S, TICK_S, Family
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
@@ -28,13 +28,13 @@ def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> N
     now = [0.0]
     write(tmp_path, 7, 1, 100)
     write(tmp_path, 8, 7, 0, "worker")
-    application = Application(7, Root(tmp_path), lambda: now[0])
-    application.read()
+    source = application(7, Root(tmp_path), lambda: now[0])
+    source.read()
     write(tmp_path, 7, 1, 100 + int(2 / TICK_S))
     write(tmp_path, 8, 7, int(5 / TICK_S), "worker")
     now[0] = 10.0
-    assert application.read()[1] == 70.0
-    (event,) = application.take_events()
+    assert source.read()[1] == 70.0
+    (event,) = source.take_events()
     assert event.message == "CPU by thread, of a core: worker 50 %, app 20 %"
     assert event.data["processes"] == 2
 

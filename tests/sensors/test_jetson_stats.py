@@ -21,7 +21,6 @@ from edgetop.sensors.jetson_stats import (
     PROGRAM,
     SILENT_TIMEOUT_S,
     START_TIMEOUT_S,
-    Helper,
     JetsonStats,
     accelerator_mib,
 )
@@ -79,7 +78,7 @@ def asking(client: Path, folder: Path) -> list[str]:
 
 @contextmanager
 def source(command: list[str], now: Clock | None = None, pid: int = PID) -> Iterator[JetsonStats]:
-    made = JetsonStats(Helper(command, now or Clock()), pid)
+    made = JetsonStats(command, pid, now or Clock())
     try:
         yield made
     finally:
@@ -152,7 +151,7 @@ def test_a_service_that_never_answers_is_killed(client: Path, tmp_path: Path) ->
     now = Clock()
     with service(tmp_path, "mute"), source(asking(client, tmp_path), now) as made:
         read(made)
-        pid = made._helper.pid
+        pid = made.pid
         assert pid
         now.now_s += START_TIMEOUT_S + 1
         assert read(made) == Gap(f"jetson-stats: it said nothing for {START_TIMEOUT_S + 1:.0f} s")
@@ -165,10 +164,10 @@ def test_a_service_that_dies_and_comes_back_is_asked_again(client: Path, tmp_pat
         with service(tmp_path):
             wait_for_value(made)
         wait_for_gap(made, "jetson-stats: ")
-        assert made._helper.pid is None
+        assert made.pid is None
         with service(tmp_path):
             assert isinstance(read(made), Gap)
-            assert made._helper.pid is None
+            assert made.pid is None
             now.now_s += LEAST_RETRY_S
             assert wait_for_value(made) == 741.0
 
@@ -207,14 +206,14 @@ def test_one_that_falls_silent_is_killed_and_tried_again() -> None:
     now = Clock()
     with source(saying({"uptime_s": 1, "gpu_kib": {"1": 1}}), now) as made:
         wait_for_value(made)
-        first = made._helper.pid
+        first = made.pid
         assert first
         now.now_s += SILENT_TIMEOUT_S + 1
         assert "said nothing" in str(read(made))
         assert not is_alive(first)
         now.now_s += LEAST_RETRY_S
         made.read()
-        assert made._helper.pid not in (None, first)
+        assert made.pid not in (None, first)
 
 
 def test_the_pause_before_an_attempt_doubles_up_to_a_limit() -> None:
@@ -223,7 +222,7 @@ def test_the_pause_before_an_attempt_doubles_up_to_a_limit() -> None:
         for _ in range(9):
             wait_for_gap(made, "ended without a word")
             gave_up_s = now.now_s
-            while made._helper.pid is None:
+            while made.pid is None:
                 now.now_s += 5.0
                 made.read()
             pauses.append(now.now_s - gave_up_s)
@@ -235,7 +234,7 @@ def test_one_that_says_nonsense_or_an_error_is_given_up(line: str) -> None:
     with source(python(f"print({line!r}, flush=True); sys.stdin.read()")) as made:
         reason = wait_for_gap(made, "jetson-stats: ")
         assert reason in ("jetson-stats: it does not speak as its program here does", "jetson-stats: no way")
-        assert made._helper.pid is None
+        assert made.pid is None
 
 
 def test_one_that_talks_without_end_is_given_up() -> None:
@@ -249,15 +248,15 @@ import subprocess
 print(json.dumps({"uptime_s": 1, "started": subprocess.Popen(["sleep", "600"]).pid}), flush=True)
 time.sleep(600)
 """
-    made = JetsonStats(Helper(python(code), Clock()), PID)
-    answer = wait_until(lambda: found if isinstance(found := made._helper.news(), dict) else None)
-    pid = made._helper.pid
+    made = JetsonStats(python(code), PID, Clock())
+    answer = wait_until(lambda: found if isinstance(found := made._news(), dict) else None)
+    pid = made.pid
     assert pid
     made.close()
     assert not is_alive(pid)
     wait_until(lambda: not is_running(answer["started"]))
     assert read(made) == Gap("the session is over")
-    assert made._helper.pid is None
+    assert made.pid is None
 
 
 def is_running(pid: int) -> bool:
@@ -269,10 +268,10 @@ def is_running(pid: int) -> bool:
 
 def test_a_sampler_that_stops_closes_it() -> None:
     clock = SystemClock()
-    made = JetsonStats(Helper(python("sys.stdin.read()")), PID)
+    made = JetsonStats(python("sys.stdin.read()"), PID)
     sampler = Sampler([made], clock, clock.monotonic_ns())
     sampler.start()
-    pid = wait_until(lambda: made._helper.pid)
+    pid = wait_until(lambda: made.pid)
     sampler.stop()
     assert not is_alive(pid)
 
@@ -280,8 +279,8 @@ def test_a_sampler_that_stops_closes_it() -> None:
 def test_no_program_outlives_an_edgetop_that_was_killed(client: Path, tmp_path: Path) -> None:
     """Its standard input is closed then, even where it waits for a service that never answers."""
     start = (
-        "import sys; from edgetop.sensors.jetson_stats import Helper\n"
-        "helper = Helper(sys.argv[1:]); helper.news(); print(helper.pid, flush=True); sys.stdin.read()"
+        "import sys; from edgetop.sensors.jetson_stats import JetsonStats\n"
+        "made = JetsonStats(sys.argv[1:], 1); made.read(); print(made.pid, flush=True); sys.stdin.read()"
     )
     with service(tmp_path, "mute"):
         command = [sys.executable, "-c", start, *asking(client, tmp_path)]

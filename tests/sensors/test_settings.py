@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.sensors.board import CLOCK, FAST_CLOCKS, discover_settings
 from edgetop.sensors.protocol import EventReader
 from edgetop.sensors.root import Root
-from edgetop.sensors.settings import CLOCK, FAST_CLOCKS, discover, settings
 from tests.support.trees import plant
 
 GOVERNOR = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
@@ -18,6 +18,12 @@ JETSON = {
 
 def mode(number: int) -> dict[str, str]:
     return JETSON | {"var/lib/nvpmodel/status": f"pmode:{number:04}\n"}
+
+
+def settings(root: Root) -> EventReader:
+    (source,) = discover_settings(root).sources
+    assert isinstance(source, EventReader)
+    return source
 
 
 def told(source: EventReader) -> list[tuple[str, str, str]]:
@@ -64,10 +70,9 @@ def test_clocks_that_are_read_without_a_system_call_are_fine(tmp_path: Path, clo
 
 
 def test_a_board_that_tells_nothing_is_no_trouble(tmp_path: Path) -> None:
-    assert told(settings(Root(tmp_path))) == []
-    assert discover(Root(tmp_path)).sources == ()
+    assert discover_settings(Root(tmp_path)).sources == ()
 
 
 @pytest.mark.parametrize("files", [{GOVERNOR: "performance\n"}, mode(0), {CLOCK: "tsc\n"}])
 def test_a_board_that_tells_of_one_is_watched(tmp_path: Path, files: dict[str, str]) -> None:
-    assert len(discover(plant(tmp_path, files)).sources) == 1
+    assert len(discover_settings(plant(tmp_path, files)).sources) == 1
