@@ -13,7 +13,7 @@ from collections.abc import Callable
 from edgetop.sensors.clocks import policies
 from edgetop.sensors.jetson import read_power_mode
 from edgetop.sensors.memory import read_meminfo
-from edgetop.sensors.protocol import EventReader, Found, SensorEvent, Values
+from edgetop.sensors.protocol import Found, Reader, SensorEvent, Values
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import Board
 
@@ -178,4 +178,4 @@ def discover_settings(root: Root) -> Found:
             events.append(SensorEvent("clock-source", text, {"clock": clock}, "warning"))
         return []
 
-    return Found((EventReader((), read, CADENCE_S, "settings", events=events),))
+    return Found((Reader((), read, CADENCE_S, "settings", events=events),))

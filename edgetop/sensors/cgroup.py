@@ -16,7 +16,6 @@ from edgetop.sensors.counters import FIRST, Rate
 from edgetop.sensors.memory import MIB
 from edgetop.sensors.processes import HOST, parse_counters
 from edgetop.sensors.protocol import (
-    EventReader,
     Found,
     Gap,
     Missing,
@@ -57,9 +56,9 @@ class Files:
 
 
 V1 = Files(
-    current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limit="memory.limit_in_bytes",
-    events="memory.oom_control", hits="memory.failcnt",
-)  # fmt: skip
+    *("memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes"),
+    *("memory.oom_control", "memory.failcnt"),
+)
 V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memory.events")
 
 
@@ -94,7 +93,12 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
         add(files.limit, ("mem", "cgroup-limit"), ("mem", "cgroup-left"), read=lambda: _tightest(levels))
     if root.exists(events.relative):
         kills = Rate()
-        add(files.events, ("rate", "oom-kills"), read=lambda: [_oom_kills(events, kills, now())])
+
+        def read_kills() -> Values:
+            count = parse_counters(events.read_text()).get("oom_kill")  # not in v1 before Linux 4.13
+            return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now())]
+
+        add(files.events, ("rate", "oom-kills"), read=read_kills)
     if root.exists(hit.relative) and _limits(levels[:1]):
         hits = Rate()
 
@@ -104,7 +108,7 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
             return [onset.checked(hits.per_second(count, now()))]
 
         add(files.hits, ("rate", "memory-limit-hits"), read=read_hits)
-    return EventReader(
+    return Reader(
         tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onset.events
     )
 
@@ -145,7 +149,7 @@ def cpu_quota(root: Root, folder: str) -> Reader:
 
     note = "share of its periods in which the engine waited for the next one"
     info = sensor("pressure", "cpu-quota", root.absolute(file.relative), note=note)
-    return EventReader((info,), read, name="cgroup CPU quota", events=onset.events)
+    return Reader((info,), read, name="cgroup CPU quota", events=onset.events)
 
 
 def _count(file: File) -> int:
@@ -171,13 +175,6 @@ def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
         return [Gap("no limit is set any more")] * 2
     left = [limit - _count(held) for limit, held in limits]
     return [min(limit for limit, _ in limits) / MIB, max(0, min(left)) / MIB]
-
-
-def _oom_kills(events: File, rate: Rate, at_s: float) -> float | Gap:
-    kills = parse_counters(events.read_text()).get("oom_kill")
-    if kills is None:  # v1 before Linux 4.13
-        return Gap("no oom_kill in the file")
-    return rate.per_second(kills, at_s)
 
 
 _NOTES = {

@@ -24,7 +24,7 @@ from edgetop.sensors.processes import (
     percent_by_name,
     used_by_others,
 )
-from edgetop.sensors.protocol import EventReader, Found, Gap, SensorEvent, Values, sensor
+from edgetop.sensors.protocol import Found, Gap, Reader, SensorEvent, Values, sensor
 from edgetop.sensors.root import Root
 from edgetop.session.events import JsonValue
 
@@ -151,7 +151,7 @@ def _words(most: Sequence[tuple[str, float]]) -> str:
 
 def application(
     pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, family: Family | None = None
-) -> EventReader:
+) -> Reader:
     """Return a reader of a watched program with all that descend from it."""
     family = family or Family(pid, root, now)
     cpu, waited = Rate(), SumRate()
@@ -194,7 +194,7 @@ def application(
         sensor("load", "application", source, note="all its processes, percent of one core"),
         sensor("rate", "children-run-queue-wait", source, note="ms a second, of the processes that it started"),
     )
-    return EventReader(infos, read, name="application", events=events)
+    return Reader(infos, read, name="application", events=events)
 
 
 def _threads_of(pids: Sequence[int], root: Root) -> Use:

@@ -54,19 +54,16 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
     if shares_process:
         rest = process_load(engine, lambda: time.process_time() - _own_threads_s())
         return Found((rest, process_load(own, lambda: _own_threads_s() + helper_load.spent_s())))
+    edgetop = process_load(own, lambda: time.process_time() + helper_load.spent_s())
     if not HOST.exists(f"proc/{pid}"):  # it ended as soon as it had begun
-        return Found((process_load(own, _own_s),), (Missing(engine.id, "the process is gone"),))
+        return Found((edgetop,), (Missing(engine.id, "the process is gone"),))
     stat = HOST.file(f"proc/{pid}/stat")
-    return Found((process_load(engine, lambda: cpu_s(stat)), process_load(own, _own_s)))
+    return Found((process_load(engine, lambda: cpu_s(stat)), edgetop))
 
 
 def cpu_s(stat: File) -> float:
     """CPU seconds of a process, by its /proc/PID/stat. Raises OSError where it is gone."""
     return parse_stat(stat.read_text()).cpu_ticks * TICK_S
-
-
-def _own_s() -> float:
-    return time.process_time() + helper_load.spent_s()
 
 
 def _own_threads_s() -> float:

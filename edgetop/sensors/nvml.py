@@ -63,13 +63,11 @@ def _sources(nvml: Any, handle: Any, index: int, is_one_of_many: bool) -> list[R
     except nvml.NVMLError:
         max_mhz = None
     power = sensor("power", f"gpu{number}", where, role="part", accuracy="on-board-monitor", note=_POWER_NOTE)
+    temperature = partial(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU)
+    clock = partial(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS)
     state: dict[SensorInfo, Probe] = {
-        sensor("temp", f"gpu{number}", where): partial(
-            nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU
-        ),
-        sensor("freq", f"gpu{number}", where, max=max_mhz): partial(
-            nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_GRAPHICS
-        ),
+        sensor("temp", f"gpu{number}", where): temperature,
+        sensor("freq", f"gpu{number}", where, max=max_mhz): clock,
         sensor("load", f"gpu{number}", where): lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
         sensor("mem", f"accelerator{number}", where): lambda: nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB,
     }

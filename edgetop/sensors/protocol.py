@@ -116,17 +116,11 @@ class Reader:
     name: str = ""  # of its first sensor, where none is given
     fastest_s: float = 0.0  # a read that comes sooner finds nothing new; 0: the cadence
     interval_s: tuple[float, float] | None = None  # to the next read, drawn at random; None: the cadence
+    events: list[SensorEvent] = field(default_factory=list)  # to which `read` appends what it reports besides values
 
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.sensors[0].id)
-
-
-@dataclass(frozen=True, slots=True)
-class EventReader(Reader):
-    """A reader that also reports events: whatever `read` appends to `events`."""
-
-    events: list[SensorEvent] = field(default_factory=list)
 
     def take_events(self) -> Sequence[SensorEvent]:
         taken = tuple(self.events)
@@ -220,16 +214,14 @@ JITTER = 0.5  # of the cadence, to either side
 
 def paced(found: Found, hz: float | None = None) -> Found:
     """The same, with every source of power at jittered intervals: `hz` times a second, or at its own cadence."""
-    return Found(tuple(_paced(source, hz) for source in found.sources), found.missing)
-
-
-def _paced(source: Source, hz: float | None) -> Source:
-    if all(info.kind != "power" for info in source.sensors):
-        return source
-    fastest_s = fastest(source)
-    mean_s = max(1 / hz if hz else source.cadence_s, fastest_s)
-    interval_s = max((1 - JITTER) * mean_s, fastest_s), (1 + JITTER) * mean_s
-    return Reader(source.sensors, source.read, mean_s, source.name, fastest_s, interval_s)
+    sources = list(found.sources)
+    for place, source in enumerate(sources):
+        if any(info.kind == "power" for info in source.sensors):
+            fastest_s = fastest(source)
+            mean_s = max(1 / hz if hz else source.cadence_s, fastest_s)
+            interval_s = max((1 - JITTER) * mean_s, fastest_s), (1 + JITTER) * mean_s
+            sources[place] = Reader(source.sensors, source.read, mean_s, source.name, fastest_s, interval_s)
+    return Found(tuple(sources), found.missing)
 
 
 def fastest(source: Source) -> float:

@@ -37,15 +37,10 @@ FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 @dataclass(frozen=True, slots=True)
 class RailPlan:
-    """The rails of a family of modules. `total` None: no one rail is the whole."""
+    """The rails of a family of modules. `total` None: no one rail is the whole, but the parts are about the module."""
 
     total: str | None
     parts: tuple[str, ...]
-
-    @property
-    def is_summed(self) -> bool:
-        """Whether the parts together are about the module, and nothing else is."""
-        return self.total is None
 
 
 PLANS = (
@@ -106,7 +101,7 @@ def discover(root: Root) -> Found:
     # Of two rails with one name only the first can have a place in the plan: the other gets a name of its own.
     labels = distinct([rail.label for chip in chips for rail in chip.rails])
     plan = plan_of(set(labels)) if is_compatible(root, "nvidia,tegra") else None
-    if plan and plan.is_summed:  # the sum must come from one read, so that its parts are of one time
+    if plan and plan.total is None:  # the sum must come from one read, so that its parts are of one time
         chips = [Chip(tuple(rail for chip in chips for rail in chip.rails), max(chip.window_s for chip in chips))]
     left = iter(labels)
     sources = tuple(_reader(chip, list(itertools.islice(left, len(chip.rails))), plan) for chip in chips)
@@ -116,7 +111,7 @@ def discover(root: Root) -> Found:
 def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
     sensors = [info for rail, label in zip(chip.rails, labels, strict=True) for info in _sensors(rail, label, plan)]
     summed: tuple[int, ...] = ()  # the places of the rails whose sum is the last sensor
-    if plan and plan.is_summed:
+    if plan and plan.total is None:
         summed = tuple(labels.index(part) for part in plan.parts)
         note = f"{' + '.join(plan.parts)}: about the module; the carrier board is not in it"
         sensors.append(sensor("power", "module-sum", "the rails it names", accuracy=ACCURACY, note=note))

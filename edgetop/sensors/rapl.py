@@ -48,9 +48,8 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     if not refused:
         return Found(tuple(sources))
     why = f"energy_uj in {root.absolute(ZONES)} is readable by root alone ({', '.join(refused)})"
-    return Found(
-        tuple(sources), (Missing("processor power", why, f"sudo chmod a+r {root.absolute(ZONES)}/*/energy_uj"),)
-    )
+    fix = f"sudo chmod a+r {root.absolute(ZONES)}/*/energy_uj"
+    return Found(tuple(sources), (Missing("processor power", why, fix),))
 
 
 def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> Reader:
@@ -62,15 +61,9 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
         watts = counter.watts(file.read_int() / 1e6, now_s())
         return [STILL if watts == 0 and not may_rest else watts]
 
-    info = sensor(
-        "power",
-        label,
-        root.absolute(file.relative),
-        role="total" if zone.name == "psys" else "part",
-        accuracy="firmware-estimate",
-        averages=True,
-        note=_NOTES.get(zone.name.partition("-")[0]),
-    )
+    role, note = "total" if zone.name == "psys" else "part", _NOTES.get(zone.name.partition("-")[0])
+    source, accuracy = root.absolute(file.relative), "firmware-estimate"
+    info = sensor("power", label, source, role=role, accuracy=accuracy, averages=True, note=note)
     return Reader((info,), read, fastest_s=FASTEST_S)
 
 

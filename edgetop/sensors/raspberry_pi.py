@@ -29,7 +29,6 @@ from functools import partial
 
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, run_command
-from edgetop.session.manifest import SensorInfo
 
 COMMAND = "vcgencmd"
 CADENCE_S = 2.0
@@ -149,7 +148,15 @@ def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot:
     """
     before = since_boot if since_boot is not None else 0
     occurred_before, seen = first >> HAS_OCCURRED & ALL, (before | before >> HAS_OCCURRED) & ALL
-    infos = _flag_sensors(source, seen, knows_boot=since_boot is not None)
+    since = "since edgetop began: what was before could not be asked" if since_boot is None else "since boot"
+    notes = ["was set already before this session" if bit else since for bit in _bits(seen)]
+    infos = (
+        *(sensor("throttle", flag, source) for flag in FLAGS),
+        *(sensor("throttle", f"{flag}-sticky", source, note=note) for flag, note in zip(FLAGS, notes, strict=True)),
+        sensor(
+            "throttle", "thermal", source, note="soft-temp-limit, or freq-capped or throttled without under-voltage"
+        ),
+    )
 
     def read() -> Values:
         nonlocal occurred_before, seen
@@ -174,15 +181,6 @@ def is_by_heat(now: int) -> bool:
     [True, True, True, False, False]
     """
     return bool(now & SOFT_LIMIT) or (bool(now & (CAPPED | THROTTLED)) and not now & UNDER_VOLTAGE)
-
-
-def _flag_sensors(source: str, before: int, *, knows_boot: bool) -> tuple[SensorInfo, ...]:
-    since = "since boot" if knows_boot else "since edgetop began: what was before could not be asked"
-    notes = ("was set already before this session" if bit else since for bit in _bits(before))
-    now = [sensor("throttle", flag, source) for flag in FLAGS]
-    sticky = [sensor("throttle", f"{flag}-sticky", source, note=note) for flag, note in zip(FLAGS, notes, strict=True)]
-    note = "soft-temp-limit, or freq-capped or throttled without under-voltage"
-    return (*now, *sticky, sensor("throttle", "thermal", source, note=note))
 
 
 # The kernel's under-voltage alarm.
@@ -294,6 +292,7 @@ ACCURACY = "on-board-monitor"
 SUM_NOTE = (
     "the rails the power chip measures; not in it: all that hangs on 5 V (USB, HAT, NVMe, fan) and conversion losses"
 )
+NO_SUM = Gap("a rail is not told, and a sum without it is none")
 INPUT_NOTE = "the 5 V input; the firmware takes less than about 4.63 V for under-voltage"
 NO_METER = "this board has no power meter; an INA chip (--i2c) or an external log can measure it"
 
@@ -333,14 +332,12 @@ def discover_power(root: Root) -> Found:
     parts = [sensor("power", rail, source, role="part", accuracy=ACCURACY) for rail in rails]
     total = sensor("power", "pmic-sum", source, accuracy=ACCURACY, note=SUM_NOTE)
     voltage = sensor("volt", INPUT, source, accuracy=ACCURACY, note=INPUT_NOTE)
-    read = partial(_read_rails, root, rails)
+
+    def read() -> Values:
+        currents, volts = parse_rails(ask(root, READ_ADC))
+        watts = {rail: currents[rail] * volts[rail] for rail in rails if rail in currents and rail in volts}
+        summed = sum(watts.values()) if len(watts) == len(rails) else NO_SUM
+        each = [watts.get(rail, Gap(f"the power chip did not tell {rail}")) for rail in rails]
+        return [*each, summed, volts.get(INPUT, Gap(f"the power chip did not tell {INPUT}"))]
+
     return Found((Reader((*parts, total, voltage), read, CADENCE_S, "power chip", FASTEST_S),))
-
-
-def _read_rails(root: Root, rails: tuple[str, ...]) -> Values:
-    """Power of each rail, their sum, and the voltage at the input."""
-    currents, volts = parse_rails(ask(root, READ_ADC))
-    watts = {rail: currents[rail] * volts[rail] for rail in rails if rail in currents and rail in volts}
-    total = sum(watts.values()) if len(watts) == len(rails) else Gap("a rail is not told, and a sum without it is none")
-    each = [watts.get(rail, Gap(f"the power chip did not tell {rail}")) for rail in rails]
-    return [*each, total, volts.get(INPUT, Gap(f"the power chip did not tell {INPUT}"))]

@@ -200,12 +200,16 @@ class File:
             self._fd = self.root.open(self.relative)
             self.root.open_files += 1
         try:
-            return _read_whole(self._fd)
+            whole = piece = os.pread(self._fd, 4096, 0)
+            while len(piece) >= SHORT:
+                piece = os.pread(self._fd, READ_BYTES, len(whole))
+                whole += piece
         except OSError as error:
             self._close()
             if error.errno not in GONE:
                 raise
-        return self.root.read_bytes(self.relative)
+            return self.root.read_bytes(self.relative)
+        return whole
 
     def _close(self) -> None:
         if self._fd is not None:
@@ -213,14 +217,6 @@ class File:
             with contextlib.suppress(OSError):
                 os.close(self._fd)
             self._fd = None
-
-
-def _read_whole(fd: int) -> bytes:
-    whole = piece = os.pread(fd, 4096, 0)
-    while len(piece) >= SHORT:
-        piece = os.pread(fd, READ_BYTES, len(whole))
-        whole += piece
-    return whole
 
 
 def _unreadable(listed: Path) -> dict[str, int]:

@@ -12,7 +12,7 @@ driver sets shows whether a device slows the computation.
 
 import errno
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Source, Values, distinct, sensor
 from edgetop.sensors.root import File, Root, chips_named
@@ -62,14 +62,9 @@ class CoolingDevice:
         folder = f"{THERMAL}/{name}"
         self.type, self.throttles = kind, throttles(kind)
         self._file = root.file(f"{folder}/cur_state")
-        self.info = sensor(
-            "cooling",
-            f"{name.removeprefix(PREFIX)}-{kind.replace('/', '-')}",
-            root.absolute(f"{folder}/cur_state"),
-            throttles=self.throttles,
-            max_state=root.number(f"{folder}/max_state"),
-            note=_NOTES.get(kind),
-        )
+        label, source = f"{name.removeprefix(PREFIX)}-{kind.replace('/', '-')}", root.absolute(self._file.relative)
+        more = {"throttles": self.throttles, "max_state": root.number(f"{folder}/max_state"), "note": _NOTES.get(kind)}
+        self.info = sensor("cooling", label, source, **more)
 
     def state(self) -> float:
         """0: does nothing. Raises OSError, or ValueError where the file holds no state."""
@@ -171,18 +166,17 @@ def _has_coretemp(root: Root) -> bool:
 
     The zone reads the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
     """
-    return any(
-        (root.line(f"{chip}/{name}") or "").startswith(("Package id", "Physical id"))
-        for chip in chips_named(root, "coretemp")
-        for name in root.names(chip)
-        if name.endswith("_label")
-    )
+    chips = chips_named(root, "coretemp")
+    labels = [f"{chip}/{name}" for chip in chips for name in root.names(chip) if name.endswith("_label")]
+    return any((root.line(label) or "").startswith(("Package id", "Physical id")) for label in labels)
 
 
 def _trips(root: Root, folder: str) -> Mapping[str, float]:
     """The lowest critical trip, and the lowest passive one that is bound to something that throttles."""
     names = root.names(folder)
-    bound = _bound_trips(root, folder, names)
+    devices = [name for name in names if name.startswith("cdev") and name.endswith("_trip_point")]
+    types = [root.line(f"{folder}/{name.removesuffix('_trip_point')}/type") or "" for name in devices]
+    bound = {root.line(f"{folder}/{name}") for name, kind in zip(devices, types, strict=True) if throttles(kind)}
     trips: dict[str, float] = {}
     for name in names:
         if not (name.startswith("trip_point_") and name.endswith("_type")):
@@ -196,15 +190,6 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
         if counts and celsius > 0:  # unset trips read 0 or -274 °C
             trips[trip_type] = min(celsius, trips.get(trip_type, celsius))
     return trips
-
-
-def _bound_trips(root: Root, folder: str, names: Sequence[str]) -> set[str | None]:
-    devices = {
-        name: root.line(f"{folder}/{name.removesuffix('_trip_point')}/type")
-        for name in names
-        if name.startswith("cdev") and name.endswith("_trip_point")
-    }
-    return {root.line(f"{folder}/{name}") for name, kind in devices.items() if kind and throttles(kind)}
 
 
 # The Edge TPU on PCIe (Coral Dev Board, M.2 and Mini PCIe cards): its temperature, its trips, its throttling.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.board import CLOCK, FAST_CLOCKS, discover_settings
-from edgetop.sensors.protocol import EventReader
+from edgetop.sensors.protocol import Reader
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -20,13 +20,13 @@ def mode(number: int) -> dict[str, str]:
     return JETSON | {"var/lib/nvpmodel/status": f"pmode:{number:04}\n"}
 
 
-def settings(root: Root) -> EventReader:
+def settings(root: Root) -> Reader:
     (source,) = discover_settings(root).sources
-    assert isinstance(source, EventReader)
+    assert isinstance(source, Reader)
     return source
 
 
-def told(source: EventReader) -> list[tuple[str, str, str]]:
+def told(source: Reader) -> list[tuple[str, str, str]]:
     assert source.read() == []
     return [(news.kind, news.severity, news.message) for news in source.take_events()]
 

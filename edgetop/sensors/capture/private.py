@@ -4,6 +4,7 @@ The wanted files hold none of it by their nature. This is the second net: what i
 private here is replaced wherever it shows up, and so is what has the form of an address.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -82,14 +83,10 @@ def _any_of(texts: Iterable[str]) -> "re.Pattern[bytes] | None":
 
 
 def _texts(root: Root, paths: Iterable[str]) -> Iterator[str]:
-    yield from (text for path in paths if (text := _text(root, path)))
-
-
-def _text(root: Root, path: str) -> str:
-    try:
-        return root.read_bytes(path, 1 << 20).decode("utf-8", "replace").strip("\0\n ")
-    except OSError:
-        return ""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if text := root.read_bytes(path, 1 << 20).decode("utf-8", "replace").strip("\0\n "):
+                yield text
 
 
 def _identifiers(root: Root) -> Iterator[str]:
