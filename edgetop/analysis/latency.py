@@ -138,7 +138,7 @@ class RollingLatency:
 
     def latest_rows(self) -> npt.NDArray[np.void]:
         """Return the rows of the last ten minutes, up to the last complete second."""
-        rows = self._recent.joined().rows
+        rows = self._recent.rows()
         return rows[rows["t_ns"] > rows["t_ns"][-1] - 600 * NS] if len(rows) else rows
 
     def points(self, axis: Axis) -> Points:

@@ -1,12 +1,13 @@
 """The latest single inferences, for exact figures of small windows; the latest seconds for those of larger ones."""
 
+import zlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.records import INFERENCE, MEASURE, Inferences
-from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+from edgetop.session.seconds import NO_SECONDS, NS, SECOND, Seconds, concatenate
 
 EXACT_INFERENCES = 65_536  # at least so many of the last are stored
 
@@ -86,30 +87,55 @@ class LatestInferences:
 
 
 class LatestSeconds:
-    """The last seconds. Their parts are joined on demand, or when there are many."""
+    """The last seconds. The histograms of all but the last minute or two are compressed: only a long window needs them.
+
+    At thousands of inferences per second they would be most of what an analysis holds.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._parts: list[Seconds] = []
+        self._old: list[_Compressed] = []
+        self._fresh: list[Seconds] = []  # one that was joined, then what has come since
 
     def keep(self, seconds: Seconds) -> None:
         # A copy of the last ones: a batch may be a day.
-        self._parts.append(seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most))
-        if len(self._parts) > _MOST_PARTS:
-            self.joined()
+        self._fresh.append(seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most))
+        if len(self._fresh) > _MOST_PARTS:
+            first, *rest = self._fresh
+            self._old.append(_Compressed(first))
+            self._fresh = [concatenate(rest)]
+            while sum(len(part.rows) for part in self._old[1:]) + len(self._fresh[0]) >= self._most:
+                del self._old[0]
 
-    def joined(self) -> Seconds:
-        if len(self._parts) > 1:
-            joined = concatenate(self._parts)
-            self._parts = [joined.between(max(0, len(joined) - self._most), len(joined))]
-        return self._parts[0] if self._parts else NO_SECONDS
+    def rows(self) -> npt.NDArray[np.void]:
+        """Return the rows without their histograms."""
+        rows = [*(part.rows for part in self._old), *(part.rows for part in self._fresh)]
+        return np.concatenate(rows, dtype=SECOND) if rows else NO_SECONDS.rows
 
     def since(self, t_ns: int) -> Seconds:
         """Return the seconds that end after this time."""
         parts: list[Seconds] = []
-        for part in reversed(self._parts):
-            begin = part.before(t_ns - NS + 1)
-            parts.insert(0, part.between(begin, len(part)))
+        held: list[Seconds | _Compressed] = [*self._old, *self._fresh]
+        for part in reversed(held):
+            seconds = part.seconds() if isinstance(part, _Compressed) else part
+            begin = seconds.before(t_ns - NS + 1)
+            parts.insert(0, seconds.between(begin, len(seconds)))
             if begin:
                 break
         return concatenate(parts)
+
+
+class _Compressed:
+    """Seconds whose histograms are compressed to a quarter or less; most buckets follow the one before them."""
+
+    def __init__(self, seconds: Seconds) -> None:
+        self.rows, self._offsets = seconds.rows, seconds.offsets
+        steps = np.diff(seconds.bucket, prepend=np.int16(0))
+        self._steps, self._counts = (zlib.compress(values.tobytes(), 1) for values in (steps, seconds.bucket_count))
+        self._response = None if seconds.response is None else _Compressed(seconds.response)
+
+    def seconds(self) -> Seconds:
+        bucket = np.cumsum(np.frombuffer(zlib.decompress(self._steps), np.int16), dtype=np.int16)
+        counts = np.frombuffer(zlib.decompress(self._counts), np.int32)
+        response = None if self._response is None else self._response.seconds()
+        return Seconds(self.rows, self._offsets, bucket, counts, response)

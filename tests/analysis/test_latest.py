@@ -1,0 +1,45 @@
+"""The latest seconds: all of a long window, though most of them are compressed."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.latest import LatestSeconds
+from edgetop.session.seconds import NS, SecondAggregator, Seconds
+from tests.support.sessions import back_to_back
+
+MOST = 601
+
+
+@pytest.fixture(scope="module")
+def seconds() -> Seconds:
+    """Twelve minutes at about a thousand inferences per second, with response times."""
+    latency_ns = np.random.default_rng(1).lognormal(np.log(NS / 1_000), 0.3, 720_000).astype(np.int64)
+    return SecondAggregator(is_paced=True).add(back_to_back(0, latency_ns))
+
+
+@pytest.mark.parametrize("step", [1, 7, 700])
+@pytest.mark.parametrize("window_s", [0, 1, 60, 100, 600])
+def test_a_window_has_its_seconds_whole(seconds: Seconds, step: int, window_s: int) -> None:
+    latest = LatestSeconds(MOST)
+    for begin in range(0, len(seconds), step):
+        latest.keep(seconds.between(begin, min(begin + step, len(seconds))))
+    expected = seconds.between(len(seconds) - window_s, len(seconds))
+    given = latest.since(int(seconds.rows["t_ns"][-1]) + NS - window_s * NS)
+    for part, its in ((given, expected), (given.response, expected.response)) if window_s else ((given, expected),):
+        assert part is not None and its is not None
+        for name in ("rows", "offsets", "bucket", "bucket_count"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(its, name))
+    np.testing.assert_array_equal(latest.rows()[-600:], seconds.rows[-600:])
+
+
+def test_ten_minutes_of_histograms_take_little(seconds: Seconds) -> None:
+    latest = LatestSeconds(MOST)
+    for place in range(len(seconds)):
+        latest.keep(seconds.between(place, place + 1))
+    last = seconds.between(len(seconds) - MOST, len(seconds))
+    assert last.response is not None
+    histograms = sum(part.bucket.nbytes + part.bucket_count.nbytes for part in (last, last.response))
+    assert MOST <= len(latest.rows()) < MOST + 130
+    assert len(pickle.dumps(latest)) - 2 * latest.rows().nbytes < histograms / 2
