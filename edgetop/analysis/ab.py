@@ -22,7 +22,11 @@ from edgetop.session.seconds import NS
 from edgetop.session.turns import ALONE, SIDES, Plan, plan_of
 
 TURNS, SETTLED, QUAD = "ab-turns", "ab-settled", "ab-quad"
-METRICS = {"p50": "p50_ns", "p90": "p90_ns", "p99": "p99_ns", "throughput": "hz", "energy": "mj"}
+# Of each ratio: the figure of a quad; of a variant, the figure and how many of the quad's unit its own is.
+METRICS = {
+    "p50": ("p50_ns", "p50_ms", 1e6), "p90": ("p90_ns", "p90_ms", 1e6), "p99": ("p99_ns", "p99_ms", 1e6),
+    "throughput": ("hz", "throughput_hz", 1.0), "energy": ("mj", "energy_mj", 1.0),
+}  # fmt: skip
 TYPICAL = "p50_ratio"  # of a quad: the ratio over all pairs of inferences; sessions recorded before have none
 GROWING = ("throughput",)  # of which more is faster
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are stored for each quad
@@ -56,8 +60,9 @@ class QuadEvents:
         self._left_out_ns: int | None = None
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
-        if batch.manifest is not None:
-            self._find_power(batch.manifest)
+        for place, info in enumerate(batch.manifest.sensors if batch.manifest else ()):
+            if info.kind == "power" and info.role == "total":
+                self._power, self._averages = place, info.averages is True
         for event in batch.events:
             if event.kind == TURNS:
                 self._plan = plan_of(event.data)
@@ -71,11 +76,6 @@ class QuadEvents:
         events = tuple(self._events(plan))
         self._forget(plan)
         return events
-
-    def _find_power(self, manifest: Manifest) -> None:
-        for place, info in enumerate(manifest.sensors):
-            if info.kind == "power" and info.role == "total":
-                self._power, self._averages = place, info.averages is True
 
     def _events(self, plan: Plan) -> Iterator[Event]:
         if not len(self._inferences):
@@ -218,10 +218,10 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class VariantFigures:
-    """The figures of one variant: each is its median over the quads."""
+    """The figures of one variant, with the keys of the JSON document: each is its median over the quads."""
 
     name: str
-    inferences: int
+    count: int  # inferences
     left_out: int
     p50_ms: float
     p90_ms: float
@@ -285,17 +285,17 @@ class AbFold:
         return self._view
 
     def _make(self, plan: Plan, until: float, names: Sequence[str]) -> AbView:
-        ratios = {name: _log_ratios(self._quads, key) for name, key in METRICS.items()}
+        ratios = {name: _log_ratios(self._quads, key) for name, (key, *_) in METRICS.items()}
         known = {name: difference(undisturbed(values)) for name, values in ratios.items()}
         p50, spent_s = known["p50"], len(self._quads) * 4 * plan.turn_ns / NS
-        figures = tuple(_figures(name, side, self._quads) for name, side in zip(names, "ab", strict=False))
+        sides = zip(names, "ab", strict=False) if self._quads else ()
         return AbView(
             plan=plan,
             quads=len(self._quads),
             disturbed=len(ratios["p50"]) - len(undisturbed(ratios["p50"])),
-            variants=figures if self._quads else (),
+            variants=tuple(_figures(name, side, self._quads) for name, side in sides),
             ratios={name: None if d is None else _ratio(name, d, until, spent_s) for name, d in known.items()},
-            smallest={name: self._smallest(key, len(plan.order) // 4) for name, key in METRICS.items()},
+            smallest={name: self._smallest(key, len(plan.order) // 4) for name, (key, *_) in METRICS.items()},
             left_out_ns=self._left_out_ns,
             until=until,
             is_resolved=p50 is not None and len(self._quads) >= LEAST_RESOLVING and p50.half_width <= until,
@@ -326,7 +326,7 @@ def _is_number(value: object) -> bool:
 
 def _log_ratios(quads: Sequence[Mapping[str, Any]], key: str) -> Floats:
     """Return the logarithm of B's figure over A's in each quad that has both."""
-    if key == METRICS["p50"] and all(_is_number(quad.get(TYPICAL)) for quad in quads):
+    if key == METRICS["p50"][0] and all(_is_number(quad.get(TYPICAL)) for quad in quads):
         return np.asarray(np.log(np.array([quad[TYPICAL] for quad in quads], float)))
     pairs = np.array([(quad.get(f"a_{key}") or 0, quad.get(f"b_{key}") or 0) for quad in quads], float).reshape(-1, 2)
     a, b = pairs[(pairs > 0).all(axis=1)].T
@@ -344,38 +344,27 @@ def binned(quantiles: Floats, edges: Floats) -> Floats:
 
 
 def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
+    """Return the ratio with its verdict. A difference that is surely below `until` counts as "same"."""
     low, high = math.exp(found.low), math.exp(found.high)
     needs_s = spent_s * (found.half_width / until) ** 2 if found.half_width > until else None
-    return Ratio(math.exp(found.value), (low, high), _verdict(name, low, high, until), needs_s)
-
-
-def _verdict(name: str, low: float, high: float, until: float) -> str:
-    """Return the verdict. A difference that is surely below `until` counts as "same"."""
     within = max(abs(low - 1), abs(high - 1))
     if within <= until:
-        return "same"
-    if low - LOADS <= 1 <= high + LOADS:
-        return "same" if within <= max(SAME_WITHIN, until) else "unknown"
-    if name == "energy":
-        return "higher" if low > 1 else "lower"
-    return "faster" if (low > 1) == (name in GROWING) else "slower"
+        verdict = "same"
+    elif low - LOADS <= 1 <= high + LOADS:
+        verdict = "same" if within <= max(SAME_WITHIN, until) else "unknown"
+    elif name == "energy":
+        verdict = "higher" if low > 1 else "lower"
+    else:
+        verdict = "faster" if (low > 1) == (name in GROWING) else "slower"
+    return Ratio(math.exp(found.value), (low, high), verdict, needs_s)
 
 
 def _figures(name: str, side: str, quads: Sequence[Mapping[str, Any]]) -> VariantFigures:
-    def median(key: str) -> float:
-        return float(np.median([quad[f"{side}_{key}"] for quad in quads])) if quads else math.nan
-
-    def total(key: str) -> int:
-        return sum(int(quad.get(f"{side}_{key}") or 0) for quad in quads)
-
-    has_energy = all(isinstance(quad.get(f"{side}_mj"), int | float) for quad in quads)
-    return VariantFigures(
-        name=name,
-        inferences=total("count"),
-        left_out=total("left_out"),
-        p50_ms=median("p50_ns") / 1e6,
-        p90_ms=median("p90_ns") / 1e6,
-        p99_ms=median("p99_ns") / 1e6,
-        throughput_hz=median("hz"),
-        energy_mj=median("mj") if has_energy else None,
-    )
+    """Return the figures over one quad or more."""
+    figures: dict[str, Any] = {}
+    for key, field, scale in METRICS.values():
+        values = [quad.get(f"{side}_{key}") for quad in quads]
+        is_known = key != "mj" or all(isinstance(value, int | float) for value in values)
+        figures[field] = float(np.median(values)) / scale if is_known else None  # type: ignore[arg-type]
+    count, left_out = (sum(int(quad.get(f"{side}_{key}") or 0) for quad in quads) for key in ("count", "left_out"))
+    return VariantFigures(name, count, left_out, **figures)

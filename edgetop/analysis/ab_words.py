@@ -1,18 +1,18 @@
 """The results of an A/B session in words and as a document: the same on the screen and in reports."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 from edgetop import formatting
-from edgetop.analysis.ab import METRICS, AbView, Ratio
+from edgetop.analysis.ab import METRICS, AbView, Ratio, VariantFigures
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.verdict import MEASURING, STEADY, UNSETTLED, Verdict
 from edgetop.formatting import rounded
 
 WORD = "A/B"
 FACTOR = 2.0  # from which on a ratio is written as such
-UNITS = {"p50": "ms", "p90": "ms", "p99": "ms", "throughput": "/s", "energy": "mJ"}
+UNDISTURBED = (MEASURING, STEADY, UNSETTLED)  # words of a verdict that finds no trouble
 
 
 def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
@@ -22,17 +22,14 @@ def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Ve
     words = p50_words(view)
     if progress.phase == "over":
         brief = words if view.ratios["p50"] else verdict.brief
-        plain = verdict.at_end in (MEASURING, STEADY, UNSETTLED)
-        past = () if plain else verdict.past
-        return replace(verdict, details=(words, *verdict.details), past=past, brief=brief, level=_level(verdict))
-    if verdict.word in (MEASURING, STEADY, UNSETTLED):
+        is_plain = verdict.at_end in UNDISTURBED
+        level = "good" if is_plain and verdict.level == "warning" else verdict.level
+        past = () if is_plain else verdict.past
+        return replace(verdict, details=(words, *verdict.details), past=past, brief=brief, level=level)
+    if verdict.word in UNDISTURBED:
         details = (words, view.turn(progress.now_ns))
         return Verdict(WORD, "good", details, verdict.also, verdict.past)
     return replace(verdict, also=(words, *verdict.also))
-
-
-def _level(verdict: Verdict) -> Any:
-    return "good" if verdict.at_end in (MEASURING, STEADY, UNSETTLED) and verdict.level == "warning" else verdict.level
 
 
 def p50_words(view: AbView) -> str:
@@ -94,54 +91,41 @@ def ab_lines(view: AbView) -> Iterator[str]:
     if words := needs_words(view):
         yield f"           {words}"
     disturbed = f", {view.disturbed} of them disturbed and left out of p50" if view.disturbed else ""
-    yield f"           {view.quads} quads{disturbed}, of turns of {view.plan.turn_ns / 1e9:g} s; {_left_out(view)}"
+    after = "" if view.left_out_ns is None else f" in the first {view.left_out_ns / 1e6:.0f} ms after a switch"
+    left_out = f"{formatting.count(sum(variant.left_out for variant in view.variants))} inferences{after} left out"
+    yield f"           {view.quads} quads{disturbed}, of turns of {view.plan.turn_ns / 1e9:g} s; {left_out}"
     if (smallest := view.smallest["p50"]) is not None:
         yield f"           by A alone, {_share(smallest)} can be told apart at p50 in the time that was given"
 
 
 def _value(view: AbView, metric: str, side: int) -> str:
-    names = {"throughput": "throughput_hz", "energy": "energy_mj"}
-    value = getattr(view.variants[side], names.get(metric, f"{metric}_ms"))
+    value = getattr(view.variants[side], METRICS[metric][1])
     if value is None:
         return formatting.UNKNOWN
     if metric == "throughput":
         return f"{formatting.rate(value)}/s"
-    number = formatting.millijoules(value) if metric == "energy" else formatting.milliseconds(value * 1e6)
-    return f"{number} {UNITS[metric]}"
+    return f"{formatting.millijoules(value)} mJ" if metric == "energy" else f"{formatting.milliseconds(value * 1e6)} ms"
 
 
-def _left_out(view: AbView) -> str:
-    count = sum(variant.left_out for variant in view.variants)
-    after = "" if view.left_out_ns is None else f" in the first {view.left_out_ns / 1e6:.0f} ms after a switch"
-    return f"{formatting.count(count)} inferences{after} left out"
-
-
-def ab_document(view: AbView | None) -> Mapping[str, Any] | None:
+def ab_document(view: AbView) -> dict[str, Any]:
     """Return the part `ab` of `report --json`."""
-    if view is None:
-        return None
     return {
-        "variants": [
-            {
-                "name": variant.name,
-                "count": variant.inferences,
-                "left_out": variant.left_out,
-                "p50_ms": rounded(variant.p50_ms, 6),
-                "p90_ms": rounded(variant.p90_ms, 6),
-                "p99_ms": rounded(variant.p99_ms, 6),
-                "throughput_hz": rounded(variant.throughput_hz),
-                "energy_mj": rounded(variant.energy_mj, 6),
-            }
-            for variant in view.variants
-        ],
+        "variants": [_variant(figures) for figures in view.variants],
         "ratios": {name: ratio and _ratio(ratio) for name, ratio in view.ratios.items()},
-        "smallest": {name: rounded(view.smallest[name], 6) for name in METRICS},
+        "smallest": {name: rounded(smallest, 6) for name, smallest in view.smallest.items()},
         "quads": view.quads,
         "disturbed": view.disturbed,
         "turn_s": rounded(view.plan.turn_ns / 1e9, 6),
         "left_out_ms": rounded(None if view.left_out_ns is None else view.left_out_ns / 1e6),
         "until": view.until,
         "resolved": view.is_resolved,
+    }
+
+
+def _variant(figures: VariantFigures) -> dict[str, Any]:
+    return {
+        key: value if isinstance(value, str) else rounded(value, 3 if key == "throughput_hz" else 6)
+        for key, value in asdict(figures).items()
     }
 
 

@@ -24,6 +24,7 @@ from edgetop.session.seconds import NS
 # took about what the last ones do: when a board throttles, three bursts later only throttled ones count.
 MOST_RECENT_BURSTS = 12
 ALIKE = 0.15
+EVENTS = frozenset({"profiler", "roofline", "profile-burst", "profile-bursts"})  # that are folded
 MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
 MAX_NAMED = 1_000  # operators in which a thread waited, whatever a runtime may call them
 
@@ -115,69 +116,56 @@ class Operators:
         self._every_ns = self._busy_ns = self._bursts = 0
         self._last: Event | None = None  # of a burst
         self._view: OperatorsView | None = None
-        self._handlers = {
-            "profiler": self._on_profiler,
-            "roofline": self._on_ceilings,
-            "profile-burst": self._on_burst,
-            "profile-bursts": self._on_bursts,
-        }
 
     def fold(self, batch: Batch) -> None:
-        before = self._bursts
         for event in batch.events:
-            if on_event := self._handlers.get(event.kind):
-                on_event(event)
+            if event.kind in EVENTS:
+                self._on_event(event)
                 self._view = None
-        if self._bursts > before:
-            self._mark([event.t_ns for event in batch.events if event.kind == "profile-burst"])
+        if begins_ns := [event.t_ns for event in batch.events if event.kind == "profile-burst"]:
+            one = np.ones(len(begins_ns))
+            second = np.array(begins_ns, np.int64) // NS
+            self._marks.add(np.zeros(len(one), np.int64), second, np.ones((4, len(one))), one)
         for burst in batch.bursts:
             self._waiting[burst.number] = burst
         for number in sorted(self._waiting.keys() & self._unmatched.keys()):
             event = self._unmatched.pop(number)
-            self._take(self._waiting.pop(number), _info(event))
+            info = BurstInfo(
+                runs=_whole(event, "runs"),
+                run_ns=_whole(event, "run_ns"),
+                disturbed=_whole(event, "disturbed_runs") > 0,
+                averaged=event.data.get("averaged") is True,
+                plain_ns=_whole(event, "plain_ns") or None,
+            )
+            self._take(self._waiting.pop(number), info)
         for unmatched in (self._waiting, self._unmatched):  # while the recording was paused, only the events were kept
             # Listed before: to find the first of a dict takes longer with each that was deleted before it.
             for number in list(islice(unmatched, max(0, len(unmatched) - MAX_UNMATCHED))):
                 del unmatched[number]
 
-    def _mark(self, times_ns: Sequence[int]) -> None:
-        one = np.ones(len(times_ns))
-        second = np.array(times_ns, np.int64) // NS
-        self._marks.add(np.zeros(len(times_ns), np.int64), second, np.ones((4, len(times_ns))), one)
-
     def marks(self, axis: Axis) -> Points:
         """Return the positions of bursts on the axis; NaN elsewhere."""
         return self._marks.points(axis)
 
-    def _on_profiler(self, event: Event) -> None:
-        self._way, self._reason = str(event.data.get("way", "")), str(event.data.get("reason", ""))
-        self.timed_by = self._way or self.timed_by
-        self._every_ns = _whole(event, "every_ns")
-
-    def _on_ceilings(self, event: Event) -> None:
-        self.ceilings = ceilings_from(event.data)
-
-    def _on_bursts(self, event: Event) -> None:
-        """Count several bursts, of which a remote viewer gets only the sum."""
-        self._bursts += _whole(event, "count")
+    def _on_event(self, event: Event) -> None:
+        if event.kind == "profiler":
+            self._way, self._reason = str(event.data.get("way", "")), str(event.data.get("reason", ""))
+            self.timed_by = self._way or self.timed_by
+            self._every_ns = _whole(event, "every_ns")
+            return
+        if event.kind == "roofline":
+            self.ceilings = ceilings_from(event.data)
+            return
+        is_one = event.kind == "profile-burst"  # a remote viewer gets the sum of several
+        if is_one:
+            self._last = self._unmatched[_whole(event, "burst")] = event
+        self._bursts += 1 if is_one else _whole(event, "count")
         self._busy_ns += _whole(event, "duration_ns")
-        self._count_disturbed(event)
-
-    def _on_burst(self, event: Event) -> None:
-        self._busy_ns += _whole(event, "duration_ns")
-        self._bursts += 1
-        self._count_disturbed(event)
-        self._last = self._unmatched[_whole(event, "burst")] = event
-
-    def _count_disturbed(self, event: Event) -> None:
-        """Count the interference by others, and how threads shared the work of the undisturbed inferences.
-
-        In a sum of several bursts, the figures of threads are of the undisturbed ones only.
-        """
         disturbed = _whole(event, "disturbed_runs")
         self._left_out += _whole(event, "left_out_runs")
         self._disturbed += disturbed
-        if (not disturbed or event.kind == "profile-bursts") and (use := use_from(event.data)):
+        # In a sum of several bursts, the figures of threads are of the undisturbed ones only.
+        if (not disturbed or not is_one) and (use := use_from(event.data)):
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo) -> None:
@@ -260,16 +248,6 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
             recent.append((burst, info))
             runs += info.runs
     return recent[::-1]
-
-
-def _info(event: Event) -> BurstInfo:
-    return BurstInfo(
-        runs=_whole(event, "runs"),
-        run_ns=_whole(event, "run_ns"),
-        disturbed=_whole(event, "disturbed_runs") > 0,
-        averaged=event.data.get("averaged") is True,
-        plain_ns=_whole(event, "plain_ns") or None,
-    )
 
 
 def _whole(event: Event, name: str) -> int:

@@ -1,7 +1,7 @@
 """The progress of a session: its phase, how far it is, and whether it is recorded."""
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,37 +14,28 @@ Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    phase: Phase
-    now_ns: int
-    measured_ns: int | None  # how long the measured phase has been going; None before it
-    warmup_done: int | None  # None: not known, of a session that is over
-    warmup_runs: int | None  # asked for
-    runs: int | None  # asked for in the measured phase; None: no limit
-    duration_ns: int | None  # asked for; None: no limit
-    idle_ns: int | None  # how long the idle baseline is to take; None: it is not
-    idle_done_ns: int  # of it
-    silent_ns: int | None  # since the last inference ended, or the phase began; None when none is due
-    end_reason: str | None
-    end_error: str | None  # what the engine died of, or which gate ended it
+    phase: Phase = "loading"
+    now_ns: int = 0
+    measured_ns: int | None = None  # how long the measured phase has been going; None before it
+    warmup_done: int | None = 0  # None: not known, of a session that is over
+    warmup_runs: int | None = None  # asked for
+    runs: int | None = None  # asked for in the measured phase; None: no limit
+    duration_ns: int | None = None  # asked for; None: no limit
+    idle_ns: int | None = None  # how long the idle baseline is to take; None: it is not
+    idle_done_ns: int = 0  # of it
+    silent_ns: int | None = None  # since the last inference ended, or the phase began; None when none is due
+    end_reason: str | None = None
+    end_error: str | None = None  # what the engine died of, or which gate ended it
 
 
 class Progress:
     def __init__(self) -> None:
-        self._phase: Phase = "loading"
-        self._now_ns = 0
+        self._known = ProgressView()  # by the events, without what goes on with time
+        self._now_ns = self._warmup_ns = self._idle_from_ns = 0
         self._measure_from_ns: int | None = None
         self._measure_to_ns: int | None = None
-        self._warmup_done: int | None = 0
-        self._warmup_ns = 0
-        self._warmup_runs: int | None = None
-        self._runs: int | None = None
-        self._duration_ns: int | None = None
-        self._idle_from_ns = 0
-        self._idle_ns: int | None = None
         self._last_sign_ns: int | None = None
         self._profiling_since_ns: int | None = None  # while nothing is measured for it
-        self._end_reason: str | None = None
-        self._end_error: str | None = None
 
     @property
     def began_measuring_ns(self) -> int | None:
@@ -58,7 +49,7 @@ class Progress:
     @property
     def warmup(self) -> tuple[int | None, int]:
         """Return the number of warm-up runs (None: unknown), and the sum of their latencies in ns."""
-        return self._warmup_done, self._warmup_ns
+        return self._known.warmup_done, self._warmup_ns
 
     def fold(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -71,37 +62,40 @@ class Progress:
             self._saw_sign(batch.until_ns)
         if np.any(held := batch.seconds.rows["count"] > 0):  # of a past in which there are no single ones
             self._saw_sign(int(batch.seconds.rows["t_ns"][held][-1]))
-        if len(batch.inferences) and self._phase != "over":
+        if len(batch.inferences) and self._known.phase != "over":
             self._saw_sign(last_end_ns(batch.inferences))
             warmup = batch.inferences["phase"] == WARMUP
             if runs := int(np.count_nonzero(warmup)):
-                self._warmup_done = (self._warmup_done or 0) + runs
+                self._learn(warmup_done=(self._known.warmup_done or 0) + runs)
             self._warmup_ns += int(batch.inferences["latency_ns"][warmup].sum())
+
+    def _learn(self, **known: Any) -> None:
+        self._known = replace(self._known, **known)
 
     def _on_event(self, event: Event) -> None:
         data = event.data
         if event.kind == "phase":
-            self._phase = _phase(data.get("phase"))
+            phase = _phase(data.get("phase"))
+            self._learn(phase=phase)
             self._saw_sign(event.t_ns)
-            if self._phase == "idle":
-                self._idle_from_ns, self._idle_ns = event.t_ns, _count(data.get("duration_ns"))
-            elif self._phase == "warmup":
-                self._warmup_runs = _count(data.get("runs"))
-            elif self._phase == "measure":
+            if phase == "idle":
+                self._idle_from_ns = event.t_ns
+                self._learn(idle_ns=_count(data.get("duration_ns")))
+            elif phase == "warmup":
+                self._learn(warmup_runs=_count(data.get("runs")))
+            elif phase == "measure":
                 self._measure_from_ns = event.t_ns
-                self._runs, self._duration_ns = _count(data.get("runs")), _count(data.get("duration_ns"))
+                self._learn(runs=_count(data.get("runs")), duration_ns=_count(data.get("duration_ns")))
         elif event.kind == "rotated":  # the model was warm before the session began
-            self._warmup_done = None
+            self._learn(warmup_done=None)
         elif event.kind == "profile-burst-begins":
             self._profiling_since_ns = event.t_ns
         elif event.kind in ("engine-died", "engine-failed", "gate-failed"):
-            self._end_error = event.message
+            self._learn(end_error=event.message)
         elif event.kind in ("ended", "recovered"):
-            self._phase = "over"
-            self._end_reason = str(data.get("reason", ""))
             self._measure_to_ns = measured_until(event)
-            if self._warmup_done is not None:
-                self._warmup_done = _count(data.get("warmup_runs", 0))
+            warmup_done = None if self._known.warmup_done is None else _count(data.get("warmup_runs", 0))
+            self._learn(phase="over", end_reason=str(data.get("reason", "")), warmup_done=warmup_done)
             self._warmup_ns = _count(data.get("warmup_ns")) or 0
 
     def _saw_sign(self, t_ns: int) -> None:
@@ -110,28 +104,21 @@ class Progress:
         self._last_sign_ns = t_ns if self._last_sign_ns is None else max(self._last_sign_ns, t_ns)
 
     def _silent_ns(self) -> int | None:
-        if self._phase == "over" or self._profiling_since_ns is not None or self._last_sign_ns is None:
+        if self._known.phase == "over" or self._profiling_since_ns is not None or self._last_sign_ns is None:
             return None
-        begun_ns, lasts_ns = self._measure_from_ns, self._duration_ns
+        begun_ns, lasts_ns = self._measure_from_ns, self._known.duration_ns
         if begun_ns is not None and lasts_ns is not None and self._last_sign_ns >= begun_ns + lasts_ns:
             return None  # nothing more is to come
         return self._now_ns - self._last_sign_ns
 
     def view(self) -> ProgressView:
         begun = self._measure_from_ns
-        return ProgressView(
-            phase=self._phase,
+        return replace(
+            self._known,
             now_ns=self._now_ns,
             measured_ns=None if begun is None else max(0, self.measured_until_ns - begun),
-            warmup_done=self._warmup_done,
-            warmup_runs=self._warmup_runs,
-            runs=self._runs,
-            duration_ns=self._duration_ns,
-            idle_ns=self._idle_ns,
             idle_done_ns=max(0, self._now_ns - self._idle_from_ns),
             silent_ns=self._silent_ns(),
-            end_reason=self._end_reason,
-            end_error=self._end_error,
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ, EventIndex
+from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, Signals
 from edgetop.analysis.slowdowns.slowdown import Slowdown
@@ -59,9 +59,9 @@ class SlowInference:
 
     t_ns: int  # when it began; the begin of its second where that is not known
     latency_ns: int
-    cause: str  # one of CAUSES
-    who: str  # the process that took the CPU, or the cause of the slowdown; nothing where that is not known
-    is_proven: bool  # by what the engine counted around it
+    cause: str = "unexplained"  # one of CAUSES
+    who: str = ""  # the process that took the CPU, or the cause of the slowdown; nothing where that is not known
+    is_proven: bool = False  # by what the engine counted around it
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +79,14 @@ class TailView:
     recent_parts: tuple[TailPart, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A second that was examined; the slowdown that explains it is added when it is viewed."""
-
-    second: int
-    max_ns: int
-    t_ns: int
-    proven: str = ""
-    near: str = ""
-    who: str = ""
-
-
 @dataclass(slots=True)
 class Tail:
     """Advances second by second, as slowdowns do; nothing in it depends on how many come at once."""
 
-    _slowest: list[_Found] = field(default_factory=list)
+    _slowest: list[SlowInference] = field(default_factory=list)
     _recent: Rows = field(default_factory=lambda: np.empty(0, SLOWEST))
-    examined: dict[int, _Found] = field(default_factory=dict)  # of recent seconds
+    # By second, of recent ones. The slowdown that explains an inference is added when it is viewed.
+    examined: dict[int, SlowInference] = field(default_factory=dict)
 
     def copy(self) -> "Tail":
         return replace(self, _slowest=list(self._slowest), examined=dict(self.examined))
@@ -112,10 +101,10 @@ class Tail:
         recent = np.concatenate([self._recent, fresh])
         self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S]
         for row in _largest(fresh, KEPT):
-            if len(self._slowest) < KEPT or row["max_ns"] > self._slowest[-1].max_ns:
+            if len(self._slowest) < KEPT or row["max_ns"] > self._slowest[-1].latency_ns:
                 found = _examine(row, signals)
-                self.examined[found.second] = found
-                self._slowest = sorted([*self._slowest, found], key=lambda one: (-one.max_ns, one.second))[:KEPT]
+                self.examined[int(row["second"])] = found
+                self._slowest = sorted([*self._slowest, found], key=lambda one: (-one.latency_ns, one.t_ns))[:KEPT]
         oldest = int(self._recent["second"][0])
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
@@ -125,12 +114,7 @@ class Tail:
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
         self.examined.update(fresh)
 
-    def view(
-        self,
-        p50_ns: float,
-        slowdowns: Sequence[Slowdown],
-        signals: Signals,
-    ) -> TailView:
+    def view(self, p50_ns: float, slowdowns: Sequence[Slowdown], signals: Signals) -> TailView:
         """Return the tail. `p50_ns`: the median of the session, which the tail must exceed by 10 %."""
         least_ns = STANDS_OUT * p50_ns
         recent = []
@@ -140,7 +124,7 @@ class Tail:
                 self.examined[second] = _examine(row, signals)
             if row["max_ns"] >= least_ns:
                 recent.append(_explained(self.examined[second], slowdowns))
-        slowest = [_explained(found, slowdowns) for found in self._slowest if found.max_ns >= least_ns]
+        slowest = [_explained(found, slowdowns) for found in self._slowest if found.latency_ns >= least_ns]
         return TailView(tuple(slowest), tail_parts(slowest), tuple(recent), tail_parts(recent))
 
 
@@ -149,31 +133,25 @@ def _largest(rows: Rows, count: int) -> Rows:
     return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
-def _examine(row: np.void, signals: Signals) -> _Found:
-    second, max_ns = int(row["second"]), int(row["max_ns"])
-    counted = _counted(signals.events, second, max_ns)
+def _examine(row: np.void, signals: Signals) -> SlowInference:
+    second, max_ns, events = int(row["second"]), int(row["max_ns"]), signals.events
+    # The event in which the engine reported this inference; None: it reported none.
+    counted = next((event for event in events.in_second(SLOW, second) if event.data.get("latency_ns") == max_ns), None)
     t_ns = second * NS if counted is None else counted.t_ns
     until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
-    found = _Found(second, max_ns, t_ns)
     proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
     if proven == "contention" and _is_out_of_quota(second, signals):  # a wait for the next period, not for others
-        return replace(found, near="cpu-quota")
-    if proven == "contention":
-        return replace(found, proven=proven, who=signals.events.competitor_at(second))
+        return SlowInference(t_ns, max_ns, "cpu-quota")
     if proven:
-        return replace(found, proven=proven)
-    if signals.events.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
-        return replace(found, near="burst")
-    if signals.events.overlaps(SLOW_READ, t_ns, until_ns):
-        return replace(found, near="sensor-read")
-    near = _coincided(second, signals, is_counted=counted is not None)
-    return replace(found, near=near, who=signals.events.competitor_at(second) if near == "contention" else "")
-
-
-def _counted(event_index: EventIndex, second: int, max_ns: int) -> Event | None:
-    """Return the event in which the engine reported this inference; None: it reported none."""
-    reported = event_index.in_second(SLOW, second)
-    return next((event for event in reported if event.data.get("latency_ns") == max_ns), None)
+        cause = proven
+    elif events.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
+        cause = "burst"
+    elif events.overlaps(SLOW_READ, t_ns, until_ns):
+        cause = "sensor-read"
+    else:
+        cause = _coincided(second, signals, is_counted=counted is not None)
+    who = events.competitor_at(second) if cause == "contention" else ""
+    return SlowInference(t_ns, max_ns, cause, who, bool(proven))
 
 
 def _proven(counted: Event, lost_ns: int) -> str:
@@ -212,7 +190,7 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
     held, was_read = signals.held(begin_s, second + 2)
     at = second - begin_s
     if at < LEAST_BEFORE_S:
-        return ""
+        return "unexplained"
     seen = set()
     for channel in signals.channels:
         if channel.role == "trip" or (is_counted and channel.cause == "contention"):
@@ -225,34 +203,22 @@ def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
         before = beyond[: at - LASTS_S]
         if (beyond & read)[at:].any() and np.count_nonzero(before) < RARE * len(before):
             seen.add("limit" if channel.cause in LIMITS else _AS_TAIL.get(channel.cause, ""))
-    return next((cause for cause in CAUSES if cause in seen), "")
+    return next((cause for cause in CAUSES if cause in seen), "unexplained")
 
 
-def _explained(found: _Found, slowdowns: Sequence[Slowdown]) -> SlowInference:
-    cause, who = found.proven, found.who
-    if not cause:
-        within = [
-            slowdown
-            for slowdown in slowdowns
-            if slowdown.start_ns <= found.second * NS
-            and (slowdown.end_ns is None or found.second * NS < slowdown.end_ns)
-        ]
-        if within and found.near not in ("burst", "sensor-read"):
-            cause, who = "slowdown", within[-1].cause
-    return SlowInference(found.t_ns, found.max_ns, cause or found.near or "unexplained", who, bool(found.proven))
+def _explained(found: SlowInference, slowdowns: Sequence[Slowdown]) -> SlowInference:
+    second_ns = found.t_ns // NS * NS
+    within = [one for one in slowdowns if one.start_ns <= second_ns and (one.end_ns is None or second_ns < one.end_ns)]
+    if not within or found.is_proven or found.cause in ("burst", "sensor-read"):
+        return found
+    return replace(found, cause="slowdown", who=within[-1].cause)
 
 
 def tail_parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:
     counts = Counter(one.cause for one in slowest)
+    who = {cause: Counter(one.who for one in slowest if one.cause == cause and one.who) for cause in counts}
     order = sorted(counts, key=lambda cause: (cause == "unexplained", -counts[cause], cause))
-    return tuple(
-        TailPart(
-            cause,
-            counts[cause],
-            tuple(Counter(one.who for one in slowest if one.cause == cause and one.who).most_common()),
-        )
-        for cause in order
-    )
+    return tuple(TailPart(cause, counts[cause], tuple(who[cause].most_common())) for cause in order)
 
 
 def part_words(part: TailPart) -> str:
