@@ -38,7 +38,7 @@ def command(session: str | None) -> int:
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.control.wire import NotRunningError, give  # noqa: PLC0415  --help needs none of it
     from edgetop.recording.files import is_live, open_folder  # noqa: PLC0415
-    from edgetop.session.orders import Order  # noqa: PLC0415
+    from edgetop.session.events import Order  # noqa: PLC0415
 
     if (sweep := sweep_meant(session)) is not None:
         return _stop_sweep(sweep)

@@ -32,7 +32,7 @@ from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.files import is_live
 from edgetop.runner.cooldown import hottest
 from edgetop.sensors.protocol import Closable
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.sweep import SUFFIX, Plan, Run, combined, figures_of, hold, ordered, read_plan, write_plan
 
 LOOK_S = 0.5

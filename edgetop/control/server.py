@@ -15,7 +15,7 @@ from pathlib import Path
 
 from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_uid
 from edgetop.recording.files import FILE_MODE
-from edgetop.session.orders import TakesOrders
+from edgetop.session.events import TakesOrders
 
 MAX_CLIENTS = 32
 PATIENCE_S = 10.0  # for a whole order

@@ -18,7 +18,7 @@ from typing import Any
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
 from edgetop.recording.files import SOCKET
-from edgetop.session.orders import ACTIONS, Order
+from edgetop.session.events import ACTIONS, Order
 
 VERSION = 1
 MAX_LINE = 4096

@@ -19,7 +19,7 @@ from edgetop.recording.registry import successor
 from edgetop.recording.soundness import sound_batch
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 
 LATE_NS = 5_000_000_000  # told to the user
 

@@ -31,7 +31,7 @@ from edgetop.feeds.remote import (
 )
 from edgetop.feeds.ssh import Target
 from edgetop.session.clock import Clock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from edgetop.session.summary import Happened, Summary, parse_summary
 

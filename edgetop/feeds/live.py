@@ -4,7 +4,7 @@ import threading
 
 from edgetop.feeds.protocol import BatchQueue, Can
 from edgetop.session.batch import Batch
-from edgetop.session.orders import Order, TakesOrders
+from edgetop.session.events import Order, TakesOrders
 
 
 class LiveFeed:

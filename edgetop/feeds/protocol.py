@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Clock
-from edgetop.session.events import Severity
-from edgetop.session.orders import Action, Order
+from edgetop.session.events import Action, Order, Severity
 from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
 

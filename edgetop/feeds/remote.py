@@ -23,7 +23,7 @@ from edgetop.relay.encoding import NOWHERE, Decoder, Position
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
-from edgetop.session.orders import Action, Order
+from edgetop.session.events import Action, Order
 from edgetop.session.seconds import NS
 from edgetop.session.summary import Happened, parse_events
 

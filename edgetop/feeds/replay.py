@@ -10,7 +10,7 @@ from edgetop.recording.checkpoints import Checkpoints
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 
 SLOWEST, FASTEST = 0.1, 1000.0
 MAX_CHECKPOINTS = 18

@@ -27,7 +27,7 @@ from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Decoder, Encoder, Positio
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 
 PERIOD_NS = NS

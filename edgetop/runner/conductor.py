@@ -36,8 +36,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
-from edgetop.session.events import Event
-from edgetop.session.orders import Order
+from edgetop.session.events import Event, Order
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns
 from edgetop.session.seconds import SecondAggregator
 

@@ -51,8 +51,7 @@ from edgetop.session.manifest import (
     lost_in_all,
 )
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
-from edgetop.session.overlap import Overlap
-from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
+from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, Overlap, last_end_ns, measured
 
 STREAMS_EVERY_NS = 10_000_000_000
 # These events hold for a session that follows without a new engine as well.

@@ -1,8 +1,12 @@
-"""Something that happened, as a value: the same in the log pane, the event table and the report."""
+"""Something that happened, a notice about it, and an order, as values.
+
+An event is the same in the log pane, the event table and the report; an order from the screen, the control socket and
+another machine.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol, get_args
 
 Severity = Literal["info", "warning", "critical"]
 
@@ -40,3 +44,20 @@ class Notice:
     message: str
     advice: str
     data: Mapping[str, JsonValue] = field(default_factory=dict)  # the figures in the message
+
+
+Action = Literal["stop", "mark", "pause", "resume", "profile"]  # pause and resume: the recording
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    do: Action
+    note: str = ""  # of a mark
+
+
+class TakesOrders(Protocol):
+    """Carries orders out. The call is safe from any thread and does not wait."""
+
+    def order(self, order: Order) -> None: ...

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
-from edgetop.session.events import Severity
-from edgetop.session.orders import Order
+from edgetop.session.events import Order, Severity
 from edgetop.ui import playback
 from edgetop.ui.keys import Command, help_lines
 from edgetop.ui.layout import PANES

@@ -10,7 +10,7 @@ from textual.screen import Screen
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Fleet
 from edgetop.feeds.protocol import Can
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.ui import commands
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command, footer_keys, help_lines

@@ -14,7 +14,7 @@ from edgetop.control.wire import Answer
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.feeds.ssh import Target
 from edgetop.session.clock import SystemClock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from tests.support import sshd
 from tests.support.commands import edgetop, environment

@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from edgetop.simulation.folder import PREFIX
+from edgetop.simulation.board import PREFIX
 from edgetop.simulation.machine import HARDWARE
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.commands import edgetop, environment, start_edgetop

@@ -14,7 +14,7 @@ from edgetop.feeds.remote import RemoteFeed
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from tests.support.clocks import ManualClock
 from tests.support.recordings import record
 from tests.support.relays import Pipes

@@ -13,7 +13,7 @@ from edgetop.control.server import MAX_CLIENTS, ControlServer
 from edgetop.control.wire import MAX_LINE, Answer, NotRunningError, address, give, parse_answer
 from edgetop.errors import EdgetopError, InputError
 from edgetop.recording.files import SOCKET
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from tests.support.scripts import OrderLog
 from tests.support.waiting import wait_until
 

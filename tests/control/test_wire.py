@@ -16,7 +16,7 @@ from edgetop.control.wire import (
     parse_answer,
     parse_order,
 )
-from edgetop.session.orders import ACTIONS, Order
+from edgetop.session.events import ACTIONS, Order
 
 orders = st.builds(Order, st.sampled_from(ACTIONS), st.text(max_size=MAX_NOTE))
 answers = st.builds(Answer, st.text(max_size=200), st.none() | st.text(min_size=1, max_size=20), st.integers(0, 255))

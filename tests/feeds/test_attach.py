@@ -18,7 +18,7 @@ from edgetop.recording.files import SOCKET, Retention
 from edgetop.recording.journal import SILENT_NS
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, session, with_phases

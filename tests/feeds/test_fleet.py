@@ -6,7 +6,7 @@ import pytest
 
 from edgetop.feeds.fleet import ORDERS, SILENT_NS, Board
 from edgetop.relay import wire
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from edgetop.session.summary import MAX_EVENTS
 from tests.support.clocks import ManualClock

@@ -10,7 +10,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.feeds.live import LiveFeed
 from edgetop.feeds.protocol import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, Can
 from edgetop.session.batch import Batch, merge
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.records import NO_INFERENCES
 from tests.support.scripts import OrderLog, Script
 

@@ -11,7 +11,7 @@ from edgetop.feeds.remote import ALIVE_EVERY_NS, SILENCE_S, Conversation, LinkEn
 from edgetop.relay import wire
 from edgetop.relay.wire import pack_message
 from edgetop.session.clock import SystemClock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.fleets import Saying

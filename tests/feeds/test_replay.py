@@ -24,7 +24,7 @@ from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.records import MEASURE
 from edgetop.session.seconds import NS
 from tests.support import onnx_models

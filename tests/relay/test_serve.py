@@ -20,8 +20,8 @@ from edgetop.relay.serve import Link, LinkLostError
 from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
+from edgetop.session.events import Order
 from edgetop.session.manifest import FORMAT_VERSION
-from edgetop.session.orders import Order
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.relays import LiveRecording, PipeLink, past_of

@@ -38,10 +38,9 @@ from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
-from edgetop.session.events import Event
+from edgetop.session.events import Event, Order
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.operators import Operator, burst_of
-from edgetop.session.orders import Order
 from edgetop.session.records import FIRST, WARMUP, Readings
 from edgetop.session.seconds import SecondAggregator
 from tests.support.clocks import NS, ManualClock

@@ -4,7 +4,8 @@ import dataclasses
 
 import pytest
 
-from edgetop.session.events import Event, Notice
+from edgetop.control.wire import pack_order, parse_order
+from edgetop.session.events import ACTIONS, Event, Notice, Order
 
 
 def test_an_event_cannot_be_changed() -> None:
@@ -25,3 +26,8 @@ def test_an_event_has_no_data_unless_given() -> None:
 def test_a_notice_carries_its_advice() -> None:
     notice = Notice("code", "message", "advice")
     assert (notice.code, notice.message, notice.advice) == ("code", "message", "advice")
+
+
+def test_every_order_can_be_sent() -> None:
+    for action in ACTIONS:
+        assert parse_order(pack_order(Order(action))) == Order(action)

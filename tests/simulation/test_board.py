@@ -10,8 +10,7 @@ import pytest
 from edgetop.engines.child.virtual_board import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, Page
 from edgetop.sensors.board import read_board
 from edgetop.sensors.root import Root
-from edgetop.simulation.board import LEAK_AT_MOST, VirtualBoard
-from edgetop.simulation.folder import PREFIX
+from edgetop.simulation.board import LEAK_AT_MOST, PREFIX, VirtualBoard
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.clocks import ManualClock
 from tests.support.waiting import wait_until

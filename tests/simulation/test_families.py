@@ -9,8 +9,8 @@ from edgetop.sensors.discovery import discover_hardware
 from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.simulation.board import BoardFolder
 from edgetop.simulation.families import FAMILIES, Files
-from edgetop.simulation.folder import BoardFolder
 from edgetop.simulation.machine import Machine, new_machine
 from edgetop.simulation.scenarios import SCENARIOS
 

@@ -23,9 +23,8 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS, SECOND, Seconds
-from edgetop.simulation.board import marked
+from edgetop.simulation.board import BoardFolder, marked
 from edgetop.simulation.families import FAMILIES
-from edgetop.simulation.folder import BoardFolder
 from edgetop.simulation.machine import new_machine
 from edgetop.simulation.scenarios import SCENARIOS
 from tests.support.sessions import ended_event, make_manifest, make_readings, phase_event

@@ -22,7 +22,7 @@ from edgetop.relay.serve import serve as serve_link
 from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from tests.support.waiting import wait_until
 

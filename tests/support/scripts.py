@@ -14,7 +14,7 @@ from edgetop.feeds.protocol import Can
 from edgetop.sensors.protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
-from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.events import Event, JsonValue, Order, Severity
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     Battery,
@@ -29,7 +29,6 @@ from edgetop.session.manifest import (
     TensorInfo,
 )
 from edgetop.session.operators import Operator, burst_of
-from edgetop.session.orders import Order
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, READING, WARMUP, Inferences
 from edgetop.session.seconds import NS, SecondAggregator
 

@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from edgetop.feeds.protocol import Can
 from edgetop.session.batch import Batch
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog, help_dialog
 from edgetop.ui.layout import PANES, arrange

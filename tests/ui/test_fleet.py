@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Logged
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.session.summary import MAX_AGE_S, Happened, parse_events
 from edgetop.ui.app import EdgetopApp
 from edgetop.ui.fleet import COMMANDS, FleetScreen

@@ -7,7 +7,7 @@ from textual.events import Click, MouseDown, MouseUp
 from textual.widgets import Static
 
 from edgetop.feeds.protocol import Can
-from edgetop.session.orders import Order
+from edgetop.session.events import Order
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.dialogs import Dialog, TextDialog, export_dialog
 from tests.support.replays import replayed
