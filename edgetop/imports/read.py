@@ -11,17 +11,7 @@ from typing import Any, NoReturn
 from edgetop import formatting
 from edgetop.errors import InputError
 from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec
-from edgetop.imports.measured import (
-    MAX_NS,
-    Found,
-    Layers,
-    Measured,
-    Origin,
-    SensorLog,
-    Summary,
-    T,
-    Times,
-)
+from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, T, Times
 from edgetop.sensors.log_formats import INTERVAL_S
 from edgetop.sensors.tegrastats import has_lines
 

@@ -17,11 +17,7 @@ ORIGIN = Origin("tegrastats", None)
 
 NS = 1_000_000_000
 MAX_SENSORS = 500
-_NOTES = {
-    "load/cpu": "of all cores together, 100 for each",
-    "mem/system-used": "RAM",
-    "mem/system-swap": "SWAP",
-}
+_NOTES = {"load/cpu": "of all cores together, 100 for each", "mem/system-used": "RAM", "mem/system-swap": "SWAP"}
 
 
 class _Columns:

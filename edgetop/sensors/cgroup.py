@@ -15,17 +15,7 @@ from functools import partial
 from edgetop.sensors.counters import FIRST, Rate
 from edgetop.sensors.memory import MIB
 from edgetop.sensors.processes import HOST, parse_counters
-from edgetop.sensors.protocol import (
-    Found,
-    Gap,
-    Missing,
-    Reader,
-    SensorEvent,
-    Values,
-    attempt,
-    join,
-    sensor,
-)
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.session.manifest import SensorInfo
 

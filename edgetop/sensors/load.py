@@ -168,7 +168,9 @@ def engine_scheduling(
                 continue
             ran_ns, waited[tid] = parse_schedstat(schedstat)
             is_counted |= ran_ns > 0  # sched_info_on() in kernel/sched/stats.h: else the file holds "0 0 0"
-            switched[tid] = parse_switches(status)
+            if (match := _SWITCHES.search(status)) is None:
+                raise ValueError("no count of involuntary switches in the file")
+            switched[tid] = parse_int(match[1].strip())
         wait_ns = waiting.per_second(waited, at_s)
         wait_ms = wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
         return [wait_ms if is_counted else UNCOUNTED, switching.per_second(switched, at_s)]
@@ -199,10 +201,3 @@ def parse_schedstat(text: str) -> tuple[int, int]:
     if len(fields) < 3:
         raise ValueError("no schedstat of three numbers")
     return parse_int(fields[0]), parse_int(fields[1])
-
-
-def parse_switches(status: str) -> int:
-    """Return how often a CPU was taken from the thread. Raises ValueError where the status lacks the count."""
-    if match := _SWITCHES.search(status):
-        return parse_int(match[1].strip())
-    raise ValueError("no count of involuntary switches in the file")

@@ -48,6 +48,7 @@ _CLIENT = re.compile(r"\S+\s+.*?\s+([0-9]{1,10})\s+([0-9]{1,15})([KM]?)")
 _UNIT_MIB = {"": 2**-20, "K": 2**-10, "M": 1.0}
 
 Fields = Mapping[str, int]  # KiB by name
+Wanted = dict[SensorInfo, Callable[[Fields], float | Gap]]
 
 
 def parse_kib_fields(text: str) -> dict[str, int]:
@@ -83,13 +84,7 @@ def unique_mib(fields: Fields) -> float | Gap:
     return clean + dirty
 
 
-def _reader(
-    name: str,
-    root: Root,
-    path: str,
-    wanted: Mapping[SensorInfo, Callable[[Fields], float | Gap]],
-    cadence_s: float = 1.0,
-) -> Reader:
+def _reader(name: str, root: Root, path: str, wanted: Wanted, cadence_s: float = 1.0) -> Reader:
     file, makers = root.file(path), tuple(wanted.values())
 
     def read() -> Values:
@@ -104,8 +99,8 @@ def discover(root: Root) -> Found:
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     if not fields and not root.exists(MEMINFO):
         return Found(missing=(Missing("system memory", f"no {source}"),))
-    wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
-    wanted[sensor("mem", "system-available", f"{source} MemAvailable")] = partial(kib_as_mib, "MemAvailable")
+    available = sensor("mem", "system-available", f"{source} MemAvailable")
+    wanted: Wanted = {available: partial(kib_as_mib, "MemAvailable")}
     if {"SwapTotal", "SwapFree"} <= fields.keys():
         note = "in use by all processes together" if fields["SwapTotal"] else "the board has no swap"
         swap = sensor("mem", "system-swap", f"{source} SwapTotal", note=note)
@@ -116,7 +111,7 @@ def discover(root: Root) -> Found:
 def discover_pools(root: Root) -> Found:
     """Discover the memory that the GPU's driver holds, and the used part of CMA."""
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
-    wanted: dict[SensorInfo, Callable[[Fields], float | Gap]] = {}
+    wanted: Wanted = {}
     if "NvMapMemUsed" in fields:
         note = "all processes together; in no resident set"
         held = sensor("mem", "system-accelerator", f"{source} NvMapMemUsed", note=note)
@@ -131,16 +126,15 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
     """`shares_process`: the engine is a thread of edgetop, and its memory cannot be separated."""
     note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
     status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
-    parts = {
-        sensor("mem", label, f"/{status}", note=note): partial(kib_as_mib, key) for label, key in STATUS_FIELDS.items()
-    }
+    infos = [sensor("mem", label, f"/{status}", note=note) for label in STATUS_FIELDS]
+    parts: Wanted = {info: partial(kib_as_mib, key) for info, key in zip(infos, STATUS_FIELDS.values(), strict=True)}
     sources = [_reader("engine memory", root, status, parts)]
     if not shares_process:
         sources.append(own_memory(pid))
     if not root.exists(rollup):
         return Found(tuple(sources), (Missing("mem/pss, mem/uss", f"/{rollup} needs Linux 4.14 or later"),))
     pss, uss = (sensor("mem", label, f"/{rollup}", note=note) for label in ("pss", "uss"))
-    share: dict[SensorInfo, Callable[[Fields], float | Gap]] = {pss: partial(kib_as_mib, "Pss"), uss: unique_mib}
+    share: Wanted = {pss: partial(kib_as_mib, "Pss"), uss: unique_mib}
     return Found((*sources, _reader("engine memory share", root, rollup, share, ROLLUP_CADENCE_S)))
 
 

@@ -50,13 +50,11 @@ class Sampler:
         """Return what was read since the last call; it also starts another thread where all others are held up."""
         with self._changed:
             now = self._now()
-            if self._idle == 0 and 0 < self._threads < MAX_THREADS and self._all_held_up(now):
+            began = [entry.reading_since_ns for entry in self._schedule.entries]
+            is_held_up = all(since is None or now - since > TAKE_OVER_AFTER_NS for since in began)
+            if self._idle == 0 and 0 < self._threads < MAX_THREADS and is_held_up:
                 self._add_thread()
             return self._schedule.drain(now)
-
-    def _all_held_up(self, now_ns: int) -> bool:
-        since = [entry.reading_since_ns for entry in self._schedule.entries if entry.reading_since_ns is not None]
-        return all(now_ns - begin > TAKE_OVER_AFTER_NS for begin in since)
 
     def stop(self) -> None:
         """No further read is begun. Reads in hand are left to end by themselves."""

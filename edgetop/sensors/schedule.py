@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.sensors.protocol import Backlog, Gap, Notifying, SensorEvent, Source
-from edgetop.session.events import Event
+from edgetop.sensors.protocol import Backlog, Gap, Notifying, Source
+from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.records import NO_READINGS, READING, Readings
 
 NS = 1_000_000_000
@@ -123,11 +123,10 @@ class Schedule:
         if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
             # Quietly, in numbers: for the sake of what happened meanwhile.
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
-            data = {"begin_ns": begin_ns, "took_ns": took_ns}
-            self._report(SensorEvent("sensor-slow", text, data), entry.source.name, end_ns)
+            self._emit("sensor-slow", "info", entry.source.name, end_ns, text, begin_ns=begin_ns, took_ns=took_ns)
         if entry.notifying is not None:
-            for notice in entry.notifying.take_events():
-                self._report(notice, entry.source.name, t_ns)
+            for told in entry.notifying.take_events():
+                self._emit(told.kind, told.severity, entry.source.name, t_ns, told.message, **told.data)
         entry.due_ns = self._next_due(entry, end_ns)
         self._push(entry)
 
@@ -157,11 +156,8 @@ class Schedule:
             entry.is_gone[position] = False
             self._emit("sensor-back", "info", name, t_ns, "reads again")
 
-    def _report(self, notice: SensorEvent, name: str, t_ns: int) -> None:
-        self._events.append(Event(t_ns, notice.kind, notice.severity, f"sensor {name}", notice.message, notice.data))
-
-    def _emit(self, kind: str, severity: str, name: str, t_ns: int, message: str) -> None:
-        self._events.append(Event(t_ns, kind, severity, f"sensor {name}", message))  # type: ignore[arg-type]
+    def _emit(self, kind: str, severity: Severity, source: str, t_ns: int, message: str, /, **data: JsonValue) -> None:
+        self._events.append(Event(t_ns, kind, severity, f"sensor {source}", message, data))
 
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
         """Readings and events since the last drain, in the order in which they were made."""

@@ -31,43 +31,6 @@ Counts = Mapping[str, tuple[int, int]]  # of each device: bytes in and out
 Now = Callable[[], float]
 
 
-def _traffic(
-    root: Root,
-    name: str,
-    path: str,
-    labels: tuple[str, str],
-    parse: Callable[[str], Counts],
-    choose: Callable[[Root, Sequence[str]], list[str]],
-    now: Now,
-) -> Reader:
-    """Two rates, of counters that one file has for each device. `choose`: of these, those that count each byte once."""
-    file, rates = root.file(path), (SumRate(), SumRate())
-    devices: tuple[str, ...] = ()  # in the file when it was chosen among them
-    chosen: list[str] = []
-
-    def read() -> Values:
-        nonlocal devices, chosen
-        at_s, counts = now(), parse(file.read_text())
-        if tuple(counts) != devices:  # one was plugged in or out
-            devices = tuple(counts)
-            chosen = choose(root, devices)
-        if not chosen:
-            return [Gap("no hardware device among those in the file")] * 2
-        amounts = ({device: counts[device][way] for device in chosen} for way in range(2))
-        return [rate.per_second(amount, at_s) for rate, amount in zip(rates, amounts, strict=True)]
-
-    kind = name.split(maxsplit=1)[0]
-    return Reader(tuple(sensor(kind, label, root.absolute(path)) for label in labels), read, name=name)
-
-
-def network(root: Root, now: Now = time.monotonic) -> Reader:
-    return _traffic(root, "net traffic", NET_DEV, ("rx", "tx"), parse_net_dev, hardware_interfaces, now)
-
-
-def disks(root: Root, now: Now = time.monotonic) -> Reader:
-    return _traffic(root, "disk traffic", DISKSTATS, ("read", "write"), parse_diskstats, whole_disks, now)
-
-
 def parse_net_dev(text: str) -> Counts:
     """Bytes received and sent by each interface. Raises ValueError where a line of one is cut short."""
     lines = [line.rpartition(":") for line in text.splitlines()]
@@ -104,11 +67,39 @@ def whole_disks(root: Root, names: Sequence[str]) -> list[str]:
     return [name for name in names if not _VIRTUAL_DISK.match(name) and not _PARTITION.fullmatch(name)]
 
 
+# By kind: the file, the labels of its two rates, its counters of each device, and which devices count each byte once.
+_KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[[Root, Sequence[str]], list[str]]]] = {
+    "net": (NET_DEV, ("rx", "tx"), parse_net_dev, hardware_interfaces),
+    "disk": (DISKSTATS, ("read", "write"), parse_diskstats, whole_disks),
+}
+
+
+def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
+    """Return a reader of two rates: "net" or "disk"."""
+    path, labels, parse, choose = _KINDS[kind]
+    file, rates = root.file(path), (SumRate(), SumRate())
+    devices: tuple[str, ...] = ()  # in the file when it was chosen among them
+    chosen: list[str] = []
+
+    def read() -> Values:
+        nonlocal devices, chosen
+        at_s, counts = now(), parse(file.read_text())
+        if tuple(counts) != devices:  # one was plugged in or out
+            devices = tuple(counts)
+            chosen = choose(root, devices)
+        if not chosen:
+            return [Gap("no hardware device among those in the file")] * 2
+        amounts = ({device: counts[device][way] for device in chosen} for way in range(2))
+        return [rate.per_second(amount, at_s) for rate, amount in zip(rates, amounts, strict=True)]
+
+    return Reader(tuple(sensor(kind, label, root.absolute(path)) for label in labels), read, name=f"{kind} traffic")
+
+
 def discover(root: Root) -> Found:
-    whats = (("network traffic", network, NET_DEV), ("disk traffic", disks, DISKSTATS))
-    sources = tuple(make(root) for _, make, file in whats if root.exists(file))
-    absent = [(what, file) for what, _, file in whats if not root.exists(file)]
-    return Found(sources, tuple(Missing(what, f"no {root.absolute(file)}") for what, file in absent))
+    has = {kind: root.exists(file) for kind, (file, *_) in _KINDS.items()}
+    whats = (("net", "network traffic", NET_DEV), ("disk", "disk traffic", DISKSTATS))
+    missing = (Missing(what, f"no {root.absolute(file)}") for kind, what, file in whats if not has[kind])
+    return Found(tuple(traffic_reader(kind, root) for kind in has if has[kind]), tuple(missing))
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from edgetop.sensors import traffic
 from edgetop.sensors.protocol import Gap, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.sensors.traffic import disks, engine_disk, network
+from edgetop.sensors.traffic import engine_disk
 from tests.support.trees import plant
 
 NET_HEAD = (
@@ -22,6 +23,8 @@ NET_HEAD = (
     " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier\n"
 )
 SECTOR = 512
+
+network, disks = partial(traffic.traffic_reader, "net"), partial(traffic.traffic_reader, "disk")
 
 
 def seconds(*times: float) -> Callable[[], float]:
