@@ -41,7 +41,7 @@ _LAST = re.compile(
 _OLD_LAST = re.compile(
     rf"Average inference timings in us: Warmup: {NUMBER}, Init: {NUMBER}, (?:Inference|no stats): {NUMBER}"
 )
-_MARK = re.compile(r"(?:Inference|Average inference) timings in us: |Running benchmark for at least [0-9]")
+MARK = re.compile(r"(?:Inference|Average inference) timings in us: |Running benchmark for at least [0-9]")
 _STATS = re.compile(r"^(?!.*(?:Timings \(microseconds\)|Memory \(bytes\))).*?\bcount=([0-9]{1,10}) (.*)$", re.MULTILINE)
 _FIGURE = re.compile(rf"\b(first|curr|min|max|avg|std|p5|median|p95)={NUMBER}")
 _GRAPH = re.compile(r"Graph: \[([^\]\n]{1,4000})\]")
@@ -53,13 +53,9 @@ _KEYS = {"min": "min_ms", "max": "max_ms", "avg": "mean_ms", "std": "stdev_ms", 
 _PROVIDERS = {"TfLiteXNNPackDelegate": "XNNPACK", "TfLiteGpuDelegate": "GPU", "TfLiteGpuDelegateV2": "GPU"}
 
 
-def is_text(text: str) -> bool:
-    return bool(_MARK.search(text))
-
-
 def read_text(text: str) -> Summary:
     """Raises ValueError."""
-    one_run([match[0] for match in _MARK.finditer(text) if "timings" in match[0]], "benchmark_model")
+    one_run([match[0] for match in MARK.finditer(text) if "timings" in match[0]], "benchmark_model")
     if last := _LAST.search(text):
         init_us, first_us, warmup_us, mean_us = last.groups()
     elif last := _OLD_LAST.search(text):

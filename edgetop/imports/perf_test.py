@@ -44,9 +44,7 @@ from edgetop.session.events import JsonValue
 ORIGIN = Origin("onnxruntime_perf_test", "onnxruntime (imported from onnxruntime_perf_test)")
 
 _S = 1000.0  # ms
-_MARK = re.compile(
-    r"^\s*(?:Session creation time cost|Total inference requests|Total iterations): ?[0-9]", re.MULTILINE
-)
+MARK = re.compile(r"^\s*(?:Session creation time cost|Total inference requests|Total iterations): ?[0-9]", re.MULTILINE)
 _MEAN = re.compile(rf"Average (?:inference )?time cost(?: total)?: ?{NUMBER} ms")
 _COUNT = re.compile(r"(?:Total inference requests|Total iterations): ?([0-9]{1,10})")
 _INIT = re.compile(rf"Session creation time cost: {NUMBER} s")
@@ -60,10 +58,6 @@ _EACH = re.compile(rf"^iteration:([0-9]{{1,10}}),time_cost:{NUMBER}\s*$", re.MUL
 _ROW = re.compile(rf"^(.*),{NUMBER},([0-9]{{1,20}}),(-?[0-9]{{1,6}}),([0-9]{{1,10}})\s*$", re.MULTILINE)
 
 _DIGITS = 6  # with which C++ prints a number
-
-
-def is_text(text: str) -> bool:
-    return bool(_MARK.search(text))
 
 
 def read_text(text: str) -> Times | Summary:

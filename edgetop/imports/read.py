@@ -61,10 +61,10 @@ _KINDS: dict[type[Found], str] = {
 
 
 # What is text and no JSON: whose, how it is told, and who reads it.
-_TEXTS: tuple[tuple[Origin, Callable[[str], bool], Callable[[str, int], Found]], ...] = (
-    (trtexec.ORIGIN, trtexec.is_text, lambda text, _: trtexec.read_text(text)),
-    (benchmark_model.ORIGIN, benchmark_model.is_text, lambda text, _: benchmark_model.read_text(text)),
-    (perf_test.ORIGIN, perf_test.is_text, lambda text, _: perf_test.read_text(text)),
+_TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]], ...] = (
+    (trtexec.ORIGIN, trtexec.MARK.search, lambda text, _: trtexec.read_text(text)),
+    (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda text, _: benchmark_model.read_text(text)),
+    (perf_test.ORIGIN, perf_test.MARK.search, lambda text, _: perf_test.read_text(text)),
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
     (tegrastats.ORIGIN, has_lines, tegrastats.read_text),
 )

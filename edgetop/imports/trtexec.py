@@ -152,7 +152,7 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 # 0.
 
 _HEAD = r"^(?:\[[^\]\n]{1,40}\] )?(?:\[[IVWE]\] )?"
-_MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:=== Performance summary ===|Host Latency)\s*$", re.MULTILINE)
+MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:=== Performance summary ===|Host Latency)\s*$", re.MULTILINE)
 _FAILED = re.compile(r"&&&& FAILED TensorRT\.trtexec")
 _RUNNING = re.compile(r"&&&& RUNNING TensorRT\.trtexec(?: \[TensorRT v[0-9]{4,6}\])?(?: # (.*))?")
 _VERSION = re.compile(r"\[TensorRT v([0-9]{4,6})\]")
@@ -177,10 +177,6 @@ _PRINTED_PARTS = {
     "GPU Compute Time": COMPUTE,
     "D2H Latency": TO_HOST,
 }
-
-
-def is_text(text: str) -> bool:
-    return bool(_MARK.search(text))
 
 
 def read_text(text: str) -> Summary:

@@ -26,7 +26,7 @@ from edgetop.sensors.ina import (
     ina260,
     ina3221,
 )
-from edgetop.sensors.protocol import Found, Gap, Reader, Values, sensor
+from edgetop.sensors.protocol import Found, Gap, Reader, Values, power_sensors
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import SensorInfo
 
@@ -147,22 +147,14 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
         return [measured] * len(infos) if isinstance(measured, Gap) else list(itertools.chain(*measured))
 
     set_up()
-    infos = tuple(
-        info for channel, role in zip(spec.channels, roles, strict=True) for info in _infos(spec, channel, role)
-    )
+    infos: list[SensorInfo] = []
+    for channel, role in zip(spec.channels, roles, strict=True):
+        place = f" channel {channel.number + 1}" if channel.number else ""
+        source = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}{place}"
+        note = f"what flows through the shunt of {channel.shunt_ohm:g} ohms, and nothing else"
+        infos += power_sensors(channel.name, source, "external-shunt", role, note)
     name = f"{spec.chip} at 0x{spec.address:02x} on I2C bus {spec.bus}"
-    return Reader(infos, read, cadence_s, name, fastest_s=chip.window_s * TOLERANCE)
-
-
-def _infos(spec: I2cSpec, channel: Channel, role: str) -> tuple[SensorInfo, ...]:
-    note = f"what flows through the shunt of {channel.shunt_ohm:g} ohms, and nothing else"
-    where = f"/dev/i2c-{spec.bus} 0x{spec.address:02x} {spec.chip}"
-    source = where if channel.number == 0 else f"{where} channel {channel.number + 1}"
-    return (
-        sensor("power", channel.name, source, role=role, accuracy="external-shunt", note=note),
-        sensor("volt", channel.name, source, accuracy="external-shunt"),
-        sensor("current", channel.name, source, accuracy="external-shunt"),
-    )
+    return Reader(tuple(infos), read, cadence_s, name, fastest_s=chip.window_s * TOLERANCE)
 
 
 _WHY = {

@@ -190,6 +190,14 @@ def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
     return SensorInfo(id=f"{kind}/{label}", unit=UNIT_OF_KIND[kind], source=source, **more)  # type: ignore[arg-type]
 
 
+def power_sensors(
+    label: str, source: str, accuracy: str, role: str | None, note: str | None = None
+) -> tuple[SensorInfo, ...]:
+    """The power, the voltage and the current of one rail."""
+    power = sensor("power", label, source, role=role, accuracy=accuracy, note=note)
+    return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))
+
+
 def distinct(names: Sequence[str]) -> list[str]:
     """A label for each name, in their order: without a slash, and of names that are alike the later ones get a number.
 

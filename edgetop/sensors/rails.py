@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, sensor
+from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, power_sensors, sensor
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
 from edgetop.session.manifest import SensorInfo
 
@@ -109,7 +109,9 @@ def discover(root: Root) -> Found:
 
 
 def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
-    sensors = [info for rail, label in zip(chip.rails, labels, strict=True) for info in _sensors(rail, label, plan)]
+    sensors: list[SensorInfo] = []
+    for rail, label in zip(chip.rails, labels, strict=True):
+        sensors += power_sensors(label, rail.source, ACCURACY, role_of(label, plan), NOTES.get(label))
     summed: tuple[int, ...] = ()  # the places of the rails whose sum is the last sensor
     if plan and plan.total is None:
         summed = tuple(labels.index(part) for part in plan.parts)
@@ -128,15 +130,6 @@ def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
     reads = [rail.read for rail in chip.rails]
     fastest_s = max(FASTEST_S, chip.window_s)
     return Reader(tuple(sensors), read, max(CADENCE_S, fastest_s), f"rails {', '.join(labels)}", fastest_s)
-
-
-def _sensors(rail: Rail, label: str, plan: RailPlan | None) -> tuple[SensorInfo, ...]:
-    role, note = role_of(label, plan), NOTES.get(label)
-    return (
-        sensor("power", label, rail.source, role=role, accuracy=ACCURACY, note=note),
-        sensor("volt", label, rail.source, accuracy=ACCURACY),
-        sensor("current", label, rail.source, accuracy=ACCURACY),
-    )
 
 
 # By hwmon.

@@ -5,18 +5,181 @@ cannot be cancelled), another thread takes over the schedule; the late one keeps
 source, is never joined, and retires when its read returns.
 """
 
+import heapq
+import itertools
+import random
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from edgetop.sensors.protocol import Closable, Gap, Source, gap_of
-from edgetop.sensors.schedule import Entry, Schedule
+import numpy as np
+
+from edgetop.sensors.protocol import Backlog, Closable, Gap, Notifying, Source, gap_of
 from edgetop.session.clock import Clock
-from edgetop.session.events import Event
+from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import Readings
+from edgetop.session.records import NO_READINGS, READING, Readings
 
 TAKE_OVER_AFTER_NS = 50_000_000
 MAX_THREADS = 16  # so many sources that hang are one too many; their events are reported by then
+NS = 1_000_000_000
+MAX_BACKOFF_NS = 60 * NS
+STUCK_AFTER_CADENCES = 2  # a read that takes longer is reported to the user
+STUCK_AFTER_NS = 2 * NS
+SLOW_READ_NS = 20_000_000  # what takes so long can hold up an inference,
+SLOW_FACTOR = 3  # where that is unusual of this source: a read that is always slow explains no single one
+SLOW_READS = 3  # before one can be unusual
+SEED = 4  # of jitter: the same run is sampled the same way
+
+
+@dataclass(slots=True)
+class Entry:
+    """One source and the state of its reads."""
+
+    source: Source
+    first_sensor: int  # index of its first sensor in the manifest
+    due_ns: int
+    # Properties of the source, read once: an isinstance of a protocol costs microseconds.
+    cadence_ns: int = field(init=False)
+    interval_s: tuple[float, float] | None = field(init=False)  # of jittered reads
+    notifying: Notifying | None = field(init=False)
+    is_gone: list[bool] = field(init=False)  # per sensor: its loss has been reported
+    reading_since_ns: int | None = None
+    failures: int = 0  # in a row, of the whole source
+    is_stuck: bool = False  # has been reported
+    reads: int = 0
+    read_ns: int = 0  # time spent in reads
+    worst_late_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.cadence_ns = int(self.source.cadence_s * NS)
+        self.interval_s = getattr(self.source, "interval_s", None)
+        self.notifying = self.source if isinstance(self.source, Notifying) else None
+        self.is_gone = [False] * len(self.source.sensors)
+
+    def replace_source(self, source: Source, due_ns: int) -> None:
+        """Another one with the same sensors. What was lost comes back with its first reading."""
+        was_gone = self.is_gone
+        self.source, self.due_ns, self.failures, self.reads = source, due_ns, 0, 0
+        self.__post_init__()
+        self.is_gone = was_gone
+
+
+class Schedule:
+    """Decides which source is due, and makes readings, gaps and events of its reads.
+
+    The time is an argument, and it never reads anything itself: its rules can be tested without waiting.
+    """
+
+    def __init__(self, sources: Sequence[Source], start_ns: int) -> None:
+        self.entries: list[Entry] = []
+        self._heap: list[tuple[int, int, Entry]] = []
+        self._ticket = itertools.count()
+        self._readings: list[tuple[int, int, float]] = []
+        self._events: list[Event] = []
+        self._random = random.Random(SEED)  # noqa: S311  jitter, no secret
+        self.add(sources, start_ns)
+
+    def add(self, sources: Sequence[Source], start_ns: int) -> None:
+        """More sources. Their sensors follow the ones there are, in order.
+
+        One with the sensors of a source that is there takes its place: the process that it reads began anew.
+        """
+        by_ids = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
+        for source in sources:
+            if entry := by_ids.get(tuple(info.id for info in source.sensors)):
+                entry.replace_source(source, start_ns)
+                self._heap = [(each.due_ns, number, each) for _, number, each in self._heap]
+                heapq.heapify(self._heap)
+                continue
+            entry = Entry(source, sum(len(entry.source.sensors) for entry in self.entries), start_ns)
+            self.entries.append(entry)
+            self._push(entry)
+
+    def _push(self, entry: Entry) -> None:
+        heapq.heappush(self._heap, (entry.due_ns, next(self._ticket), entry))
+
+    def next_due_ns(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def take(self, now_ns: int) -> Entry | None:
+        """The source that is due, now in reading; None where none is."""
+        if not self._heap or self._heap[0][0] > now_ns:
+            return None
+        entry = heapq.heappop(self._heap)[2]
+        entry.reading_since_ns = now_ns
+        entry.worst_late_ns = max(entry.worst_late_ns, now_ns - entry.due_ns)
+        return entry
+
+    def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
+        """Store the values of a read, or the reason why there are none; the source becomes due again."""
+        entry.reading_since_ns = None
+        entry.reads += 1
+        entry.read_ns += end_ns - begin_ns
+        sensors = entry.source.sensors
+        if isinstance(values, Gap):
+            values = [values] * len(sensors)
+        t_ns = (begin_ns + end_ns) // 2
+        if entry.is_stuck:  # before its values: what is lost with this answer must stay lost
+            entry.is_stuck = False
+            self._emit("sensor-back", "info", entry.source.name, end_ns, "answers again")
+        for i, value in enumerate(values):
+            self._put_one(entry, i, t_ns, value)
+        failed = [isinstance(value, Gap) and not isinstance(value, Backlog) for value in values]
+        entry.failures = entry.failures + 1 if failed and all(failed) else 0
+        took_ns, before = end_ns - begin_ns, entry.reads - 1
+        usual_ns = (entry.read_ns - took_ns) / max(before, 1)
+        if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
+            # Quietly, in numbers: for the sake of what happened meanwhile.
+            text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
+            self._emit("sensor-slow", "info", entry.source.name, end_ns, text, begin_ns=begin_ns, took_ns=took_ns)
+        if entry.notifying is not None:
+            for told in entry.notifying.take_events():
+                self._emit(told.kind, told.severity, entry.source.name, t_ns, told.message, **told.data)
+        entry.due_ns = self._next_due(entry, end_ns)
+        self._push(entry)
+
+    def _next_due(self, entry: Entry, now_ns: int) -> int:
+        cadence_ns = entry.cadence_ns
+        if entry.failures > 1:
+            return now_ns + max(cadence_ns, min(cadence_ns << min(entry.failures - 1, 16), MAX_BACKOFF_NS))
+        if entry.interval_s is not None:  # even intervals see a periodic load always at the same phase
+            return now_ns + int(self._random.uniform(*entry.interval_s) * NS)
+        # At whole multiples of its cadence, so that sources share wake-ups; never a burst to catch up.
+        after_ns = max(entry.due_ns, now_ns) + cadence_ns // 2
+        return (after_ns // cadence_ns + 1) * cadence_ns if cadence_ns else now_ns
+
+    def _put_one(self, entry: Entry, position: int, t_ns: int, value: float | Gap) -> None:
+        name, place = entry.source.sensors[position].id, entry.first_sensor + position
+        is_gone = entry.is_gone[position]
+        if isinstance(value, Backlog):
+            self._readings += [(then_ns, place, sample) for then_ns, sample in value.samples]
+        elif isinstance(value, Gap):
+            if not is_gone and entry.reads > 1:  # the first read of a rate is a gap by nature
+                entry.is_gone[position] = True
+                self._emit("sensor-lost", "warning", name, t_ns, value.reason)
+            return
+        else:
+            self._readings.append((t_ns, place, value))
+        if is_gone:
+            entry.is_gone[position] = False
+            self._emit("sensor-back", "info", name, t_ns, "reads again")
+
+    def _emit(self, kind: str, severity: Severity, source: str, t_ns: int, message: str, /, **data: JsonValue) -> None:
+        self._events.append(Event(t_ns, kind, severity, f"sensor {source}", message, data))
+
+    def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
+        """Readings and events since the last drain, in the order in which they were made."""
+        for entry in self.entries:
+            since = entry.reading_since_ns
+            patience = max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns)
+            if since is not None and not entry.is_stuck and now_ns - since > patience:
+                entry.is_stuck = True
+                message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
+                self._emit("sensor-stuck", "warning", entry.source.name, now_ns, message)
+        readings, self._readings = self._readings, []
+        events, self._events = self._events, []
+        return np.array(readings, READING) if readings else NO_READINGS, tuple(events)
 
 
 class Sampler:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from edgetop.sensors.protocol import Found, Reader, Source, paced, sensor
-from edgetop.sensors.schedule import NS, Schedule
+from edgetop.sensors.sampler import NS, Schedule
 from edgetop.session.manifest import SensorInfo
 
 
