@@ -17,9 +17,8 @@ from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
 from edgetop.analysis.frames import Frames
 from edgetop.analysis.gates import Gate, parse_gate
-from edgetop.analysis.growth import GrowthView, MemoryGrowth
 from edgetop.analysis.latency import RollingLatency
-from edgetop.analysis.memory import MemoryStages, MemoryView, room, view_memory
+from edgetop.analysis.memory import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
 from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog

@@ -38,9 +38,6 @@ class Metric:
     example: str = ""
     reason: Callable[[Report], str | None] = lambda _: None  # why it is not known, as the report says
 
-    def why_unknown(self, report: Report) -> str:
-        return self.reason(report) or self.absent
-
 
 @dataclass(frozen=True, slots=True)
 class Gate:
@@ -180,7 +177,8 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
 def judge_gate(gate: Gate, report: Report) -> GateResult:
     read = gate.metric.read(report, gate.unit)
     if read is None:
-        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {gate.metric.why_unknown(report)}")
+        why = gate.metric.reason(report) or gate.metric.absent
+        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {why}")
     if not gate.compare:
         what = "it was" if gate.name == "throttled" else _plain(read)
         return GateResult(
@@ -193,7 +191,8 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
     is_settled = _is_settled(gate, report)
     unit = f" {gate.unit}" if gate.unit else ""
     few = "" if is_settled else f", of {report.latency.count} inferences: not settled"
-    reason = f"{gate.text}: {_of(gate, report)}{_plain(value)}{unit}{few}"
+    what = "response time " if gate.metric.units is _TIME and report.latency.response is not None else ""
+    reason = f"{gate.text}: {what}{_plain(value)}{unit}{few}"
     return GateResult(gate, value, ok=not exceeded, reason=reason, fails_for_sure=exceeded and is_settled)
 
 
@@ -204,11 +203,6 @@ def _plain(value: float) -> str:
     ('40.33', '24431', '0.000125')
     """
     return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
-
-
-def _of(gate: Gate, report: Report) -> str:
-    is_response = gate.metric.units is _TIME and report.latency.response is not None
-    return "response time " if is_response else ""
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:

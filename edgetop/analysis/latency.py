@@ -60,8 +60,7 @@ class RollingLatency:
         self._timeline = Timeline()
         self._open: Seconds | None = None  # summarised once between two folds,
         self._whole: Totals | None = None  # as are what it adds to and, by their ends, the figures of that
-        self._service_until: dict[int, Statistics | None] = {}
-        self._response_until: dict[int, Statistics | None] = {}
+        self._figures: dict[tuple[int, bool], Statistics | None] = {}  # of the service or the response times
 
     def began(self, t_ns: int) -> None:
         """Begin the measured phase."""
@@ -69,19 +68,16 @@ class RollingLatency:
 
     def fold(self, batch: Batch) -> None:
         self._open = self._whole = None
-        self._service_until, self._response_until = {}, {}
+        self._figures = {}
         if len(batch.inferences):
             self._last_end_ns = max(self._last_end_ns or 0, last_end_ns(batch.inferences))
             self._latest.keep(batch.inferences)
         if len(batch.seconds):
-            self._fold_seconds(batch.seconds.where(self._is_new(batch.seconds)))
+            begin = batch.seconds.rows["t_ns"]
+            ends = np.concatenate([[self._closed_until_ns], begin[:-1] + NS])
+            # A row that is not later than all before it has come again: it counts once.
+            self._fold_seconds(batch.seconds.where(begin >= np.maximum.accumulate(ends)))
         self._latest.drop_old()
-
-    def _is_new(self, seconds: Seconds) -> npt.NDArray[np.bool_]:
-        """Return which rows are later than all before them: a repeated row counts once."""
-        begin = seconds.rows["t_ns"]
-        ends = np.concatenate([[self._closed_until_ns], begin[:-1] + NS])
-        return np.asarray(begin >= np.maximum.accumulate(ends))
 
     def _fold_seconds(self, seconds: Seconds) -> None:
         if not len(seconds):
@@ -100,16 +96,12 @@ class RollingLatency:
 
     def view(self, window_ns: int | None, now_ns: int, axis: Axis) -> LatencyView:
         """`window_ns`: at most ten minutes, or None for everything since the start or the last reset."""
-        totals = self._all()
-        session = self.statistics(now_ns)
-        response = self.response(now_ns)
-        if window_ns is None:
-            window, window_response, buckets, is_exact = session, response, totals.buckets, False
-        else:
+        session, response = self.statistics(now_ns), self.response(now_ns)
+        window, window_response, buckets, is_exact = session, response, self.buckets, False
+        if window_ns is not None:
             window, window_response, buckets, is_exact = self._window(window_ns, now_ns)
-        points = self._timeline.points(axis)
         return LatencyView(
-            window_ns, window, session, is_exact, points, buckets, self._last_end_ns, self._since_ns,
+            window_ns, window, session, is_exact, self.points(axis), buckets, self._last_end_ns, self._since_ns,
             window_response, response,
         )  # fmt: skip
 
@@ -146,19 +138,17 @@ class RollingLatency:
 
     def statistics(self, end_ns: int) -> Statistics | None:
         """Return the statistics of the whole session up to `end_ns`."""
-        if end_ns not in self._service_until:
-            self._service_until[end_ns] = self._all().statistics(self._span_ns(end_ns))
-        return self._service_until[end_ns]
+        if (end_ns, False) not in self._figures:
+            self._figures[end_ns, False] = self._all().statistics(self._span_ns(end_ns))
+        return self._figures[end_ns, False]
 
     def response(self, end_ns: int) -> Statistics | None:
         """Return the statistics of response times up to `end_ns`; None under a closed load."""
         if not self.load.is_paced:
             return None
-        if end_ns not in self._response_until:
-            begun = self._open_part().response
-            totals = self._response if begun is None else self._response.plus(begun)
-            self._response_until[end_ns] = totals.statistics(self._span_ns(end_ns))
-        return self._response_until[end_ns]
+        if (end_ns, True) not in self._figures:
+            self._figures[end_ns, True] = self._all_responses().statistics(self._span_ns(end_ns))
+        return self._figures[end_ns, True]
 
     @property
     def buckets(self) -> histogram.Counts:
@@ -168,8 +158,7 @@ class RollingLatency:
     @property
     def response_buckets(self) -> histogram.Counts:
         """Return the histogram of response times; it is empty under a closed load."""
-        begun = self._open_part().response
-        return (self._response if begun is None else self._response.plus(begun)).buckets
+        return self._all_responses().buckets
 
     @property
     def errors(self) -> int:
@@ -180,6 +169,10 @@ class RollingLatency:
         if self._whole is None:
             self._whole = self._totals.plus(self._open_part())
         return self._whole
+
+    def _all_responses(self) -> Totals:
+        begun = self._open_part().response
+        return self._response if begun is None else self._response.plus(begun)
 
     def _span_ns(self, now_ns: int) -> int | None:
         return None if self._began_ns is None else max(now_ns - self._began_ns, 1)

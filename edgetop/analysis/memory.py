@@ -1,16 +1,44 @@
-"""Memory: how much the engine holds, of which kinds, how much it may hold, and the traffic when it is short."""
+"""Memory: how much the engine holds, of which kinds, how much it may hold, and whether it leaks.
+
+Every runtime grows while it warms up, and again when an input is larger than those before.
+A leak does not stop: it is reported when the growth is significant, more than a MiB an hour, spread
+over the whole time, and not levelling off.
+"""
 
 # ruff: noqa: RUF009  `_of` makes fields of a dataclass
 
+import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from edgetop.analysis.growth import GrowthView
+import numpy as np
+
+from edgetop import formatting
+from edgetop.analysis.blocks import Blocks, Floats, Ints
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.formatting import rounded
-from edgetop.session.events import Event
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event, Notice
+from edgetop.session.records import middles_ns, of_sensors
+from edgetop.session.seconds import NS
+
+ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
+
+LEAK_MIB_PER_H = 1.0
+LEAST_S = 120  # of measuring
+POINTS = 24  # that the slope is made of: three in each of the parts below
+SETTLING = 0.1  # of the time, left out at its beginning
+LEAST_RISE_MIB = 0.5  # a heap fluctuates by as much, a page at a time
+LEVELLED_OFF = 0.5  # of the slope in the first half: the second half is less steep
+PARTS = 8
+RISING_PARTS = 6  # of the seven steps from part to part, each by at least
+RISES = 0.25  # of an equal share of the whole rise
+HOUR_S = 3600.0
+Z_975 = 1.96
+LEAST_POINTS = 10  # for an interval
+WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +49,24 @@ class StageView:
     rss_mib: float
     anon_mib: float | None  # None: the kernel does not say
     file_mib: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """A change per unit of time, with its 95 % confidence interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class GrowthView:
+    """The growth of the engine's memory in the measured phase, without file pages, with swapped-out memory."""
+
+    mib_per_h: Slope | None = None  # None: too short to tell
+    is_leak: bool | None = None
+    hours_left: float | None = None  # until the cgroup's limit or the board's memory is reached; None: no leak
 
 
 def _of(sensor_id: str) -> Any:
@@ -107,3 +153,136 @@ def view_memory(
         growth=growth or GrowthView(),
         room=room(tracks),
     )
+
+
+class MemoryGrowth:
+    """Folds readings of the engine's memory."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, str] = {}
+        self._held = {name: Blocks(2) for name in (ANONYMOUS, SWAPPED, RESIDENT)}  # KiB, readings
+        self._began_ns: int | None = None
+        self._judged_for: tuple[int, int, int] | None = None
+        self._view = GrowthView()
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            self._places = {i: info.id for i, info in enumerate(batch.manifest.sensors) if info.id in self._held}
+        for event in batch.events:
+            if event.kind == "phase" and event.data.get("phase") == "measure":
+                self._began_ns = event.t_ns
+        for place, name in self._places.items():
+            past = batch.stretches[batch.stretches["sensor"] == place]
+            if len(past):  # a stretch is no longer than a block of as long a session
+                self._add(name, middles_ns(past), past["mean"], past["count"])
+            rows = of_sensors(batch.readings, (place,))
+            if len(rows):
+                self._add(name, rows["t_ns"], rows["value"], np.ones(len(rows), np.int64))
+
+    def _add(self, name: str, t_ns: Ints, mib: Floats, count: Ints) -> None:
+        kib = np.rint(np.clip(mib, 0, 2**32) * 1024 * count).astype(np.int64)
+        self._held[name].add(t_ns // NS, np.column_stack([kib, count.astype(np.int64)]))
+
+    def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
+        """The growth up to `until_ns`. `room_mib`: how much more the engine may hold."""
+        name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
+        blocks = self._held[name]
+        # Only complete blocks count: the last one may still change.
+        whole = min(len(blocks.sums()) - 1, (until_ns // NS - blocks.first_s) // blocks.width_s)
+        seen = (whole, blocks.width_s, self._began_ns or -1)
+        if seen != self._judged_for:
+            self._judged_for, self._view = seen, self._judged(name, whole)
+        view, slope = self._view, self._view.mib_per_h
+        if not view.is_leak or slope is None or room_mib is None:
+            return view
+        return replace(view, hours_left=room_mib / slope.value)
+
+    def _judged(self, name: str, whole: int) -> GrowthView:
+        t_s, mib = self._series(name, whole)
+        if len(t_s) < POINTS or t_s[-1] - t_s[0] < LEAST_S * (1 - SETTLING):
+            return GrowthView()
+        # Neighbours are averaged: a fluctuation of some seconds is no trend.
+        t_h, mib = (np.array([part.mean() for part in np.array_split(of, POINTS)]) for of in (t_s / HOUR_S, mib))
+        slope = robust_slope(t_h, mib)
+        return GrowthView(slope, slope is not None and bool(_is_leak(slope, t_h, mib)))
+
+    def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
+        """Times in s, and the engine's memory in MiB, of each block of the measured phase without its beginning."""
+        nothing = np.empty(0)
+        blocks, swapped = self._held[name], self._held[SWAPPED]
+        if self._began_ns is None or whole <= 0:
+            return nothing, nothing
+        sums = blocks.sums()[:whole]
+        read = sums[:, 1] > 0
+        t_s = blocks.first_s + (np.arange(whole) + 0.5) * blocks.width_s
+        mib = sums[:, 0] / np.maximum(sums[:, 1], 1) / 1024
+        if name == ANONYMOUS and (swapped.first_s, swapped.width_s) == (blocks.first_s, blocks.width_s):
+            out = swapped.sums()[:whole]
+            mib[: len(out)] += out[:, 0] / np.maximum(out[:, 1], 1) / 1024
+        began_s = self._began_ns / NS
+        wanted = read & (t_s >= began_s + SETTLING * (t_s[-1] - began_s))
+        return t_s[wanted], mib[wanted]
+
+
+def leak_rate(growth: GrowthView) -> str:
+    """`12 MiB/h`; empty without a leak."""
+    if not growth.is_leak or growth.mib_per_h is None:
+        return ""
+    value = growth.mib_per_h.value
+    return f"{value:.0f} MiB/h" if WHOLE_FROM <= value < GIB_FROM else f"{formatting.size(value * 2**20)}/h"
+
+
+def leak_ends(growth: GrowthView) -> str:
+    """`full in 12h32m`; empty if that is not known."""
+    left = growth.hours_left
+    return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"
+
+
+def leak_notices(growth: GrowthView) -> tuple[Notice, ...]:
+    rate, slope = leak_rate(growth), growth.mib_per_h
+    if not rate or slope is None:
+        return ()
+    scale = 1024 if rate.endswith("GiB/h") else 1
+    ends = f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"
+    text = f"the engine's memory grows by {rate} (95 %: {ends}) and does not level off"
+    if growth.hours_left is not None:
+        text += f"; what is left lasts {formatting.duration(growth.hours_left * HOUR_S * NS)}"
+    advice = "look for what is kept from inference to inference: in the runtime, a delegate, the outputs"
+    return (Notice("leak", text, advice),)
+
+
+def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:
+    if slope.low <= 0 or slope.value <= LEAK_MIB_PER_H or slope.value * (t_h[-1] - t_h[0]) < LEAST_RISE_MIB:
+        return False
+    middle = len(t_h) // 2
+    early, late = slope_between(t_h[:middle], mib[:middle]), slope_between(t_h[middle:], mib[middle:])
+    if late <= LEAK_MIB_PER_H or late < LEVELLED_OFF * early:
+        return False
+    levels = np.array([np.median(part) for part in np.array_split(mib, PARTS)])
+    even = float(levels[-1] - levels[0]) / (PARTS - 1)
+    return int(np.count_nonzero(np.diff(levels) > RISES * even)) >= RISING_PARTS
+
+
+def slope_between(t: Floats, y: Floats) -> float:
+    """The median slope of all pairs (Theil 1950, A rank-invariant method of linear regression; Sen 1968)."""
+    i, j = np.triu_indices(len(t), 1)
+    return float(np.median((y[j] - y[i]) / (t[j] - t[i])))
+
+
+def robust_slope(t: Floats, y: Floats) -> Slope | None:
+    """The median slope of points at even times, with an interval; None if they are too few.
+
+    The memory of a process is its memory before plus a change: a line through such a series seems more certain than
+    it is. So the interval is that of a random walk with drift, by the scatter of its steps: the slope of a line has
+    6/5 of the variance of their mean (Durlauf and Phillips 1988, Trends
+    versus random walks in time series analysis, Econometrica 56(6)). If the errors of the points are
+    independent, it is wider than necessary.
+    """
+    if len(t) < LEAST_POINTS:
+        return None
+    value = slope_between(t, y)
+    steps = np.diff(y) / np.diff(t)
+    # Student's t, to 1 % from eight degrees of freedom on (Fisher's expansion).
+    t_975 = Z_975 + (Z_975**3 + Z_975) / (4 * (len(steps) - 1))
+    half = t_975 * math.sqrt(6 / 5 / len(steps)) * float(steps.std(ddof=1))
+    return Slope(value, value - half, value + half)

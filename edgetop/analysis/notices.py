@@ -9,7 +9,7 @@ import numpy as np
 
 from edgetop.analysis.deadline import overload_words
 from edgetop.analysis.folds import Folds, once
-from edgetop.analysis.growth import leak_notices
+from edgetop.analysis.memory import leak_notices
 from edgetop.analysis.operator_hints import session_hints
 from edgetop.analysis.precision import PrecisionView, least_independent
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics

@@ -51,9 +51,7 @@ def operator_hints(
         _crossed(operators, providers),
         _dominant(settled),
         _slow(settled, inference_ns),
-        _conversions(settled),
-        _dynamic(settled),
-        _unmerged(operators),
+        _avoidable(operators),
         _handed_over(operators, inference_ns) if is_enough else (),
         _shared_badly(operators, threads) if threads and is_enough else (),
     )
@@ -166,40 +164,32 @@ def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iter
         )
 
 
-def _conversions(operators: Sequence[OperatorView]) -> Iterator[Notice]:
-    found = [o for o in operators if any(word in o.op_type.lower() for word in _CONVERSIONS) and not _is_dynamic(o)]
-    if sum(o.share for o in found) >= NOTABLE:
+def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+    """Report what computes nothing, or could have been merged into a convolution before it, where it takes time."""
+    settled = [operator for operator in operators if operator.settled]
+    dynamic = [o for o in settled if o.op_type.startswith(_DYNAMIC)]
+    conversions = [o for o in settled if any(word in o.op_type.lower() for word in _CONVERSIONS) and o not in dynamic]
+    pairs = pairwise(operators)
+    unmerged = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS and o.settled]
+    if _total(conversions) >= NOTABLE:
         yield Notice(
             "conversions-time",
-            f"{_many(found)} that only convert dtypes or layouts take {_share(found)} of the time: {_names(found)}",
+            f"{_many(conversions)} that only convert dtypes or layouts take {_share(conversions)} of the time: "
+            f"{_names(conversions)}",
             "keep one dtype through the model, and operators together that work on the same layout",
         )
-
-
-def _is_dynamic(operator: OperatorView) -> bool:
-    return operator.op_type.startswith(_DYNAMIC)
-
-
-def _dynamic(operators: Sequence[OperatorView]) -> Iterator[Notice]:
-    found = [operator for operator in operators if _is_dynamic(operator)]
-    if sum(o.share for o in found) >= NOTABLE:
+    if _total(dynamic) >= NOTABLE:
         yield Notice(
             "dynamic-quantisation",
-            f"{_many(found)} with integer weights and float activations take {_share(found)} of the time, "
+            f"{_many(dynamic)} with integer weights and float activations take {_share(dynamic)} of the time, "
             "and quantise anew in every inference",
             "quantise activations as well, with a set of representative inputs",
         )
-
-
-def _unmerged(operators: Sequence[OperatorView]) -> Iterator[Notice]:
-    """Report activations right after a convolution that could have been merged into it."""
-    pairs = pairwise(operators)
-    found = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS and o.settled]
-    if sum(o.share for o in found) >= NOTABLE:
+    if _total(unmerged) >= NOTABLE:
         yield Notice(
             "not-fused",
-            f"{_many(found)} behind a convolution were not merged into it and take {_share(found)} of the time: "
-            f"{_names(found)}",
+            f"{_many(unmerged)} behind a convolution were not merged into it and take {_share(unmerged)} of the time: "
+            f"{_names(unmerged)}",
             "nothing else may read the convolution's output; edgetop inspect names such places",
         )
 
@@ -243,8 +233,12 @@ def _many(operators: Sequence[OperatorView]) -> str:
     return f"{len(operators)} operator{'' if len(operators) == 1 else 's'}"
 
 
+def _total(operators: Iterable[OperatorView]) -> float:
+    return sum(operator.share for operator in operators)
+
+
 def _share(operators: Iterable[OperatorView]) -> str:
-    return percent(sum(operator.share for operator in operators))
+    return percent(_total(operators))
 
 
 def _names(operators: Sequence[OperatorView]) -> str:

@@ -10,6 +10,7 @@ from edgetop.session.events import Event
 from edgetop.session.records import WARMUP, last_end_ns
 
 Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
+PHASES: dict[str, Phase] = {"first": "first", "idle": "idle", "warmup": "warmup", "measure": "measure"}  # of events
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Progress:
     def _on_event(self, event: Event) -> None:
         data = event.data
         if event.kind == "phase":
-            phase = _phase(data.get("phase"))
+            phase = PHASES.get(str(data.get("phase")), "loading")
             self._learn(phase=phase)
             self._saw_sign(event.t_ns)
             if phase == "idle":
@@ -149,13 +150,6 @@ def measured_until(event: Event) -> int | None:
     if event.kind not in ("ended", "recovered"):
         return None
     return _count(event.data.get("last_end_ns")) or event.t_ns
-
-
-def _phase(value: object) -> Phase:
-    match value:
-        case "first" | "idle" | "warmup" | "measure":
-            return value
-    return "loading"
 
 
 def _count(value: object) -> int | None:

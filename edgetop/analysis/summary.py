@@ -1,6 +1,6 @@
 """The summary of a session, made on its board for a viewer of many boards: its verdict, gates and figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from edgetop.analysis.report import judged_gates
 from edgetop.analysis.thermal import view_thermal
 from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from edgetop.session.summary import COURSE, MAX_GATES, Course, Json, Summary, changes, to_json
 
@@ -41,17 +40,14 @@ class Summaries:
         view = self._analysis.view(WINDOW_NS, Lens())
         now = to_json(self._summary(view))
         changed, self._sent = changes(self._sent, now), now
-        events = [[round((view.progress.now_ns - event.t_ns) / NS, 1), event.severity, _words(event)]
-                  for event in self._new_events(view)]  # fmt: skip
-        return {"changed": changed, **({"events": events} if events else {})}
-
-    def _new_events(self, view: MonitorView) -> Iterator[Event]:
-        """Oldest first."""
         landmarks = [event for event in view.events.newest_first if event.is_landmark]
         most = MORE_EVENTS if self._known else FIRST_EVENTS
         new = [event for event in landmarks if (event.kind, event.t_ns // NS) not in self._known]
         self._known = frozenset((event.kind, event.t_ns // NS) for event in landmarks)
-        yield from reversed(new[:most])
+        # A log line is shortened: viewers show it in one line.
+        events = [[round((view.progress.now_ns - event.t_ns) / NS, 1), event.severity, event.message[:MAX_MESSAGE]]
+                  for event in reversed(new[:most])]  # fmt: skip
+        return {"changed": changed, **({"events": events} if events else {})}
 
     def _summary(self, view: MonitorView) -> Summary:
         manifest, verdict, progress = view.manifest, view.verdict, view.progress
@@ -112,8 +108,3 @@ def _course(points: Points | None, steps: int, scale: float) -> Course:
         return ()
     highest = np.fmax.reduce(points.high.reshape(COURSE, -1), axis=1)[:steps] * scale
     return tuple(None if np.isnan(value) else float(f"{value:.4g}") for value in highest)
-
-
-def _words(event: Event) -> str:
-    """Return the message; a log line is shortened, because viewers show it in one line."""
-    return event.message[:MAX_MESSAGE]

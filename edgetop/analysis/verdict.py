@@ -14,8 +14,8 @@ from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, DeadlineView, overload_words, too_slow
 from edgetop.analysis.events import EventsView
 from edgetop.analysis.gates import GateResult
-from edgetop.analysis.growth import GrowthView, leak_ends, leak_rate
 from edgetop.analysis.latency import Recent
+from edgetop.analysis.memory import GrowthView, leak_ends, leak_rate
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.slowdowns.signals import LIMITS

@@ -35,7 +35,7 @@ from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, interval_text, rounded, share_text, shortened
-from edgetop.session.manifest import IMPORTED, Battery, Load, Manifest, Methodology
+from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
@@ -52,9 +52,14 @@ def summary(report: Report) -> str:
 
 def summary_lines(report: Report) -> Iterator[str]:
     """The lines of the whole report, however long they are."""
+    # Of an A/B session the comparison: both models' latencies together mean nothing.
+    if report.ab:
+        figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
+    else:
+        figures = steadiness_lines(report), _latency(report.latency), _tail(report.tail), _frames(report.frames)
     parts = (
         _head(report),
-        *_figures(report),
+        *figures,
         _load(report.latency, report.session.load),
         gate_lines(report.gates or ()),
         _board(report),
@@ -65,23 +70,6 @@ def summary_lines(report: Report) -> Iterator[str]:
     return chain.from_iterable(parts)
 
 
-def _figures(report: Report) -> tuple[Iterable[str], ...]:
-    """Return the latencies or, in an A/B session, the comparison: both models' latencies together mean nothing."""
-    if report.ab:
-        return ([""], ab_lines(report.ab))
-    return steadiness_lines(report), _latency(report.latency), _tail(report.tail), _frames(report.frames)
-
-
-def _brief_figures(report: Report) -> tuple[Iterable[str], ...]:
-    if report.ab:
-        return (ab_lines(report.ab),)
-    return (
-        (line for line in steadiness_lines(report, most=2, evidence=False) if line),
-        islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
-        islice(_frames(report.frames), 1),
-    )
-
-
 def brief_summary(report: Report) -> str:
     """Return at most 23 lines for the end of a run; `edgetop report` prints the rest."""
     failed = [gate for gate in report.gates or () if not gate.ok]
@@ -89,15 +77,20 @@ def brief_summary(report: Report) -> str:
     gates = [f"gate       FAILED  {clean(gate.reason)}" for gate in failed]
     if passed:
         gates.append(f"gates      {passed} passed")
+    figures: tuple[Iterable[str], ...] = (
+        (line for line in steadiness_lines(report, most=2, evidence=False) if line),
+        islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
+        islice(_frames(report.frames), 1),
+    )
     parts: tuple[Iterable[str], ...] = (
         _verdict(report.verdict, report.session),
         _lost(report),
         gates,
-        *_brief_figures(report),
+        *((ab_lines(report.ab),) if report.ab else figures),
         islice(_load(report.latency, report.session.load), 2),
         islice(_heat(report), 1),
         islice(_power(report.power), 1),
-        islice(_energy_of(report), 1),
+        islice(_energy(report), 1),
         islice(_memory(report.memory), 1),
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(report.warnings[0].message)}"] if report.warnings else [],
@@ -298,7 +291,7 @@ def _board(report: Report) -> Iterator[str]:
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
         yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
     yield from _power(report.power)
-    yield from _energy_of(report)
+    yield from _energy(report)
     yield from _memory(report.memory)
     if report.usage:
         yield from _usage(report.usage)
@@ -368,15 +361,10 @@ def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
     return clean(figures.accuracy or "of unknown accuracy").replace("-", " ")
 
 
-def _energy_of(report: Report) -> Iterator[str]:
-    """Yield the energy, but not of an A/B session: one value for two models means nothing."""
-    if report.ab is None:
-        yield from _energy(report.energy, report.power, report.session.methodology.battery)
-
-
-def _energy(energy: EnergyFigures, power: PowerFigures, battery: Battery | None) -> Iterator[str]:
+def _energy(report: Report) -> Iterator[str]:
     """Yield the energy by the total power, or why there is none; without a total, that of each rail as a part."""
-    if not power.total_sensor and not power.rails:
+    energy, power, battery = report.energy, report.power, report.session.methodology.battery
+    if report.ab or not (power.total_sensor or power.rails):  # one value for two models means nothing
         return
     if energy.gross_mj is not None:
         yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"

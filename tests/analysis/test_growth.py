@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.growth import GrowthView, MemoryGrowth, Slope, leak_notices, leak_rate
+from edgetop.analysis.memory import GrowthView, MemoryGrowth, Slope, leak_notices, leak_rate
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Ended
 from edgetop.session.batch import Batch

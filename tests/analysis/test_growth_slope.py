@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.growth import LEAST_POINTS, robust_slope, slope_between
+from edgetop.analysis.memory import LEAST_POINTS, robust_slope, slope_between
 
 T = np.arange(24.0)
 

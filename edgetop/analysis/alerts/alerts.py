@@ -17,7 +17,7 @@ from edgetop.analysis.alerts.alert import ENDED, MAX_ALERTS, NEAR_TRIP, Alert, A
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
-from edgetop.analysis.growth import GrowthView, leak_rate
+from edgetop.analysis.memory import GrowthView, leak_rate
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
 from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, begun_words

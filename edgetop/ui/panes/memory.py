@@ -6,8 +6,7 @@ from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.growth import leak_ends
-from edgetop.analysis.memory import MemoryView
+from edgetop.analysis.memory import MemoryView, leak_ends
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import known
 from edgetop.ui.panes.pane import Area, Drawing

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.analysis.growth import GrowthView, Slope
+from edgetop.analysis.memory import GrowthView, Slope
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.headless import progress_line
 from edgetop.session.manifest import Load
