@@ -114,11 +114,14 @@ class Probes:
         self._probes: dict[int, int] = {}  # probe by the kernel's id of an event
         self._events: dict[int, list[int]] = {}  # descriptors by probe
         self._with_stack: set[int] = set()
+        self.popped = self._machine.popped
         self._poll = select.poll()
         self.lost = 0  # events that found no room
         for cpu in range(os.sysconf("SC_NPROCESSORS_CONF")):
             try:
-                self._open_buffer(cpu)
+                fd = self._open(_SOFTWARE, _DUMMY, cpu, flags=_TASK | _COMM | _EXEC)
+                self._buffers[cpu] = fd, mmap.mmap(fd, PAGE_BYTES + BUFFER_BYTES)
+                self._poll.register(fd, select.POLLIN)
             except OSError:  # noqa: PERF203  a few CPUs
                 if cpu == 0:  # others may be offline
                     raise
@@ -137,11 +140,6 @@ class Probes:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
         return fd
-
-    def _open_buffer(self, cpu: int) -> None:
-        fd = self._open(_SOFTWARE, _DUMMY, cpu, flags=_TASK | _COMM | _EXEC)
-        self._buffers[cpu] = fd, mmap.mmap(fd, PAGE_BYTES + BUFFER_BYTES)
-        self._poll.register(fd, select.POLLIN)
 
     def add(
         self, probe: int, path: str, offset: int, *, at_return: bool = False, stack_bytes: int = 0, pid: int = -1
@@ -218,14 +216,8 @@ class Probes:
             begin = 32 + 8 * len(machine.registers) + 8
             stack = body[begin : begin + int.from_bytes(body[begin - 8 : begin], "little")]
         link = int.from_bytes(stack[:8], "little") if machine.link is None else values[machine.link]
-        return Hit(
-            *(at_ns, probe, pid, tid, values[machine.argument], values[machine.result], link, values[machine.stack]),
-            stack,
-        )
-
-    @property
-    def popped(self) -> int:
-        return self._machine.popped
+        argument, result, pointer = (values[number] for number in (machine.argument, machine.result, machine.stack))
+        return Hit(at_ns, probe, pid, tid, argument, result, link, pointer, stack)
 
 
 def _taken(memory: mmap.mmap) -> bytes:

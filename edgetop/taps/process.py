@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -62,9 +62,8 @@ def command_of(pid: int) -> tuple[str, ...]:
         text = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
         name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
     except OSError:
-        raise InputError(
-            f"--pid {pid}: there is no such process", "edgetop watch --all lists those that run models"
-        ) from None
+        message = f"--pid {pid}: there is no such process"
+        raise InputError(message, "edgetop watch --all lists those that run models") from None
     return tuple(text.rstrip("\0").split("\0")) if text else (name,)
 
 
@@ -79,9 +78,8 @@ def main_process(unit: str) -> tuple[int, str]:
         fields = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
         pid = int(fields["MainPID"])
     except (OSError, subprocess.SubprocessError, KeyError, ValueError):
-        raise InputError(
-            f"--unit {unit}: systemctl does not tell its main process", f"systemctl status {unit}"
-        ) from None
+        message = f"--unit {unit}: systemctl does not tell its main process"
+        raise InputError(message, f"systemctl status {unit}") from None
     if fields.get("LoadState") == "not-found":
         raise InputError(f"--unit {unit}: there is no such unit", "systemctl list-units --type=service")
     return pid, fields.get("ActiveState", "")
@@ -148,11 +146,10 @@ def with_rates(processes: list[ModelProcess]) -> list[ModelProcess]:
 class WatchedProcess:
     isolation = "program"
 
-    def __init__(self, spec: ProcessSpec, ask_unit: Callable[[str], tuple[int, str]] = main_process) -> None:
+    def __init__(self, spec: ProcessSpec) -> None:
         self.spec = spec
         self.output: Path | None = None  # what it prints stays its own
         self.exit_status: int | None = None  # only its parent gets it
-        self._ask_unit = ask_unit
         self._pid, self._began = spec.pid, began(spec.pid)
         self._helper: subprocess.Popen[bytes] | None = None
         self._partial_line = b""  # of the helper's output
@@ -246,22 +243,19 @@ class WatchedProcess:
         self._asked_unit_s = now_s
         pid, state = 0, "inactive"
         with contextlib.suppress(InputError):
-            pid, state = self._ask_unit(self.spec.unit)
+            pid, state = main_process(self.spec.unit)
         if pid and (since := began(pid)) is not None and (pid, since) != (self._pid, self._began):
-            self._follow(pid, since, now_s - self._gone_since_s, messages)
+            text = f"{self.spec.unit} runs again as process {pid}: not seen for {now_s - self._gone_since_s:.1f} s"
+            messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
+            self._pid, self._began, self._gone_since_s = pid, since, None
+            assert self._helper
+            assert self._helper.stdin
+            with contextlib.suppress(OSError):
+                self._helper.stdin.write(f"pid {pid}\n".encode())
+                self._helper.stdin.flush()
         elif state in ("inactive", "failed") and now_s - self._gone_since_s > GONE_UNIT_S:
             return "exit"
         return ""
-
-    def _follow(self, pid: int, since: str, gap_s: float, messages: list[Message]) -> None:
-        assert self._helper
-        assert self._helper.stdin
-        self._pid, self._began, self._gone_since_s = pid, since, None
-        with contextlib.suppress(OSError):
-            self._helper.stdin.write(f"pid {pid}\n".encode())
-            self._helper.stdin.flush()
-        text = f"{self.spec.unit} runs again as process {pid}: not seen for {gap_s:.1f} s"
-        messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
 
     def stop(self) -> None:
         """End watching; the process goes on."""

@@ -15,20 +15,10 @@ import numpy.typing as npt
 
 from edgetop.probe import edgetop_probe as layout
 
-SLOT = np.dtype(
-    [
-        ("sequence", "<u8"),
-        ("start_ns", "<i8"),
-        ("end_ns", "<i8"),
-        ("thread", "<u8"),
-        ("name", "<u2"),
-        ("kind", "u1"),
-        ("ok", "u1"),
-        ("flags", "<u4"),
-        ("cpu_us", "<u4"),
-        ("number", "<u4"),
-    ]
-)
+SLOT = np.dtype([
+    ("sequence", "<u8"), ("start_ns", "<i8"), ("end_ns", "<i8"), ("thread", "<u8"), ("name", "<u2"),
+    ("kind", "u1"), ("ok", "u1"), ("flags", "<u4"), ("cpu_us", "<u4"), ("number", "<u4"),
+])  # fmt: skip
 Calls = npt.NDArray[np.void]  # of SLOT
 NO_CALLS: Calls = np.empty(0, SLOT)
 LONGEST_NS = 3600 * 10**9  # a call with a longer time, or one that ended before it began, is invalid

@@ -127,9 +127,8 @@ class Tap:
         function = self._learning.get(hit.probe)
         if function is None or hit.pid not in self._pairing.pids:
             return
-        reader = memory.Memory(hit.pid)
-        frame = memory.frame_of(reader, hit)
-        reader.close()
+        with contextlib.closing(memory.Memory(hit.pid)) as reader:
+            frame = memory.frame_of(reader, hit)
         at = next((one for one in mappings(hit.pid) if one.begin <= hit.link < one.end), None)
         self._probes.remove(hit.probe)
         del self._learning[hit.probe]
@@ -181,10 +180,8 @@ class Tap:
 
     def _name(self, call: Call) -> int:
         model = ""
-        with contextlib.suppress(OSError):
-            reader = memory.Memory(call.pid)
+        with contextlib.suppress(OSError), contextlib.closing(memory.Memory(call.pid)) as reader:
             model = memory.model_of(reader, call.function, call.session)
-            reader.close()
         text = f"{call.function.runtime}\t{call.function.version}\t\t{model}"
         others = self._sessions[text] = self._sessions.get(text, 0) + 1
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
