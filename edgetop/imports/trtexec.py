@@ -147,9 +147,8 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
 #       Latency: min = 39.4 ms, max = 48.8 ms, mean = 42.6 ms, median = 42.4 ms, percentile(90%) = 45.2 ms, ...
 #       Total Host Walltime: 3.10731 s
 #
-# and before that `Host Latency`, then a line for each figure: `min: 4.34 ms (end to end 4.35 ms)`, `percentile: 5.46
-# ms at 99% (end to end ...)`, `throughput: 0 qps`, `walltime: 3.0 s`. There a model with an explicit batch counts as
-# 0.
+# and before that `Host Latency`, then a line for each figure: `min: 4.34 ms (end to end 4.35 ms)`, `percentile: 5.46 ms
+# at 99% (end to end ...)`, `throughput: 0 qps`, `walltime: 3.0 s`. There a model with an explicit batch counts as 0.
 
 _HEAD = r"^(?:\[[^\]\n]{1,40}\] )?(?:\[[IVWE]\] )?"
 MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:=== Performance summary ===|Host Latency)\s*$", re.MULTILINE)

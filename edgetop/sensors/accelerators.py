@@ -1,9 +1,8 @@
 """The load of the GPU, the NPU and the memory controller, in percent, where the board reports it.
 
-Found by what their files say, since every vendor has its own: Tegra's integrated GPU in
-permille, Rockchip's devfreq devices as `load@frequency`, the RKNPU driver in debugfs, amdgpu
-in percent. Tegra's memory controller (EMC) has a counter of its activity in kHz of its clock,
-and the clock beside it in debugfs: the load is the one by the other.
+Found by what their files say, since every vendor has its own: Tegra's integrated GPU in permille, Rockchip's devfreq
+devices as `load@frequency`, the RKNPU driver in debugfs, amdgpu in percent. Tegra's memory controller (EMC) has a
+counter of its activity in kHz of its clock, and the clock beside it in debugfs: the load is the one by the other.
 """
 
 import re

@@ -1,8 +1,7 @@
 """The identity of the board: model, SoC, kernel, system, CPU. Never a serial number, host or user name.
 
-Device tree strings end in NUL (Documentation/devicetree/usage-model.rst); x86 names come
-from /sys/class/dmi/id. The SoC is the last entry of `compatible`: boards do not always name
-it in `model` (a CM3588's model holds no "RK3588").
+Device tree strings end in NUL (Documentation/devicetree/usage-model.rst); x86 names come from /sys/class/dmi/id. The
+SoC is the last entry of `compatible`: boards do not always name it in `model` (a CM3588's model holds no "RK3588").
 """
 
 import os

@@ -1,8 +1,7 @@
 """Power monitors wired to an I2C bus by the user: `--i2c BUS:ADDR:CHIP:SHUNT[:NAME]`.
 
-Nothing is ever searched for on a bus: reading a register of another chip can change it. An
-address that a kernel driver owns is refused and never forced: reading a flag register there
-would clear what the driver waits for.
+Nothing is ever searched for on a bus: reading a register of another chip can change it. An address that a kernel driver
+owns is refused and never forced: reading a flag register there would clear what the driver waits for.
 """
 
 import contextlib

@@ -1,14 +1,12 @@
 """Texas Instruments' power monitors on I2C: INA219, INA226, INA260, INA3221, INA228.
 
-Datasheets: INA219 SBOS448, INA226 SBOS547, INA260 SBOS656, INA3221 SBOS576, INA228 SBOSA20;
-the registers are in their sections "Register Maps". Compare Linux' drivers/hwmon/ina2xx.c,
-ina3221.c and ina238.c. Each chip is given a configuration of its own: continuous conversion
-of shunt and bus, and as much averaging as the time between two reads allows. The least bit
-of current is that of the shunt's voltage (calibration 4096, 2048 and 4096 on INA219, INA226
-and INA228), so that calibration costs no resolution and nothing overflows before the input does.
+Datasheets: INA219 SBOS448, INA226 SBOS547, INA260 SBOS656, INA3221 SBOS576, INA228 SBOSA20; the registers are in their
+sections "Register Maps". Compare Linux' drivers/hwmon/ina2xx.c, ina3221.c and ina238.c. Each chip is given a
+configuration of its own: continuous conversion of shunt and bus, and as much averaging as the time between two reads
+allows. The least bit of current is that of the shunt's voltage (calibration 4096, 2048 and 4096 on INA219, INA226 and
+INA228), so that calibration costs no resolution and nothing overflows before the input does.
 
-The chips send the high byte first, an SMBus word has it last (SMBus specification, "Read Word"): every
-word is swapped.
+The chips send the high byte first, an SMBus word has it last (SMBus specification, "Read Word"): every word is swapped.
 """
 
 import math

@@ -1,10 +1,9 @@
 """The power mode and the over-current events of a Jetson.
 
-The power mode: whether its limits are in force, and whether the clocks are locked.
-`/var/lib/nvpmodel/status` says which mode was asked for last (`pmode:0002`), readable by all
-and without a fork. It may name a mode that was never applied, so its limits are compared with
-what cpufreq and devfreq have. `jetson_clocks` leaves no trace but equal minima and maxima;
-running nvpmodel again undoes it silently.
+The power mode: whether its limits are in force, and whether the clocks are locked. `/var/lib/nvpmodel/status` says
+which mode was asked for last (`pmode:0002`), readable by all and without a fork. It may name a mode that was never
+applied, so its limits are compared with what cpufreq and devfreq have. `jetson_clocks` leaves no trace but equal minima
+and maxima; running nvpmodel again undoes it silently.
 
 `/etc/nvpmodel.conf` says which limits each mode sets, and through which files. First come the files
 (`< PARAM TYPE=CLOCK NAME=GPU >`, then `MAX_FREQ /sys/...`), then the modes (`< POWER_MODEL ID=0 NAME=15W >`,
@@ -136,24 +135,18 @@ def _number(root: Root, path: str) -> int | None:
 
 
 def _are_clocks_locked(root: Root) -> bool:
-    gpus = [f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if device_kind(name) == "gpu"]
-    cpus = [f"{folder}/scaling" for folder in policies(root)]
-    limits = [
-        *((f"{each}_min_freq", f"{each}_max_freq") for each in cpus),
-        *((f"{g}/min_freq", f"{g}/max_freq") for g in gpus),
-    ]
-    pairs = [(_number(root, lowest), _number(root, highest)) for lowest, highest in limits]
+    gpus = [f"{DEVFREQ}/{name}/" for name in root.names(DEVFREQ) if device_kind(name) == "gpu"]
+    cpus = [f"{folder}/scaling_" for folder in policies(root)]
+    pairs = [(_number(root, f"{each}min_freq"), _number(root, f"{each}max_freq")) for each in (*cpus, *gpus)]
     return bool(cpus) and all(low is not None and low == high for low, high in pairs)
 
 
 def discover_power_mode(root: Root) -> Found:
     """No sensor: what is wrong with the power mode is listed as missing."""
-    if not is_compatible(root, "nvidia,tegra"):
-        return Found()
     mode = read_power_mode(root)
-    if mode is None:
+    if mode is None and is_compatible(root, "nvidia,tegra"):
         return Found(missing=(Missing("power mode", f"{root.absolute(STATUS)} does not tell it"),))
-    if not mode.deviations:
+    if mode is None or not mode.deviations:
         return Found()
     why = f"{mode.name} was asked for, but {'; '.join(mode.deviations)}: it was not applied, or something else limits"
     return Found(missing=(Missing("power mode", why, f"sudo nvpmodel -m {mode.number}"),))

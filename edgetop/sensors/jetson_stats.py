@@ -1,9 +1,8 @@
 """Readings of jetson-stats that sysfs does not give an ordinary user, through a helper program.
 
-jetson-stats is optional and never imported here: it is AGPL, its import changes the start
-method of multiprocessing, `start()` can wait for ever and its data can repeat
-(rbonghi/jetson_stats#380). The program next door asks it and sends a JSON line for each new
-answer; one that hangs or dies costs these sensors alone, is killed, and is tried again later.
+jetson-stats is optional and never imported here: it is AGPL, its import changes the start method of multiprocessing,
+`start()` can wait for ever and its data can repeat (rbonghi/jetson_stats#380). The program next door asks it and sends
+a JSON line for each new answer; one that hangs or dies costs these sensors alone, is killed, and is tried again later.
 """
 
 import contextlib

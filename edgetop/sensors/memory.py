@@ -1,15 +1,13 @@
 """Memory: the engine's own, edgetop's own, what the system has left, and what is in no process's resident set.
 
-The engine's and edgetop's figures are about real processes and come from the real /proc;
-the system's come from the board under the root. `smaps_rollup` is dear (1.5 ms at 512 MB,
-and it holds the target's mmap lock), so PSS and USS are read ten times less often.
-proc(5); Documentation/filesystems/proc.rst.
+The engine's and edgetop's figures are about real processes and come from the real /proc; the system's come from the
+board under the root. `smaps_rollup` is dear (1.5 ms at 512 MB, and it holds the target's mmap lock), so PSS and USS are
+read ten times less often. proc(5); Documentation/filesystems/proc.rst.
 
-On Jetson the GPU shares the board's memory and its allocations are in no RSS: without them,
-a model on the GPU seems to need none. The kernel shows the sum to everybody on JetPack 4 and
-5 (`NvMapMemUsed` of /proc/meminfo) and each process's part to root
-(debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the
-pool that cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`).
+On Jetson the GPU shares the board's memory and its allocations are in no RSS: without them, a model on the GPU seems to
+need none. The kernel shows the sum to everybody on JetPack 4 and 5 (`NvMapMemUsed` of /proc/meminfo) and each process's
+part to root (debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the pool that
+cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`).
 """
 
 import os

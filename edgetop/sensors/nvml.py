@@ -1,9 +1,8 @@
 """Discrete NVIDIA GPUs by NVML: power, temperature, clock, load and memory.
 
-Through the `pynvml` module of the nvidia-ml-py package, which is optional and imported only
-where the kernel has NVIDIA's driver; never with a captured board. A Jetson's own GPU answers
-"Not Supported" to all of it: what it draws is in the board's rails.
-NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded
+Through the `pynvml` module of the nvidia-ml-py package, which is optional and imported only where the kernel has
+NVIDIA's driver; never with a captured board. A Jetson's own GPU answers "Not Supported" to all of it: what it draws is
+in the board's rails. NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded
 (Volta and later); nvmlDeviceGetPowerUsage gives mW, good to 5 %.
 """
 

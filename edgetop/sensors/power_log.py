@@ -1,10 +1,9 @@
 """A log that an instrument writes while the session runs, as a sensor of power.
 
-The file is followed as it grows, a bounded piece at a time, and never held whole. Its time 0
-is at a stated session time; what it holds of the time to come is left for then, so that a
-log which was there before plays along. Samples are averaged over bins of the reading's
-cadence: an instrument's 100,000 a second become ten readings with the same energy. The highest
-sample of each bin is a reading of a second sensor: means hide short peaks.
+The file is followed as it grows, a bounded piece at a time, and never held whole. Its time 0 is at a stated session
+time; what it holds of the time to come is left for then, so that a log which was there before plays along. Samples are
+averaged over bins of the reading's cadence: an instrument's 100,000 a second become ten readings with the same energy.
+The highest sample of each bin is a reading of a second sensor: means hide short peaks.
 """
 
 import io

@@ -1,9 +1,8 @@
 """The power from the battery or the mains: the board's whole input, where a gauge measures it.
 
-ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). The sign of the current is the
-driver's own choice, so that `status` alone gives the direction. On mains the battery's gauge
-measures charging, not the board. USB-C ports are also listed (`ucsi-source-psy-*`): their
-values were negotiated, not measured.
+ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). The sign of the current is the driver's own choice, so
+that `status` alone gives the direction. On mains the battery's gauge measures charging, not the board. USB-C ports are
+also listed (`ucsi-source-psy-*`): their values were negotiated, not measured.
 """
 
 from collections.abc import Sequence

@@ -7,10 +7,9 @@ hwmon, from JetPack 5 on and by mainline kernels (Documentation/hwmon/ina3221.rs
 µV, and `in7` and `curr4` their sums: none of them is a rail. A channel that is switched off gives ENODATA
 (drivers/hwmon/ina3221.c).
 
-iio, with JetPack 4: `/sys/bus/i2c/drivers/ina3221x/BUS-ADDRESS/iio:deviceN/` holds `rail_name_N`,
-`in_voltageN_input` (mV), `in_currentN_input` (mA) and `in_powerN_input` (mW), N from 0
-(L4T 32, drivers/iio/adc/ina3221.c). Where a file names its unit (`32760 ma`), it is taken at
-its word. Many boards let only root read them.
+iio, with JetPack 4: `/sys/bus/i2c/drivers/ina3221x/BUS-ADDRESS/iio:deviceN/` holds `rail_name_N`, `in_voltageN_input`
+(mV), `in_currentN_input` (mA) and `in_powerN_input` (mW), N from 0 (L4T 32, drivers/iio/adc/ina3221.c). Where a file
+names its unit (`32760 ma`), it is taken at its word. Many boards let only root read them.
 
 Where no rail is the total, and the parts are about the module, their sum is given too, by a
 name of its own and without the role of a total.

@@ -1,9 +1,8 @@
 """Power of the processor's domains, from its energy counters (RAPL).
 
-ABI: Documentation/power/powercap/powercap.rst. `energy_uj` counts up and begins anew at
-`max_energy_range_uj`; since Linux 5.10 it is readable by root alone (CVE-2020-8694, commit
-949dd0104c49). AMD's processors are under the name of Intel's too. A package holds its core
-and uncore, the platform (psys) holds the packages: nothing here is ever added up.
+ABI: Documentation/power/powercap/powercap.rst. `energy_uj` counts up and begins anew at `max_energy_range_uj`; since
+Linux 5.10 it is readable by root alone (CVE-2020-8694, commit 949dd0104c49). AMD's processors are under the name of
+Intel's too. A package holds its core and uncore, the platform (psys) holds the packages: nothing here is ever added up.
 """
 
 import time

@@ -3,9 +3,8 @@
 Reads with `os.read` on a non-blocking descriptor: on EAGAIN, which gated Jetson zones
 give, Python's buffered layers raise TypeError or return nothing instead of failing.
 
-A file that could not be read when a board was captured fails in the same way again: the
-capture's `unreadable.txt` holds a line `EAGAIN sys/class/...` for it, and an empty file
-stands in its place.
+A file that could not be read when a board was captured fails in the same way again: the capture's `unreadable.txt`
+holds a line `EAGAIN sys/class/...` for it, and an empty file stands in its place.
 """
 
 import contextlib

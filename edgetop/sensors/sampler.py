@@ -1,8 +1,7 @@
 """Reads every source on its own schedule, so that one that hangs costs only itself.
 
-One thread reads them all in turn. When a read has not come back soon (a driver in D state
-cannot be cancelled), another thread takes over the schedule; the late one keeps its own
-source, is never joined, and retires when its read returns.
+One thread reads them all in turn. When a read has not come back soon (a driver in D state cannot be cancelled), another
+thread takes over the schedule; the late one keeps its own source, is never joined, and retires when its read returns.
 """
 
 import heapq

@@ -1,9 +1,8 @@
 """The kernel's thermal zones with the trips that really throttle, and its cooling devices.
 
-ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`; their
-numbers move from boot to boot. A read may fail for good (power-gated blocks on Jetson give
-EAGAIN: prometheus/node_exporter#3071) or give something that is no temperature; that is a
-gap with its reason, never a number.
+ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`; their numbers move from boot to
+boot. A read may fail for good (power-gated blocks on Jetson give EAGAIN: prometheus/node_exporter#3071) or give
+something that is no temperature; that is a gap with its reason, never a number.
 
 Cooling devices are what the kernel can use to lower the temperature. A state above 0 alone says nothing: fans, warnings
 of a hot surface, DRAM refresh and the voltage floors of older Jetsons are cooling devices too. The `type` that the
@@ -20,14 +19,13 @@ from edgetop.sensors.root import File, Root, chips_named
 THERMAL = "sys/class/thermal"
 PREFIX = "cooling_device"
 
-# In this order: drivers/thermal/{cpufreq,devfreq,cpuidle}_cooling.c, on older kernels numbered as in
-# thermal-cpufreq-0; drivers/acpi/processor_thermal.c; drivers/thermal/intel/intel_powerclamp.c;
-# drivers/gpu/drm/etnaviv/etnaviv_gpu.c, a GPU or an NPU named by its device, which halves its clock with each state;
-# Amlogic's drivers/amlogic/thermal/{cpu,gpu}core_cooling.c (numbered or not) and Qualcomm's
-# drivers/thermal/qcom/cpu_hotplug.c, whose state is how many cores are taken away;
-# NVIDIA's device trees of JetPack 5 to 7 (an alert for each block) and of JetPack 4 (the "balanced" steps
-# of all clocks, and the heavy one of the hardware). Not among them: tegra-dram, CORE-floor, CORE-cap, the
-# scaling of voltages with cold, and hot-surface-alert.
+# In this order: drivers/thermal/{cpufreq,devfreq,cpuidle}_cooling.c, on older kernels numbered as in thermal-cpufreq-0;
+# drivers/acpi/processor_thermal.c; drivers/thermal/intel/intel_powerclamp.c; drivers/gpu/drm/etnaviv/etnaviv_gpu.c, a
+# GPU or an NPU named by its device, which halves its clock with each state; Amlogic's
+# drivers/amlogic/thermal/{cpu,gpu}core_cooling.c (numbered or not) and Qualcomm's drivers/thermal/qcom/cpu_hotplug.c,
+# whose state is how many cores are taken away; NVIDIA's device trees of JetPack 5 to 7 (an alert for each block) and of
+# JetPack 4 (the "balanced" steps of all clocks, and the heavy one of the hardware). Not among them: tegra-dram,
+# CORE-floor, CORE-cap, the scaling of voltages with cold, and hot-surface-alert.
 _THROTTLING = re.compile(
     r"(thermal-)?(cpu|dev|gpu)freq-.+"
     r"|(thermal-)?idle-.+"

@@ -2,10 +2,9 @@
 
 All are read in one go, so that `throttle/thermal` says nothing that they do not.
 
-drivers/thermal/intel/therm_throt.c: a count rises when an event begins, the time in it when
-it ends, so either shows throttling since the last read. The counters are per CPU; those
-of one core, and of one package, are the same and are taken once. An offline CPU's
-file is empty. AMD, ARM and most virtual machines have none of it.
+drivers/thermal/intel/therm_throt.c: a count rises when an event begins, the time in it when it ends, so either shows
+throttling since the last read. The counters are per CPU; those of one core, and of one package, are the same and are
+taken once. An offline CPU's file is empty. AMD, ARM and most virtual machines have none of it.
 """
 
 import time

@@ -1,9 +1,8 @@
 """Bytes over the network and to and from disks: the system's, and the engine's own disk traffic.
 
-Each byte is counted once: hardware interfaces and whole disks, not what is stacked on them
-(bridges, VLANs, partitions, device mapper, loop) and not what never leaves the memory
-(loopback, zram). What is hardware has a `device` in sysfs: Documentation/ABI/testing/
-sysfs-class-net and sysfs-block. The kernel counts no network bytes per process.
+Each byte is counted once: hardware interfaces and whole disks, not what is stacked on them (bridges, VLANs, partitions,
+device mapper, loop) and not what never leaves the memory (loopback, zram). What is hardware has a `device` in sysfs:
+Documentation/ABI/testing/ sysfs-class-net and sysfs-block. The kernel counts no network bytes per process.
 """
 
 import re
