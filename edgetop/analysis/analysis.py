@@ -16,7 +16,7 @@ from edgetop.analysis.latency import LatencyView
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.power import PowerView
 from edgetop.analysis.thermal import along, view_thermal
-from edgetop.analysis.timeline import Axis, Lens, Points
+from edgetop.analysis.timeline import Axis, Lens
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 
@@ -55,27 +55,17 @@ class Analysis(Folds):
         with self.lock:
             now_s, leading = view.progress.now_ns / NS, view.power.leading
             axis = lens.axis(now_s, whole=view.latency.window_ns is None)
-            thermal = along(view.thermal, self.tracks, axis)
             latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
-            power = self.tracks.points(leading.track.info.id, axis) if leading else None
+            power = self.tracks.points(leading.track.info.id, axis, now_s) if leading else None
             return view.replaced(
                 axis=axis,
                 latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
-                thermal=replace(
-                    thermal,
-                    hottest_points=_until(now_s, thermal.hottest_points),
-                    clock_points=_until(now_s, thermal.clock_points),
-                    cap_points=_until(now_s, thermal.cap_points),
-                ),
-                power=replace(view.power, points=_until(now_s, power)),
-                memory=replace(view.memory, rss_points=_until(now_s, self.tracks.points("mem/rss", axis))),
+                thermal=along(view.thermal, self.tracks, axis, now_s),
+                power=replace(view.power, points=power),
+                memory=replace(view.memory, rss_points=self.tracks.points("mem/rss", axis, now_s)),
                 burst_marks=self.operators.marks(axis).until(now_s),
-                sensor_series={name: _until(now_s, of) for name, of in self.sensor_series(axis, kinds).items()},
+                sensor_series=self.sensor_series(axis, kinds, now_s),
             )
-
-
-def _until(second: float, points: Points | None) -> Points | None:
-    return None if points is None else points.until(second)
 
 
 class _Part(Generic[T]):

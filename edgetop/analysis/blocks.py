@@ -34,7 +34,7 @@ class Blocks:
 
     def __init__(self, columns: int) -> None:
         self._sums: Ints = np.zeros((MOST_BLOCKS, columns), np.int64)
-        self._first: int | None = None  # number of the first block
+        self._first = 0  # number of the first block, once there is one
         self._used = 0
         self._doublings = 0
 
@@ -46,32 +46,27 @@ class Blocks:
     @property
     def first_s(self) -> int:
         """Return the second in which the first block begins."""
-        return (self._first or 0) << self._doublings
+        return self._first << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
         """Add each row of `values` to the block of its second. Rows older than the first block are left out."""
-        if self._first is None and len(second):
+        if not self._used and len(second):
             self._first = int(second.min())
         recent = second >= self.first_s
         if not recent.all():
             second, values = second[recent], values[recent]
         if not len(second):
             return
-        while (int(second.max()) >> self._doublings) - self._known_first() >= MOST_BLOCKS:
+        while (int(second.max()) >> self._doublings) - self._first >= MOST_BLOCKS:
             self._join()
-        place = (second >> self._doublings) - self._known_first()
+        place = (second >> self._doublings) - self._first
         for column, added in zip(self._sums.T, values.T, strict=True):  # numpy takes thrice as long for all at once
             np.add.at(column, place, added)
         self._used = max(self._used, int(place.max()) + 1)
 
-    def _known_first(self) -> int:
-        assert self._first is not None
-        return self._first
-
     def _join(self) -> None:
         """Join the blocks in pairs: those whose number halved is equal."""
-        first = self._known_first()
-        self._first, self._doublings = first >> 1, self._doublings + 1
+        first, self._first, self._doublings = self._first, self._first >> 1, self._doublings + 1
         number = (first + np.arange(MOST_BLOCKS) >> 1) - self._first
         joined = np.zeros_like(self._sums)
         np.add.at(joined, number, self._sums)

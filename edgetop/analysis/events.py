@@ -5,7 +5,7 @@ Slowdowns, throttling and alerts are derived from the recording, and shown among
 
 import heapq
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView, ended_words
@@ -31,19 +31,6 @@ class EventsView:
     total: int
     warnings: int
     criticals: int
-
-    def with_derived(self, derived: Sequence[Event]) -> "EventsView":
-        """Merge the recorded events with `derived`, which must be newest first."""
-        if not derived:
-            return self
-        newest_first = heapq.merge(self.newest_first, derived, key=lambda event: -event.t_ns)
-        return replace(
-            self,
-            newest_first=tuple(newest_first)[:MAX_EVENTS],
-            total=self.total + len(derived),
-            warnings=self.warnings + sum(event.severity == "warning" for event in derived),
-            criticals=self.criticals + sum(event.severity == "critical" for event in derived),
-        )
 
 
 class EventLog:
@@ -93,7 +80,15 @@ class DerivedEvents:
         of = slowdowns.slowdowns, _derived(throttles, alerts)
         if self._joined is None or self._events is not events or self._of != of:
             self._events, self._of = events, of
-            self._joined = events.with_derived(derived_events(slowdowns, throttles, alerts))
+            derived = derived_events(slowdowns, throttles, alerts)
+            newest_first = heapq.merge(events.newest_first, derived, key=lambda event: -event.t_ns)
+            self._joined = replace(
+                events,
+                newest_first=tuple(newest_first)[:MAX_EVENTS],
+                total=events.total + len(derived),
+                warnings=events.warnings + sum(event.severity == "warning" for event in derived),
+                criticals=events.criticals + sum(event.severity == "critical" for event in derived),
+            )
         return self._joined
 
 

@@ -314,10 +314,11 @@ class Folds:
             self.events.view(), self.slowdowns.view(), self.throttles.view(), self.alerts_view()
         )
 
-    def sensor_series(self, axis: Axis, kinds: Sequence[str]) -> dict[str, Points]:
-        """Return the timelines of all sensors of these kinds, by sensor id."""
+    def sensor_series(self, axis: Axis, kinds: Sequence[str], until_s: float | None = None) -> dict[str, Points]:
+        """Return the timelines of all sensors of these kinds, by sensor id; up to `until_s` if given."""
         ids = [track.info.id for track in self.tracks.views(*kinds)] if kinds else []
-        return {sensor_id: points for sensor_id in ids if (points := self.tracks.points(sensor_id, axis)) is not None}
+        each = ((sensor_id, self.tracks.points(sensor_id, axis, until_s)) for sensor_id in ids)
+        return {sensor_id: points for sensor_id, points in each if points is not None}
 
 
 _NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds"})

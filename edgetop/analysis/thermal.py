@@ -66,7 +66,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
         hottest=hottest,
         clocks=tuple(_clock(tracks, group) for group in groups),
         limits=limits,
-        cooling=tuple(track for track in throttling if track.value and track.value > 0 and not track.is_lost),
+        cooling=tuple(track for track in throttling if (track.now or 0.0) > 0),
         reports_limits=bool(limits or throttling),
         leading=_leading(tracks, groups),
         zone=zone,
@@ -75,14 +75,14 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
     return along(view, tracks, axis)
 
 
-def along(view: ThermalView, tracks: Tracks, axis: Axis) -> ThermalView:
-    """Return the view with its timelines along this axis."""
+def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None = None) -> ThermalView:
+    """Return the view with its timelines along this axis, up to `until_s` if given."""
     clock = view.leading.info if view.leading else None
     return replace(
         view,
-        hottest_points=tracks.points(view.zone.info.id, axis) if view.zone else None,
-        clock_points=tracks.points(clock.id, axis) if clock else None,
-        cap_points=tracks.points(f"freqcap/{clock.label}", axis) if clock else None,
+        hottest_points=tracks.points(view.zone.info.id, axis, until_s) if view.zone else None,
+        clock_points=tracks.points(clock.id, axis, until_s) if clock else None,
+        cap_points=tracks.points(f"freqcap/{clock.label}", axis, until_s) if clock else None,
     )
 
 
@@ -111,14 +111,12 @@ _UNREAD = -1000.0
 
 
 def _heat(zone: TrackView) -> float:
-    return _UNREAD if zone.value is None or zone.is_lost else zone.value
+    return _UNREAD if zone.now is None else zone.now
 
 
 def headroom_c(zone: TrackView) -> float | None:
     """Return the distance to the trip at which the zone throttles; None: it has no such trip."""
-    if zone.value is None or zone.is_lost or zone.trip_c is None:
-        return None
-    return zone.trip_c - zone.value
+    return None if zone.now is None or zone.trip_c is None else zone.trip_c - zone.now
 
 
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
@@ -137,8 +135,8 @@ def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]
 
 def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
     caps = [tracks.one(f"freqcap/{clock.info.label}") for clock in group]
-    caps_mhz = [cap.value for cap in caps if cap and cap.value is not None and not cap.is_lost]
-    fastest = max(group, key=lambda clock: -1.0 if clock.is_lost or clock.value is None else clock.value)
+    caps_mhz = [cap.now for cap in caps if cap and cap.now is not None]
+    fastest = max(group, key=lambda clock: -1.0 if clock.now is None else clock.now)
     label = group[0].info.label
     if len(group) > 1:
         label = f"{label}-{group[-1].info.label.removeprefix('cpu')}"
@@ -160,7 +158,7 @@ def _limits(flags: Sequence[TrackView]) -> Iterator[LimitView]:
         was_before = was_set and sticky is not None and sticky.min is not None and sticky.min >= 1
         yield LimitView(
             label=label,
-            is_in_force=None if now is None or now.value is None or now.is_lost else now.value >= 1,
+            is_in_force=None if now is None or now.now is None else now.now >= 1,
             was_in_force=_was_set(now) or (was_set and not was_before),
             was_before=was_before,
         )

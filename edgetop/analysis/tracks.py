@@ -97,15 +97,7 @@ class _Figures:
         for name, values in vars(self).items():
             setattr(self, name, np.concatenate([values, getattr(more, name)]))
 
-    def add(self, t_ns: Ints, sensor: Ints, value: Floats) -> None:
-        self.count += np.bincount(sensor, minlength=len(self.count))
-        self._add(sensor, t_ns, value, value, value, value)
-
-    def add_stretches(self, of: Stretches) -> None:
-        np.add.at(self.count, of["sensor"], of["count"])
-        self._add(of["sensor"], of["until_ns"], of["low"], of["high"], of["mean"] * of["count"], of["last"])
-
-    def _add(self, sensor: Ints, t_ns: Ints, low: Floats, high: Floats, total: Floats, last: Floats) -> None:
+    def add(self, sensor: Ints, t_ns: Ints, low: Floats, high: Floats, total: Floats, last: Floats) -> None:
         np.minimum.at(self.min, sensor, low)
         np.maximum.at(self.max, sensor, high)
         np.add.at(self.sum, sensor, total)
@@ -199,7 +191,8 @@ class Tracks:
             t_ns, sensor = known["t_ns"].astype(np.int64), known["sensor"].astype(np.int64)
             second = t_ns // NS
             value = np.clip(known["value"].astype(np.float64), -LARGEST, LARGEST)
-            self._figures.add(t_ns, sensor, value)
+            self._figures.count += np.bincount(sensor, minlength=len(self._figures.count))
+            self._figures.add(sensor, t_ns, value, value, value, value)
             if self._has_timeline:
                 self._timeline.add(sensor, second, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
             newest = max(self.newest_s, int(second.max()))
@@ -213,11 +206,14 @@ class Tracks:
 
     def _fold_stretches(self, stretches: Stretches) -> None:
         if len(stretches):
-            self._figures.add_stretches(stretches)
-            begin, end = stretches["t_ns"] // NS, stretches["until_ns"] // NS
+            sensor, until_ns, count = (stretches[name] for name in ("sensor", "until_ns", "count"))
+            np.add.at(self._figures.count, sensor, count)
+            total = stretches["mean"] * count
+            self._figures.add(sensor, until_ns, stretches["low"], stretches["high"], total, stretches["last"])
+            begin, end = stretches["t_ns"] // NS, until_ns // NS
             if self._has_timeline:
                 figures = np.stack([stretches[name] for name in ("low", "mean", "high")])
-                self._timeline.cover(stretches["sensor"].astype(np.int64), begin, end, figures, stretches["count"])
+                self._timeline.cover(sensor.astype(np.int64), begin, end, figures, count)
             self._coarse_until_s = max(self._coarse_until_s, int(end.max()))
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
@@ -282,10 +278,16 @@ class Tracks:
         place = self._places.get(sensor_id)
         return None if place is None else self.views()[place]
 
-    def points(self, sensor_id: str, axis: Axis) -> Points | None:
-        """Return the timeline, with short holes filled by the value before; None: no such sensor."""
+    def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
+        """Return the timeline, with short holes filled by the value before; None: no such sensor.
+
+        `until_s`: there it ends, for a screen that is paused while the session continues.
+        """
         place = self._places.get(sensor_id)
-        return None if place is None else self._timeline.points(axis, place).bridged(BRIDGED_S)
+        if place is None:
+            return None
+        points = self._timeline.points(axis, place).bridged(BRIDGED_S)
+        return points if until_s is None else points.until(until_s)
 
     def _all(self) -> Iterator[TrackView]:
         known = self._figures

@@ -153,16 +153,24 @@ class VirtualBoard:
         real_s, self._before_ns = (now_ns - self._before_ns) / 1e9, now_ns
         if real_s <= 0:
             return
-        was = self.machine
-        newest = min(1.0, self._engine_cpu_s() / real_s)
+        was, used_s = self.machine, self._cpu_s
+        if self._engine is not None:
+            with contextlib.suppress(OSError, ValueError):  # it has ended
+                self._cpu_s = cpu_s(self._engine)
+        newest = min(1.0, (self._cpu_s - used_s) / real_s)
         busy = newest + (was.busy - newest) * math.exp(-real_s / AVERAGED_S)
-        self.machine = was.after(min(real_s, LONGEST_STEP_S), self._speed, busy)
-        self._act()
-        self._folder.write(self._family.files(self.machine))
+        machine = self.machine = was.after(min(real_s, LONGEST_STEP_S), self._speed, busy)
+        scenario = self._scenario
+        self._page.doubles[page.SLOWDOWN] = machine.slowdown
+        self._page.integers[page.LEAK_BYTES] = scenario.leaks_bytes if machine.is_troubled else 0
+        self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
+        if self._rival:
+            self._rival.compete(machine.is_troubled and scenario.competes)
+        self._folder.write(self._family.files(machine))
         if now_ns - self._saved_at_ns > SAVE_EVERY_NS:
             self._save()
-        if self.machine.is_troubled != was.is_troubled:
-            self._report(self._scenario.begins if self.machine.is_troubled else self._scenario.ends)
+        if machine.is_troubled != was.is_troubled:
+            self._report(scenario.begins if machine.is_troubled else scenario.ends)
 
     def _save(self) -> None:
         """Write how warm it is, for the next session on it."""
@@ -174,23 +182,6 @@ class VirtualBoard:
             new = self._state_file.with_suffix(".new")
             new.write_text(json.dumps(state))
             new.replace(self._state_file)
-
-    def _engine_cpu_s(self) -> float:
-        if self._engine is None:
-            return 0.0
-        before = self._cpu_s
-        with contextlib.suppress(OSError, ValueError):  # it has ended
-            self._cpu_s = cpu_s(self._engine)
-        return self._cpu_s - before
-
-    def _act(self) -> None:
-        """Apply the board's trouble to the engine."""
-        machine, scenario = self.machine, self._scenario
-        self._page.doubles[page.SLOWDOWN] = machine.slowdown
-        self._page.integers[page.LEAK_BYTES] = scenario.leaks_bytes if machine.is_troubled else 0
-        self._page.integers[page.CRASH] = int(machine.is_troubled and scenario.crashes)
-        if self._rival:
-            self._rival.compete(machine.is_troubled and scenario.competes)
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:

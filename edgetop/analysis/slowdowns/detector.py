@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline, partial_baseline
+from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
 
 LEAST_S = 3  # a slowdown lasts at least
@@ -73,11 +73,6 @@ class Span:
         """Correlated noise does not explain it; otherwise there must be evidence of a cause."""
         return self.ratio >= CERTAIN
 
-    @property
-    def is_short(self) -> bool:
-        """Over, and perhaps shorter than a slowdown: a blip of two seconds touches three windows."""
-        return self.end_s is not None and min(self.slow_s, self.end_s - self.start_s) <= LEAST_S
-
     def observe(self, window: SlowWindow) -> None:
         if len(self.first) < CHECKED:
             self.first.append(window.level)
@@ -88,14 +83,10 @@ class Span:
         self.recent = [*self.recent, window.level][-RECENT:]
         self.new_slow.append(window)
 
-    def pop_new(self) -> list[SlowWindow]:
-        new, self.new_slow = self.new_slow, []
-        return new
-
 
 @dataclass(slots=True)
 class Detector:
-    """Folds windows. A detected span stays in `spans` until it is popped; the open one is the last."""
+    """Folds windows. A detected span stays in `spans` until its reader removes it; the open one is the last."""
 
     baseline: Baseline | None = None
     spans: list[Span] = field(default_factory=list)
@@ -113,10 +104,6 @@ class Detector:
     @property
     def open(self) -> Span | None:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
-
-    def pop_closed(self) -> Span | None:
-        """Remove and return the oldest span that is over; None: there is none."""
-        return self.spans.pop(0) if self.spans and self.spans[0].end_s is not None else None
 
     def fold(self, windows: Windows, points: Points) -> None:
         """Fold windows of the measured phase with the points in them."""
@@ -139,10 +126,6 @@ class Detector:
         elif len(self.points) and wanted_s > self.points["second"][0]:
             self.windows = self.windows[self.windows["begin_s"] >= wanted_s]
             self.points = self.points[self.points["second"] >= wanted_s]
-
-    def provisional(self) -> Baseline | None:
-        """Return the baseline; if it is not complete, that of the points so far."""
-        return self.baseline or partial_baseline(self.points)
 
     def _compare_with(self, baseline: Baseline) -> None:
         """Set the baseline, and judge the windows after it."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline
+from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
 from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, now_words
 from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
@@ -116,10 +116,12 @@ class Judgement:
         while self.detector.spans:
             span = self.detector.spans[0]
             self.stages = self.stages or Stages.begun(span, signals)
-            over = [stage for stage in self.stages.add(span.pop_new(), signals) if _stands(span, stage)]
+            windows, span.new_slow = span.new_slow, []
+            over = [stage for stage in self.stages.add(windows, signals) if _stands(span, stage)]
             self._close(over, self.stages, signals)
-            if self.detector.pop_closed() is None:
+            if span.end_s is None:
                 return
+            self.detector.spans.pop(0)
             later = self.detector.spans[0] if self.detector.spans else None
             if later and later.is_higher and _believed(span, self.stages.now(signals)):
                 later.start_s, later.rise_s = span.start_s, span.rise_s
@@ -143,7 +145,9 @@ class Judgement:
             first.append(self._contended_from_start(signals))
         total = self.closed_count + len(slowdowns) - len(self.closed) + len(first)
         latest = (*first, *slowdowns[max(0, len(slowdowns) + len(first) - MAX_SLOWDOWNS) :])
-        burst = None if self.limited and self.limited_to_s is None else self.detector.provisional()
+        burst = self.detector.baseline or partial_baseline(self.detector.points)
+        if self.limited and self.limited_to_s is None:
+            burst = None
         rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows
         contended_now = None
         if self.contention.is_now:

@@ -166,7 +166,9 @@ class Stages:
         """Return the remaining stages of a slowdown that is over, without a last one that is too short."""
         *over, last = self.now(signals)
         assert span.end_s is not None
-        if span.is_short or (over and min(last.slow_s, span.end_s - last.start_s) <= LEAST_S):
+        # A blip of two seconds touches three windows.
+        is_short = min(span.slow_s, span.end_s - span.start_s) <= LEAST_S
+        if is_short or (over and min(last.slow_s, span.end_s - last.start_s) <= LEAST_S):
             return tuple(replace(stage, end_s=span.end_s, then="") for stage in over)
         return (*over, replace(last, end_s=span.end_s))
 
