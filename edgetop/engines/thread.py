@@ -11,7 +11,7 @@ import threading
 
 from edgetop import streams
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.program import run_model
 from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.protocol import Ended, EngineUpdate, Failed, Message, Started
@@ -70,7 +70,7 @@ class ThreadEngine:
     def __init__(self, spec: EngineSpec, capture: OutputCapture) -> None:
         """`capture` holds the process's native output; what it catches becomes log lines."""
         self._spec = spec
-        self._outlet = QueueOutlet()
+        self._outlet = Outlet()
         self._control = Control()
         self._logs = [LineReader(capture.stdout_fd, "engine stdout"), LineReader(capture.stderr_fd, "engine stderr")]
         self._thread = threading.Thread(

@@ -21,13 +21,13 @@ def main(child):
     spec.loader.exec_module(package)
     from edgetop_engine import frames
     from edgetop_engine.loop import Control
-    from edgetop_engine.outlet import QueueOutlet
+    from edgetop_engine.outlet import Outlet
     from edgetop_engine.program import run_model
 
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a runtime prints must not stand between frames
         for line in sys.stdin:
-            outlet = QueueOutlet()
+            outlet = Outlet()
             run_model(json.loads(line), outlet, Control())
             for kind, payload in [*outlet.take(), (END, b"")]:
                 out.write(frames.HEADER.pack(frames.MAGIC, frames.VERSION, kind, len(payload)) + payload)

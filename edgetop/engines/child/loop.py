@@ -15,6 +15,7 @@ from .errors import EngineError, one_line
 from .slowest import NEVER, Slowest
 from .waiting import Waiter
 
+CAPACITY = 4096  # records packed between two sendings
 FLUSH_NS = 20_000_000
 SPARE_NS = 2_000_000  # a rest between two inferences in which there is time to send records
 MAX_FAILURES_IN_A_ROW = 10
@@ -35,7 +36,7 @@ class Control:
 
 
 class Loop:
-    """Repeats a call and packs a record of each run into the outlet's buffer."""
+    """Repeats a call, packs a record of each run into a buffer, and sends that by the outlet."""
 
     def __init__(
         self,
@@ -60,6 +61,8 @@ class Loop:
         self._call = call
         self._next_call = next_call
         self._outlet = outlet
+        self._buffer = bytearray(CAPACITY * frames.RECORD.size)
+        self._view = memoryview(self._buffer)
         self._control = control
         self._waiter = waiter or Waiter(control, clock)
         self._failures_in_a_row = 0
@@ -95,7 +98,7 @@ class Loop:
     ) -> str:
         now, pack_into, size = self.clock, frames.RECORD.pack_into, frames.RECORD.size
         outlet, control, call, next_call = self._outlet, self._control, self._call, self._next_call
-        buffer, end = outlet.buffer, outlet.capacity * size
+        buffer, view, end = self._buffer, self._view, CAPACITY * size
         if control.stop_requested:
             return "stop"
         left = -1 if runs is None else runs
@@ -115,11 +118,11 @@ class Loop:
         is_open, intended = (0, 0) if pace is None else (int(pace.is_open), pace.begin(begun))
         while True:
             if next_call is not None:
-                call = self._prepare_next(phase, offset // size)
+                call = self._prepare_next(phase, offset)
             if pace is not None:
                 went_on = self._waiter.until(min(intended, deadline))
                 if not went_on or intended >= deadline:
-                    outlet.flush(offset // size, deadline)
+                    outlet.put(view[:offset], offset // size, stream, deadline)
                     return "duration" if went_on else "stop"
             ok = True
             start = now()
@@ -146,7 +149,7 @@ class Loop:
                     flush_at = done
             if done < flush_at and offset < end and left and done < deadline:
                 continue
-            outlet.flush(offset // size, max(done, intended))
+            outlet.put(view[:offset], offset // size, stream, max(done, intended))
             offset, flush_at = 0, done + FLUSH_NS
             if slowest is not None:
                 slow_ns = slowest.checkpoint(done)
@@ -170,13 +173,13 @@ class Loop:
                 if slowest is not None:
                     slow_ns = slowest.checkpoint(done)
 
-    def _prepare_next(self, phase: int, packed: int) -> Call:
+    def _prepare_next(self, phase: int, packed_bytes: int) -> Call:
         """The call for the next input. Where that fails in mid-run, what was packed so far is sent first."""
         assert self._next_call
         try:
             return self._next_call()
         except Exception as error:
-            self._outlet.flush(packed, 0)
+            self._outlet.put(self._view[:packed_bytes], packed_bytes // frames.RECORD.size, self._stream)
             if phase == frames.PHASE_FIRST:
                 raise
             raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None

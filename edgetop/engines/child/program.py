@@ -26,7 +26,7 @@ from .bursts import open_bursts
 from .errors import EngineError, is_out_of_memory, one_line
 from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes
 from .loop import Control, Loop, warm_up
-from .outlet import PipeOutlet
+from .outlet import Outlet
 from .pace import pace_of
 from .stored_outputs import keep_outputs
 from .streams import Lanes, Streams
@@ -105,11 +105,11 @@ def _make_loop(
     if count == 1 and not spec.get("in_turns"):  # the reader of two engines must know how far each has come
         return make(adapter, inputs, outlet, 0)
     lanes = Lanes(outlet, count)
-    loops = [make(adapter, inputs, lanes.all[0], 0)]
+    loops = [make(adapter, inputs, lanes, 0)]
     for stream in range(1, count):
         other = adapter.another(shapes)
         other_inputs = make_inputs(other.inputs, shapes, spec["inputs"], spec["seed"] + stream)
-        loops.append(make(other, other_inputs, lanes.all[stream], stream))
+        loops.append(make(other, other_inputs, lanes, stream))
     return Streams(loops, lanes, control)
 
 
@@ -169,7 +169,7 @@ def main(argv: List[str]) -> int:
         from . import serve  # noqa: PLC0415  most engines never need it
 
         return serve.main(options.control, options.data)
-    outlet = PipeOutlet(options.data)
+    outlet = Outlet(options.data)
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     outlet.send(frames.HELLO, {"pid": os.getpid(), "executable": sys.executable, **versions})
     control = Control()

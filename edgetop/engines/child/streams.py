@@ -23,7 +23,6 @@ class Lanes:
         self._lock = threading.Lock()
         self._next_ns = [NEVER] * streams  # of each stream: what it reports later began no earlier
         self._reported_ns = 0
-        self.all = [Lane(self, stream, outlet.capacity) for stream in range(streams)]
 
     def begin(self, now_ns: int) -> None:
         """Begin a phase of all streams."""
@@ -34,7 +33,7 @@ class Lanes:
         with self._lock:
             self._next_ns[stream] = NEVER
 
-    def put(self, stream: int, records: memoryview, count: int, next_ns: int) -> None:
+    def put(self, records: memoryview, count: int, stream: int, next_ns: int = 0) -> None:
         with self._lock:
             self._outlet.put(records, count)
             self._next_ns[stream] = next_ns
@@ -46,23 +45,6 @@ class Lanes:
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         with self._lock:
             self._outlet.send(kind, message)
-
-
-class Lane:
-    """The outlet of one stream's loop."""
-
-    def __init__(self, lanes: Lanes, stream: int, capacity: int) -> None:
-        self.capacity = capacity
-        self.buffer = bytearray(capacity * frames.RECORD.size)
-        self._view = memoryview(self.buffer)
-        self._lanes = lanes
-        self._stream = stream
-
-    def flush(self, count: int, next_ns: int = 0) -> None:
-        self._lanes.put(self._stream, self._view[: count * frames.RECORD.size], count, next_ns)
-
-    def send(self, kind: int, message: Dict[str, Any]) -> None:
-        self._lanes.send(kind, message)
 
 
 class Streams:

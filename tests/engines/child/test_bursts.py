@@ -22,7 +22,7 @@ from edgetop.engines.child.bursts import (
     open_bursts,
 )
 from edgetop.engines.child.loop import Control, Loop
-from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.profilers import MAX_RUNS, Allowance, Profile, ProfilingError
 from edgetop.engines.child.profilers.interference import Interference
 from edgetop.session.records import INFERENCE
@@ -73,7 +73,7 @@ class Bench:
     def __init__(
         self, every_ns: int = 10 * SECOND, tried_ns: int = 0, *, infer_ns: int = MS, **profiler: object
     ) -> None:
-        self.clock, self.control, self.outlet = Clock(), Control(), QueueOutlet()
+        self.clock, self.control, self.outlet = Clock(), Control(), Outlet()
         self.profiler = Profiler(self.clock, **profiler)  # type: ignore[arg-type]
         self.infer_ns = infer_ns
         self.calls = 0
@@ -252,7 +252,7 @@ def refuses() -> object:
 
 
 def chosen(*makes: Callable[[], object], every_ns: int = SECOND) -> tuple[Bursts | None, list[dict[str, Any]]]:
-    outlet = QueueOutlet()
+    outlet = Outlet()
     bursts = open_bursts(Adapter(*makes), {"profile_every_ns": every_ns}, outlet, Control())
     return bursts, [json.loads(payload) for _, payload in outlet.take()]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import EngineError
-from edgetop.engines.child.loop import Control, Loop, warm_up
-from edgetop.engines.child.outlet import CAPACITY, QueueOutlet
+from edgetop.engines.child.loop import CAPACITY, Control, Loop, warm_up
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.pace import Closed, Duty, Open, fixed_starts
 from edgetop.engines.child.waiting import Waiter
 from edgetop.session.records import INFERENCE, Inferences
@@ -51,7 +51,7 @@ class Bench:
         pace: Callable[[], object] = lambda: None,
     ) -> None:
         """`model` gets the number of the inference, from 0, and raises where that one shall fail."""
-        self.clock, self.control, self.outlet = Clock(), Control(), QueueOutlet()
+        self.clock, self.control, self.outlet = Clock(), Control(), Outlet()
         self.model, self.takes_ns, self.inferences = model, takes_ns, 0
         prepare = (lambda: next_call(self)) if next_call else None
         waiter = PunctualWaiter(self.control, self.clock, self.sleep, lambda: self.clock.take(1000))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.engines.child import frames, memory
-from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Loaded, PhaseBegan, StageMemory
 from edgetop.engines.spec import EngineSpec
@@ -83,7 +83,7 @@ def test_without_a_resident_set_nothing_is_held_to_be_known(tmp_path: Path, cont
 
 
 def test_it_is_sent_as_a_frame_of_its_own() -> None:
-    outlet = QueueOutlet()
+    outlet = Outlet()
     memory.report(outlet, memory.FIRST)
     ((kind, payload),) = outlet.take()
     assert kind == frames.MEMORY

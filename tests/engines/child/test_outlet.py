@@ -14,12 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.engines.child import frames
-from edgetop.engines.child.outlet import CAPACITY, PipeOutlet, QueueOutlet
+from edgetop.engines.child.loop import CAPACITY
+from edgetop.engines.child.outlet import Outlet
 from edgetop.session.records import INFERENCE
 from tests.support.waiting import wait_until
 
 PAGE = 4096
 F_SETPIPE_SZ = 1031  # fcntl has the name from Python 3.10 on, on Linux only
+
+NOTHING = memoryview(b"")
 
 Pair = tuple[int, bytes]
 
@@ -30,11 +33,11 @@ class Reader(Protocol):
 
 
 @contextlib.contextmanager
-def pipe(max_waiting_bytes: int, pipe_bytes: int = PAGE) -> Iterator[tuple[PipeOutlet, int]]:
+def pipe(max_waiting_bytes: int, pipe_bytes: int = PAGE) -> Iterator[tuple[Outlet, int]]:
     """An outlet on a pipe that holds little, and the end to read from."""
     read_fd, write_fd = os.pipe()
     os.set_blocking(read_fd, False)
-    outlet = PipeOutlet(write_fd, max_waiting_bytes)
+    outlet = Outlet(write_fd, max_waiting_bytes)
     fcntl.fcntl(write_fd, F_SETPIPE_SZ, pipe_bytes)
     try:
         yield outlet, read_fd
@@ -45,7 +48,7 @@ def pipe(max_waiting_bytes: int, pipe_bytes: int = PAGE) -> Iterator[tuple[PipeO
 
 
 @contextlib.contextmanager
-def pipe_and_reader(max_waiting_bytes: int) -> Iterator[tuple[PipeOutlet, Reader]]:
+def pipe_and_reader(max_waiting_bytes: int) -> Iterator[tuple[Outlet, Reader]]:
     decoder = frames.FrameReader()
     with pipe(max_waiting_bytes) as (outlet, fd):
 
@@ -59,12 +62,12 @@ def pipe_and_reader(max_waiting_bytes: int) -> Iterator[tuple[PipeOutlet, Reader
 
 
 @contextlib.contextmanager
-def queue_and_reader(max_waiting_bytes: int) -> Iterator[tuple[QueueOutlet, Reader]]:
-    outlet = QueueOutlet(max_waiting_bytes)
+def queue_and_reader(max_waiting_bytes: int) -> Iterator[tuple[Outlet, Reader]]:
+    outlet = Outlet(max_waiting_bytes=max_waiting_bytes)
     yield outlet, lambda _size: list(outlet.take()) or None
 
 
-Opened = Callable[[int], contextlib.AbstractContextManager[tuple[PipeOutlet | QueueOutlet, Reader]]]
+Opened = Callable[[int], contextlib.AbstractContextManager[tuple[Outlet, Reader]]]
 
 BOTH = pytest.mark.parametrize("opened", [pipe_and_reader, queue_and_reader], ids=["pipe", "queue"])
 
@@ -72,25 +75,24 @@ BOTH = pytest.mark.parametrize("opened", [pipe_and_reader, queue_and_reader], id
 class Sender:
     """Numbers its records from 0, so that a reader can see which are missing."""
 
-    def __init__(self, outlet: PipeOutlet | QueueOutlet) -> None:
+    def __init__(self, outlet: Outlet) -> None:
         self.outlet = outlet
         self.sent = 0
 
     def flush(self, count: int) -> None:
-        for i in range(count):
-            number = self.sent + i
-            frames.RECORD.pack_into(self.outlet.buffer, i * frames.RECORD.size, number, 1, 0, 0, 2, True)
-        self.outlet.flush(count)
+        numbers = range(self.sent, self.sent + count)
+        records = b"".join(frames.RECORD.pack(number, 1, 0, 0, 2, True) for number in numbers)
+        self.outlet.put(memoryview(records), count)
         self.sent += count
 
 
-def drain(outlet: PipeOutlet | QueueOutlet, read: Reader) -> list[Pair]:
+def drain(outlet: Outlet, read: Reader) -> list[Pair]:
     """What is still on its way, for a reader that now keeps up."""
     came: list[Pair] = []
-    outlet.flush(0)
+    outlet.put(NOTHING, 0)
     while (pairs := read(1 << 20)) is not None:
         came += pairs
-        outlet.flush(0)
+        outlet.put(NOTHING, 0)
     return came
 
 
@@ -180,8 +182,7 @@ def test_a_reader_that_has_caught_up_loses_nothing_more(opened: Opened) -> None:
 @BOTH
 def test_a_full_buffer_goes_in_one_piece(opened: Opened) -> None:
     with opened(1 << 20) as (outlet, read):
-        assert len(outlet.buffer) == outlet.capacity * frames.RECORD.size
-        Sender(outlet).flush(outlet.capacity)
+        Sender(outlet).flush(CAPACITY)
         ((kind, payload),) = drain(outlet, read)
     assert (kind, len(numbers(payload))) == (frames.RECORDS, CAPACITY)
 
@@ -231,7 +232,7 @@ def test_finishing_ends_when_the_reader_goes() -> None:
 
 def test_a_queue_may_be_emptied_while_it_is_filled() -> None:
     """The loop's thread fills it and the conductor's takes, at the same time."""
-    outlet = QueueOutlet(max_waiting_bytes=50_000)
+    outlet = Outlet(max_waiting_bytes=50_000)
     came: list[Pair] = []
 
     def fill() -> None:

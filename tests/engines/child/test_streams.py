@@ -10,7 +10,7 @@ import pytest
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import EngineError
 from edgetop.engines.child.loop import Control, Loop
-from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.streams import Lanes, Streams
 from edgetop.session.records import INFERENCE, Inferences
 from tests.support.waiting import scaled
@@ -20,11 +20,11 @@ class Bench:
     """So many streams, each of whose inferences is what `models` say."""
 
     def __init__(self, *models: object) -> None:
-        self.outlet, self.control = QueueOutlet(), Control()
+        self.outlet, self.control = Outlet(), Control()
         lanes = self.lanes = Lanes(self.outlet, len(models))
         loops = [
-            Loop(model, lane, self.control, stream=k)  # type: ignore[arg-type]
-            for k, (model, lane) in enumerate(zip(models, lanes.all, strict=True))
+            Loop(model, lanes, self.control, stream=k)  # type: ignore[arg-type]
+            for k, model in enumerate(models)
         ]
         self.streams = Streams(loops, lanes, self.control)
 
@@ -49,7 +49,7 @@ def test_runs_are_shared_to_the_last() -> None:
 def test_a_stream_that_is_done_holds_nobody_up() -> None:
     bench = Bench(*[lambda: None] * 2)
     bench.streams.repeat(frames.PHASE_MEASURE, runs=4)
-    bench.lanes.put(0, memoryview(bytes(frames.RECORD.size)), 1, next_ns=2**62)
+    bench.lanes.put(memoryview(bytes(frames.RECORD.size)), 1, 0, next_ns=2**62)
     assert bench.heard()[1][-1] == 2**62
 
 
@@ -87,12 +87,12 @@ def test_what_comes_after_it_was_told_began_no_earlier() -> None:
     said = Lanes(lanes.outlet, 2)
     said.begin(100)
     record = memoryview(bytes(frames.RECORD.size))
-    said.put(0, record, 1, next_ns=500)  # the other stream is in an inference that began at 100 or later
+    said.put(record, 1, 0, next_ns=500)  # the other stream is in an inference that began at 100 or later
     assert lanes.heard()[1] == [100]
-    said.put(1, record, 1, next_ns=300)
-    said.put(1, record, 1, next_ns=900)
+    said.put(record, 1, 1, next_ns=300)
+    said.put(record, 1, 1, next_ns=900)
     said.end(0)
-    said.put(1, record, 1, next_ns=950)
+    said.put(record, 1, 1, next_ns=950)
     assert lanes.heard()[1] == [300, 500, 950]
 
 

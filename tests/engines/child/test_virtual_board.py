@@ -9,7 +9,7 @@ import pytest
 
 from edgetop.engines.child import frames, virtual_board
 from edgetop.engines.child.loop import Control, Loop
-from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.virtual_board import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, VERSION_WORD, Page
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Died
@@ -65,7 +65,7 @@ def test_the_page_is_for_its_owner_alone(page: Page, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("slowdown", "expected_ms"), [(0.0, 2.0), (0.25, 2.5), (1.4, 4.8)])
 def test_a_lower_clock_stretches_what_the_loop_times(slowdown: float, expected_ms: float, page: Page) -> None:
-    clock, outlet = Clock(), QueueOutlet()
+    clock, outlet = Clock(), Outlet()
     page.doubles[SLOWDOWN] = slowdown
     call = virtual_board.VirtualBoard(page, clock).running(clock.infer)
     Loop(call, outlet, Control(), clock=clock).repeat(frames.PHASE_MEASURE, runs=3)

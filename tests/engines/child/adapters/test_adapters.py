@@ -12,7 +12,7 @@ from edgetop.engines.child.adapters import RUNTIMES, choose
 from edgetop.engines.child.adapters.onnx import OnnxRuntime
 from edgetop.engines.child.errors import EngineError
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.outlet import QueueOutlet
+from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.profilers import onnx_runs
 from edgetop.engines.child.program import run_model
 from edgetop.engines.decode import decode
@@ -40,7 +40,7 @@ def tflite(tmp_path: Path) -> Path:
 
 def run(model: Path, **options: Any) -> Heard:
     """Here and now: neither process nor thread."""
-    outlet = QueueOutlet()
+    outlet = Outlet()
     run_model(spec_for(model, **options).to_json(), outlet, Control())
     return Heard(messages=list(decode(outlet.take()).messages))
 
