@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import frames
 from .errors import one_line
-from .profilers import Allowance, Profile, ProfilingError
+from .profilers import Allowance, ProfilingError
 from .profilers.interference import DISTURBED, InterferenceWatch, stolen_ns
 
 MAX_DUTY = 0.01  # of the time since measuring began, from the first burst on
@@ -102,8 +102,7 @@ class Bursts:
         stolen_before, begin = stolen_ns(), self._clock()
         allowance = Allowance(max(0, budget_ns - self._settling_ns), lambda: self._control.stop_requested)
         try:
-            profile: Profile = self._profiler.burst(allowance)
-            described = profile.describe()
+            described: Dict[str, Any] = self._profiler.burst(allowance)
             # What a hypervisor gave to others; where it shows, none of the runs was undisturbed.
             now, took = stolen_ns(), self._clock() - begin
             lost = described["stolen_ns"] = (
@@ -170,12 +169,12 @@ def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
     profiler = make()
     begin = time.monotonic_ns()
     try:
-        profile = profiler.burst(Allowance(0, lambda: control.stop_requested))
-        operators = profile.describe()["operators"]
+        described = profiler.burst(Allowance(0, lambda: control.stop_requested))
+        run_ns, operators = described["run_ns"], described["operators"]
     except BaseException:
         profiler.close()
         raise
-    if profile.run_ns and not operators:
+    if run_ns and not operators:
         profiler.close()
         raise ProfilingError("%s told of no operator" % profiler.way)
-    return profiler, time.monotonic_ns() - begin + _settling_ns(profile.run_ns), operators
+    return profiler, time.monotonic_ns() - begin + _settling_ns(run_ns), operators

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import functools
 import gc
+import importlib
 import json
 import os
 import platform
@@ -28,6 +29,7 @@ from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes
 from .loop import Control, Loop, warm_up
 from .outlet import Outlet
 from .pace import pace_of
+from .profilers import Allowance
 from .stored_outputs import keep_outputs
 from .streams import Lanes, Streams
 from .virtual_board import on_board
@@ -37,7 +39,7 @@ EXIT_ORPHANED = 3
 
 # How much likelier the kernel's OOM killer takes the engine than the conductor beside it
 # (proc(5), oom_score_adj: -1000..1000; raising one's own needs no privilege).
-OOM_SCORE_ADJ = "500"
+OOM_SCORE_ADJ, HELPER_OOM_SCORE_ADJ = "500", "900"  # the helper goes before the engine
 
 
 def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
@@ -166,9 +168,7 @@ def main(argv: List[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if options.helper:
-        from . import serve  # noqa: PLC0415  most engines never need it
-
-        return serve.main(options.control, options.data)
+        return _help(options.control, options.data)
     outlet = Outlet(options.data)
     versions = {"python": platform.python_version(), "numpy": np.__version__}
     outlet.send(frames.HELLO, {"pid": os.getpid(), "executable": sys.executable, **versions})
@@ -203,3 +203,47 @@ def _obey(commands: Any, control: Control) -> None:
         elif command == "turns":
             control.turns = message["turns"]
     os._exit(EXIT_ORPHANED)
+
+
+def _help(control_fd: int, data_fd: int) -> int:
+    """Be the helper of an engine (profilers/helper.py): prepare a profiler, and answer each request with a profile.
+
+    Each request and each answer is a line of JSON.
+    """
+    import queue  # noqa: PLC0415  for helpers alone
+
+    os.set_inheritable(control_fd, False)
+    os.set_inheritable(data_fd, False)
+    requests: "queue.Queue[Dict[str, Any]]" = queue.Queue()
+    threading.Thread(target=_listen, args=(control_fd, requests), daemon=True).start()
+    memory.yield_to_the_oom_killer(HELPER_OOM_SCORE_ADJ)
+    first = requests.get()
+    try:
+        adapter, _ = choose(first["spec"]["engine"], first["spec"]["format"])
+        module = importlib.import_module(".profilers." + first["service"], __package__)
+        service = module.Service(first["spec"], adapter)
+        _send(data_fd, {"way": service.way})
+        while True:
+            request = requests.get()
+            begin = time.monotonic_ns()
+            service.make_ready()
+            # Preparation makes the pause long in any case: as much time again for runs adds little to it.
+            budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
+            _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])))
+    except Exception as error:  # a runtime's own, whatever it is
+        _send(data_fd, {"refused": one_line(error)})
+    return 0
+
+
+def _listen(control_fd: int, requests: Any) -> None:
+    """Queue the engine's requests; when the engine is gone, exit, even within a long inference."""
+    with os.fdopen(control_fd, encoding="utf-8") as lines:
+        for line in lines:
+            requests.put(json.loads(line))
+    os._exit(0)
+
+
+def _send(data_fd: int, message: Dict[str, Any]) -> None:
+    left = json.dumps(message).encode() + b"\n"
+    while left:
+        left = left[os.write(data_fd, left) :]

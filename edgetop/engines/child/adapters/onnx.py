@@ -104,7 +104,7 @@ class OnnxRuntime:
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """The ways to time operators, the best first, as functions that raise ProfilingError where they cannot."""
         yield self._run_profiler
-        yield functools.partial(open_helper, self._spec, "onnx_session")
+        yield functools.partial(open_helper, self._spec, "onnx_trace")
 
     def _run_profiler(self) -> Any:
         from ..profilers.onnx_runs import RunProfiler  # noqa: PLC0415  only where operators are profiled

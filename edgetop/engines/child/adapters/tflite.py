@@ -213,10 +213,10 @@ class TfliteRuntime(_Interpreter):
     def _allocate(self) -> None:
         # A delegate's device may be one process's alone, so that a helper cannot have it.
         if self._spec["delegates"] and self._spec.get("profile_every_ns"):
-            from ..profilers.tflite_interpreter import Attached  # noqa: PLC0415  only where it is needed
+            from ..profilers.tflite_interpreter import InterpreterProfiler  # noqa: PLC0415  only where it is needed
 
             with contextlib.suppress(ProfilingError):  # a helper reports the same, with its reason
-                self._attached = Attached(self.interpreter, self.folder, self._version)
+                self._attached = InterpreterProfiler(self.interpreter, self.folder, self._version)
         super()._allocate()
         if self._attached:
             self._attached.detach()

@@ -1,9 +1,9 @@
 """Ways to time the single operators of a model, one file each. Nothing here runs unless profiling is requested.
 
-A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and
-returns a Profile, and `close()`. One that works in a helper process is a `Service(spec, adapter)`, with
-`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is
-measured. So whatever is not exactly as it was verified is refused, with the reason.
+A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and returns what
+`Profile.describe` gives, and `close()`. One that works in a helper process is a `Service(spec, adapter)`, with
+`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is measured. So whatever is
+not exactly as it was verified is refused, with the reason.
 """
 
 from __future__ import annotations
@@ -46,40 +46,38 @@ class Allowance:
         return True
 
 
+class _Run:
+    """One instrumented run."""
+
+    def __init__(self, ns: int, interference: Optional[Interference]) -> None:
+        self.ns = ns  # as a whole
+        self.interference = interference  # None: unknown
+        self.operators: List[Tuple[Key, int]] = []  # what each took, in the order in which they ran
+        self.threads: Optional[Dict[str, Any]] = None  # how they shared the work (onnx_trace.thread_use); None: unknown
+
+    def is_undisturbed(self) -> bool:
+        return self.interference is None or not self.interference.disturbs(self.ns)
+
+
 class Profile:
-    """The operators' times in some instrumented runs, in the order in which they first ran."""
+    """The operators' times in some instrumented runs. What is added belongs to `run`, the last one begun."""
 
     def __init__(self) -> None:
-        self.run_ns: List[int] = []  # how long each instrumented run took as a whole
-        self._interference: List[Optional[Interference]] = []  # of each; None: unknown
-        self._runs: List[List[Tuple[Key, int]]] = []  # the operators of each, and what they took
-        self._threads: List[Optional[Dict[str, Any]]] = []  # how the threads of each shared the work
-        self._run = -1  # the current one
+        self.runs: List[_Run] = []
+        self.run: _Run
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
-        """Begin a run that took `ns`; what is added next belongs to it."""
-        self._run = len(self.run_ns)
-        self.run_ns.append(ns)
-        self._interference.append(interference)
-        self._runs.append([])
-        self._threads.append(None)
+        """Begin a run that took `ns`."""
+        self.run = _Run(ns, interference)
+        self.runs.append(self.run)
 
-    def timed(self, call: Callable[[], Any]) -> Any:
-        """Time the call as a new run, and return its result."""
-        result, ns, interference = measured(call)
+    def timed(self, call: Callable[[], Any]) -> None:
+        """Time the call as a new run."""
+        _, ns, interference = measured(call)
         self.begin_run(ns, interference)
-        return result
-
-    def return_to(self, run: int) -> None:
-        """Make that run the current one: what is added next belongs to it."""
-        self._run = run
 
     def add(self, name: str, op_type: str, provider: str, ns: int) -> None:
-        self._runs[self._run].append(((name, op_type, provider), ns))
-
-    def add_threads(self, use: Optional[Dict[str, Any]]) -> None:
-        """Store how the threads of the current run shared the work (onnx_trace.thread_use); None: unknown."""
-        self._threads[self._run] = use
+        self.run.operators.append(((name, op_type, provider), ns))
 
     def describe(self) -> Dict[str, Any]:
         """The undisturbed runs, or all where each was disturbed. Operators: [name, type, provider, calls, ns].
@@ -88,29 +86,24 @@ class Profile:
         `first_run` has what ran in the first of them, one after another: [place in `operators`, ns].
         `threads`, where the runtime reports them: how they shared the work.
         """
-        whole = [
-            interference is None or not interference.disturbs(ns)
-            for ns, interference in zip(self.run_ns, self._interference)
-        ]
-        counts = whole if any(whole) else [True] * len(whole)
-        counted = [run for run, is_counted in enumerate(counts) if is_counted]
-        uses = [use for use in (self._threads[run] for run in counted) if use]
+        undisturbed = [run for run in self.runs if run.is_undisturbed()]
+        counted = undisturbed or self.runs
         totals: Dict[Key, List[int]] = {}
-        for run in counted:
-            for key, ns in self._runs[run]:
-                total = totals.setdefault(key, [0, 0])
-                total[0] += 1
-                total[1] += ns
-        counted_by_kernel = [interference for interference in self._interference if interference is not None]
-        waits = [interference.waited_ns for interference in counted_by_kernel if interference.waited_ns is not None]
+        for key, ns in [timed for run in counted for timed in run.operators]:
+            total = totals.setdefault(key, [0, 0])
+            total[0] += 1
+            total[1] += ns
+        seen = [run.interference for run in self.runs if run.interference is not None]
+        waits = [interference.waited_ns for interference in seen if interference.waited_ns is not None]
         places = {key: place for place, key in enumerate(totals)}
+        uses = [run.threads for run in counted if run.threads]
         return {
-            "run_ns": [self.run_ns[run] for run in counted],
-            "left_out_ns": [ns for ns, is_counted in zip(self.run_ns, counts) if not is_counted],
-            "disturbed": not any(whole),
-            "preempted": sum(interference.preempted for interference in counted_by_kernel),
-            "waited_ns": sum(waits) if waits and len(waits) == len(self.run_ns) else None,
-            "first_run": [[places[key], max(0, ns)] for key, ns in self._runs[counted[0]]] if counted else [],
+            "run_ns": [run.ns for run in counted],
+            "left_out_ns": [run.ns for run in self.runs if run not in counted],
+            "disturbed": not undisturbed,
+            "preempted": sum(interference.preempted for interference in seen),
+            "waited_ns": sum(waits) if waits and len(waits) == len(self.runs) else None,
+            "first_run": [[places[key], max(0, ns)] for key, ns in counted[0].operators] if counted else [],
             "operators": [[*key, calls, max(0, ns)] for key, (calls, ns) in totals.items()],
             **({"threads": _added(uses)} if uses else {}),
         }

@@ -17,25 +17,13 @@ import sys
 import time
 from typing import Any, Dict
 
-from . import Allowance, Profile, ProfilingError
+from . import Allowance, ProfilingError
 
 READY_PATIENCE_S = 60.0  # imports from a slow SD card
 BURST_PATIENCE_S = 120.0  # beyond the runs: a large model is optimised anew each time
 POLL_S = 0.05  # how soon a stop is heeded
 
 MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
-
-
-class _Received(Profile):
-    """A profile that a helper process has described already."""
-
-    def __init__(self, described: Dict[str, Any]) -> None:
-        super().__init__()
-        self.run_ns = described["run_ns"]
-        self._described = described
-
-    def describe(self) -> Dict[str, Any]:
-        return self._described
 
 
 class Helper:
@@ -67,10 +55,9 @@ class Helper:
             self.close()
             raise
 
-    def burst(self, allowance: Allowance) -> Profile:
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
         self._send({"budget_ns": allowance.budget_ns, "max_runs": allowance.max_runs})
-        answer = self._receive(BURST_PATIENCE_S + allowance.budget_ns / 1e9, allowance.is_stopped)
-        return _Received(answer)
+        return self._receive(BURST_PATIENCE_S + allowance.budget_ns / 1e9, allowance.is_stopped)
 
     def _send(self, message: Dict[str, Any]) -> None:
         try:

@@ -92,7 +92,7 @@ class Service:
         for _ in range(WARMUP_RUNS):
             self._run.run()
 
-    def burst(self, allowance: Allowance) -> Profile:
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
         profile = Profile()
         try:
             while allowance.takes_another():
@@ -100,13 +100,13 @@ class Service:
                 self._library.call("LiteRtStartProfiler", self._run.profiler)
                 profile.timed(self._run.run)
                 events = self._run.events()
-                require_sense(events, profile.run_ns[-1])
+                require_sense(events, profile.run.ns)
                 if not self._has_xnnpack and any(event.kind == INSIDE_DELEGATE for event in events):
                     raise ProfilingError("LiteRT's profiler cannot be had with --no-xnnpack in this version")
                 add_events(profile, events, self._name_of, "XNNPACK")
         finally:
             self._run.close()
-        return profile
+        return profile.describe()
 
 
 def require_sense(events: List[Event], run_ns: int) -> None:

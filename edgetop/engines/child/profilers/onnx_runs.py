@@ -22,7 +22,7 @@ import re
 import shutil
 import struct
 import time
-from typing import Any, Callable
+from typing import Any, Callable, Dict
 
 from . import Allowance, Profile, ProfilingError
 from .onnx_trace import add_kernels, is_run, loops_of, make_folder, read_trace
@@ -88,7 +88,7 @@ class RunProfiler:
     def _set_prefix(self, prefix: bytes) -> None:
         _require(not self._enable(self._address, prefix), "it cannot be enabled")
 
-    def burst(self, allowance: Allowance) -> Profile:
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
         """Traces are read when all runs are over: reading one leaves cold caches to the run after it."""
         profile = Profile()
         folder = make_folder()
@@ -96,20 +96,20 @@ class RunProfiler:
             if self._has_threads and self._last_ns < SLOW_NS:
                 self._profiled_run(folder, _THROWN_AWAY, Profile())
             while allowance.takes_another():
-                self._profiled_run(folder, len(profile.run_ns), profile)
+                self._profiled_run(folder, len(profile.runs), profile)
                 allowance.budget_ns -= self._reading_ns
             begin = time.monotonic_ns()
             traces = {int(name.split("_")[0]): os.path.join(folder, name) for name in os.listdir(folder)}
-            for run in range(len(profile.run_ns)):
-                profile.return_to(run)
-                kernels = [event for event in read_trace(traces[run]) if not is_run(event)]
+            for number, run in enumerate(profile.runs):
+                profile.run = run
+                kernels = [event for event in read_trace(traces[number]) if not is_run(event)]
                 add_kernels(profile, kernels)
                 self.loops = loops_of(kernels[1:])  # the first one may report those before the run
-            self._reading_ns = (time.monotonic_ns() - begin) // len(profile.run_ns)
-            self._last_ns = profile.run_ns[-1]
+            self._reading_ns = (time.monotonic_ns() - begin) // len(profile.runs)
+            self._last_ns = profile.run.ns
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return profile
+        return profile.describe()
 
     def _profiled_run(self, folder: str, number: int, profile: Profile) -> None:
         # Names differ by milliseconds only, and what exists is overwritten: so each run has its own.

@@ -22,10 +22,11 @@ import re
 import shutil
 import tempfile
 import time
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
-from . import Profile
-from .interference import Interference
+from ..inputs import bound
+from . import Allowance, Profile
+from .interference import Interference, measured
 
 _KERNEL = "_kernel_time"
 _BLOCKS = '"block_size": ['
@@ -115,7 +116,7 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
     """Put kernels, in the order in which they began, into the current run."""
     own_ns = _own_times(kernels)
     names = [event["name"][: -len(_KERNEL)] for event in kernels]
-    profile.add_threads(thread_use(kernels, names))
+    profile.run.threads = thread_use(kernels, names)
     for event, name, ns in zip(kernels, names, own_ns):
         args = event["args"]
         provider = args["provider"]
@@ -171,3 +172,51 @@ def loops_of(kernels: List[Event]) -> int:
         stats["main_thread"].get("block_size") for stats in stats if isinstance(stats, dict) and "main_thread" in stats
     ]
     return sum(number for number in numbers if isinstance(number, int))
+
+
+WARMUP_RUNS = 2  # of a session: the first allocates, the second runs in what the first has allocated
+
+
+class Service:
+    """Any version of ONNX Runtime: a session that is profiled from its start, in a helper process.
+
+    Session-level profiling cannot be turned off and on again, and one that is left on ends at a
+    million events (onnxruntime/core/common/profiler.h, max_num_events_) and holds them in memory.
+    So each burst makes a session, runs it and drops it.
+    """
+
+    way = "a profiled session in a helper process"
+
+    def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
+        adapter.import_runtime()  # now, and not in the first burst, for which the engine waits
+        self._spec = spec
+        self._make = type(adapter)
+        self._adapter: Any = None
+        self._call: Callable[[], object]
+        self._folder = ""
+
+    def make_ready(self) -> None:
+        """Open a session of which every run is profiled, the warm-up too."""
+        self._folder = make_folder()
+        try:
+            self._adapter = self._make()
+            self._call = bound(self._adapter, dict(self._spec, profile_prefix=os.path.join(self._folder, "session")))
+            for _ in range(WARMUP_RUNS):
+                self._call()
+        except BaseException:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            raise
+
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
+        """Run what is allowed, and end the session."""
+        profile = Profile()
+        try:
+            interference = []
+            while allowance.takes_another():
+                interference.append(measured(self._call)[2])
+            add_runs(profile, read_trace(self._adapter.end_profiling()), interference)
+        finally:
+            self._adapter = None
+            del self._call
+            shutil.rmtree(self._folder, ignore_errors=True)
+        return profile.describe()

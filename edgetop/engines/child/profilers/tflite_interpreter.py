@@ -93,9 +93,12 @@ class Listener:
 class InterpreterProfiler:
     """A listener on an interpreter whose tensors are not yet allocated. Keep it as long as the interpreter.
 
-    It is never set to null: that frees the root of all profilers while the graphs still
-    point to it, and the next inference crashes (interpreter.cc, SetProfiler).
+    In the engine itself it is detached once they are allocated, and listens during bursts alone. It is never set to
+    null: that frees the root of all profilers while the graphs still point to it, and the next inference crashes
+    (interpreter.cc, SetProfiler).
     """
+
+    way = "a profiler attached to the live interpreter"
 
     def __init__(self, interpreter: Any, package: str, version: str) -> None:
         """`package`: its folder. Raises ProfilingError."""
@@ -123,14 +126,21 @@ class InterpreterProfiler:
         assert address
         return address
 
-    def attach(self) -> None:
-        self._add(self._root(), self._listener.address)
-
     def detach(self) -> None:
         self._remove(self._root())
         self._listener.take()
 
-    def listen(self, allowance: Allowance) -> Profile:
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
+        self._add(self._root(), self._listener.address)
+        try:
+            return self.listen(allowance)
+        finally:
+            self.detach()
+
+    def close(self) -> None:
+        pass
+
+    def listen(self, allowance: Allowance) -> Dict[str, Any]:
         """Run what is allowed, while the profiler is attached."""
         profile = Profile()
         self._name_of = self._name_of or names_of(self._interpreter)  # once the tensors are allocated
@@ -138,28 +148,7 @@ class InterpreterProfiler:
         while allowance.takes_another():
             profile.timed(self._interpreter.invoke)
             add_events(profile, self._listener.take(), self._name_of, "XNNPACK")
-        return profile
-
-
-class Attached:
-    """Profiles in the engine: attached to the live interpreter, during bursts alone."""
-
-    way = "a profiler attached to the live interpreter"
-
-    def __init__(self, interpreter: Any, package: str, version: str) -> None:
-        """Attach before `allocate_tensors`, and call `detach` after it. Raises ProfilingError."""
-        self._profiler = InterpreterProfiler(interpreter, package, version)
-        self.detach = self._profiler.detach
-
-    def burst(self, allowance: Allowance) -> Profile:
-        self._profiler.attach()
-        try:
-            return self._profiler.listen(allowance)
-        finally:
-            self.detach()
-
-    def close(self) -> None:
-        pass
+        return profile.describe()
 
 
 class Service:
@@ -184,12 +173,12 @@ class Service:
         for _ in range(WARMUP_RUNS):
             invoke()
 
-    def burst(self, allowance: Allowance) -> Profile:
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
         try:
-            profile: Profile = self._profiler.listen(allowance)
+            described: Dict[str, Any] = self._profiler.listen(allowance)
         finally:
             self._adapter.interpreter = self._profiler = None
-        return profile
+        return described
 
 
 def _require(claim: bool, otherwise: str) -> None:

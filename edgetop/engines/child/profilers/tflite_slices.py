@@ -200,7 +200,7 @@ class Service:
     def make_ready(self) -> None:
         """Do nothing: a burst opens one operator's model at a time."""
 
-    def burst(self, allowance: Allowance) -> Profile:
+    def burst(self, allowance: Allowance) -> Dict[str, Any]:
         """Runs of the medians of the operators, as many as each operator had at least."""
         allowance.takes_another()
         timed = [_timed(self._opened(part).invoke) for part in self._parts]
@@ -213,7 +213,7 @@ class Service:
             profile.begin_run(sum(took), interference)
             for part, ns in zip(self._parts, took):
                 profile.add(part.name, part.op_type, part.provider, ns)
-        return profile
+        return profile.describe()
 
 
 def run_with(interpreter: Any, arrays: List[Any]) -> None:

@@ -24,7 +24,7 @@ def helper(folder: Path, content: bytes, **options: object) -> Helper:
 
 def operators(helper: Helper) -> list[list[object]]:
     try:
-        found: list[list[object]] = helper.burst(Allowance(10**7, lambda: False)).describe()["operators"]
+        found: list[list[object]] = helper.burst(Allowance(10**7, lambda: False))["operators"]
     finally:
         helper.close()
     return found

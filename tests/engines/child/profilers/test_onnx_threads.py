@@ -100,7 +100,7 @@ def laddered(threads: int) -> tuple[onnxruntime.InferenceSession, dict[str, Any]
 def test_the_real_runtime_tells_it_of_single_runs(threads: int, count: int | None) -> None:
     session, feeds = laddered(threads)
     profiler = RunProfiler(onnxruntime, lambda run_options: session.run(None, feeds, run_options))
-    found = profiler.burst(Allowance(10**12, lambda: False, max_runs=5)).describe().get("threads")
+    found = profiler.burst(Allowance(10**12, lambda: False, max_runs=5)).get("threads")
     assert (found and found["count"]) == count
     if found:
         assert 0 <= found["wait_ns"] <= found["all_ns"]
@@ -116,6 +116,6 @@ def test_loops_recorded_between_bursts_are_not_of_a_burst() -> None:
     profiler.burst(Allowance(0, lambda: False))
     for _ in range(30):
         session.run(None, feeds)
-    found = profiler.burst(Allowance(0, lambda: False)).describe()
+    found = profiler.burst(Allowance(0, lambda: False))
     told = found.get("threads", {"all_ns": 0, "wait_ns": 0})
     assert told["wait_ns"] <= told["all_ns"] <= found["run_ns"][0]

@@ -24,7 +24,7 @@ def service(folder: Path, content: bytes, **options: Any) -> Service:
 
 def described(service: Service) -> dict[str, Any]:
     service.make_ready()
-    return service.burst(Allowance(10**9, lambda: False)).describe()
+    return service.burst(Allowance(10**9, lambda: False))
 
 
 def test_operators_one_after_the_other_give_what_the_model_gives() -> None:
