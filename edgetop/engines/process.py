@@ -20,9 +20,8 @@ from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
 from edgetop.engines.child.outlet import PIPE_BYTES, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
-from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
-from edgetop.engines.spawn import CHILD, Child
+from edgetop.engines.spawn import CHILD, Child, OomWitness, explain_exit
 from edgetop.engines.spec import EngineSpec
 
 if TYPE_CHECKING:

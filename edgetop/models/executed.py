@@ -177,31 +177,15 @@ class _OnnxRuntime:
 # XNNPACK's names of operators (XNNPACK, src/enums/operator-type.c) up to the bracket, and TFLite's types.
 _PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 _XNNPACK: dict[str, tuple[str, ...]] = {
-    "Convolution": _PRODUCTS,
-    "Fully Connected": _PRODUCTS,  # a 1x1 convolution may be one
-    "Deconvolution": ("TRANSPOSE_CONV",),
-    "Max Pooling": ("MAX_POOL_2D",),
-    "Average Pooling": ("AVERAGE_POOL_2D",),
-    "Add": ("ADD",),
-    "Subtract": ("SUB",),
-    "Multiply": ("MUL",),
-    "Divide": ("DIV",),
-    "Maximum": ("MAXIMUM",),
-    "Minimum": ("MINIMUM",),
-    "Squared Difference": ("SQUARED_DIFFERENCE",),
-    "Clamp": ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"),
-    "Sigmoid": ("LOGISTIC",),
-    "Tanh": ("TANH",),
-    "HardSwish": ("HARD_SWISH",),
-    "ELU": ("ELU",),
-    "PReLU": ("PRELU",),
-    "Leaky ReLU": ("LEAKY_RELU",),
-    "Softmax": ("SOFTMAX",),
-    "Resize Bilinear": ("RESIZE_BILINEAR",),
-    "Constant Pad": ("PAD", "PADV2"),
-    "Transpose": ("TRANSPOSE",),
-    "Batch Matrix Multiply": ("BATCH_MATMUL",),
-}
+    **dict.fromkeys(("Convolution", "Fully Connected"), _PRODUCTS),  # a 1x1 convolution may be run as either
+    "Clamp": ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1"), "Constant Pad": ("PAD", "PADV2"),
+    "Deconvolution": ("TRANSPOSE_CONV",), "Max Pooling": ("MAX_POOL_2D",), "Average Pooling": ("AVERAGE_POOL_2D",),
+    "Add": ("ADD",), "Subtract": ("SUB",), "Multiply": ("MUL",), "Divide": ("DIV",), "Maximum": ("MAXIMUM",),
+    "Minimum": ("MINIMUM",), "Squared Difference": ("SQUARED_DIFFERENCE",), "Sigmoid": ("LOGISTIC",),
+    "Tanh": ("TANH",), "HardSwish": ("HARD_SWISH",), "ELU": ("ELU",), "PReLU": ("PRELU",),
+    "Leaky ReLU": ("LEAKY_RELU",), "Softmax": ("SOFTMAX",), "Resize Bilinear": ("RESIZE_BILINEAR",),
+    "Transpose": ("TRANSPOSE",), "Batch Matrix Multiply": ("BATCH_MATMUL",),
+}  # fmt: skip
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:

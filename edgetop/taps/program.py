@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.engines.decode import LineReader
-from edgetop.engines.postmortem import OomWitness, explain_exit
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
+from edgetop.engines.spawn import OomWitness, explain_exit
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.runtimes import mappings

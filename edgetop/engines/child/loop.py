@@ -12,8 +12,8 @@ from typing import Any, Callable, List, Optional
 
 from . import frames
 from .errors import EngineError, one_line
+from .pace import Waiter
 from .slowest import NEVER, Slowest
-from .waiting import Waiter
 
 CAPACITY = 4096  # records packed between two sendings
 FLUSH_NS = 20_000_000

@@ -7,6 +7,7 @@ it a process: file descriptors, the control pipe, and an end when the conductor 
 from __future__ import annotations
 
 import argparse
+import copy
 import functools
 import gc
 import importlib
@@ -28,12 +29,11 @@ from .errors import EngineError, is_out_of_memory, one_line
 from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes
 from .loop import Control, Loop, warm_up
 from .outlet import Outlet
-from .pace import pace_of
+from .pace import pace_of, sharpen_timers
 from .profilers import Allowance
 from .stored_outputs import keep_outputs
 from .streams import Lanes, Streams
 from .virtual_board import on_board
-from .waiting import sharpen_timers
 
 EXIT_ORPHANED = 3
 
@@ -109,7 +109,10 @@ def _make_loop(
     lanes = Lanes(outlet, count)
     loops = [make(adapter, inputs, lanes, 0)]
     for stream in range(1, count):
-        other = adapter.another(shapes)
+        other = copy.copy(adapter) if adapter.serves_all_streams else type(adapter)()
+        if not adapter.serves_all_streams:
+            other.open(dict(spec, profile_every_ns=0))
+            other.reshape(shapes)
         other_inputs = make_inputs(other.inputs, shapes, spec["inputs"], spec["seed"] + stream)
         loops.append(make(other, other_inputs, lanes, stream))
     return Streams(loops, lanes, control)

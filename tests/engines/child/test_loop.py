@@ -12,8 +12,7 @@ from edgetop.engines.child import frames
 from edgetop.engines.child.errors import EngineError
 from edgetop.engines.child.loop import CAPACITY, Control, Loop, warm_up
 from edgetop.engines.child.outlet import Outlet
-from edgetop.engines.child.pace import Closed, Duty, Open, fixed_starts
-from edgetop.engines.child.waiting import Waiter
+from edgetop.engines.child.pace import Closed, Duty, Open, Waiter, fixed_starts
 from edgetop.session.records import INFERENCE, Inferences
 
 MS = 1_000_000

@@ -1,7 +1,8 @@
 """The runtimes the child can drive, listed without importing one.
 
-An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)` and `describe()`; one file each, and one more
-for LiteRT's own accelerators. `choose` takes the first that is installed, and says what it passed over.
+An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)`, `describe()` and whether one
+`serves_all_streams`; one file each, and one more for LiteRT's own accelerators. `choose` takes the first that is
+installed, and says what it passed over.
 """
 
 from __future__ import annotations

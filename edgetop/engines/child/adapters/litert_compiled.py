@@ -34,6 +34,7 @@ NOT_WHOLE = "ops are not accelerated"  # LiteRT's words where an accelerator has
 
 class CompiledLiteRt:
     name = "litert"
+    serves_all_streams = False  # it has one set of buffers
 
     def __init__(self) -> None:
         self.inputs: List[Tensor] = []
@@ -136,13 +137,6 @@ class CompiledLiteRt:
         except Exception as error:
             text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
             raise EngineError("model", text) from None
-
-    def another(self, shapes: Dict[str, List[int]]) -> "CompiledLiteRt":
-        """Return an adapter with the same model for another stream, with buffers of its own."""
-        adapter = CompiledLiteRt()
-        adapter.open(self._spec)
-        adapter.reshape(shapes)
-        return adapter
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         def refuse() -> Any:

@@ -5,7 +5,6 @@ API: https://onnxruntime.ai/docs/api/python/api_summary.html
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 import re
@@ -32,6 +31,9 @@ DTYPES = {
 
 class OnnxRuntime:
     name = "onnxruntime"
+    # `run` of one session may be called from several threads at once: "thread-safe", of OrtSession's Run
+    # (https://onnxruntime.ai/docs/api/c/struct_ort_api.html).
+    serves_all_streams = True
 
     def __init__(self) -> None:
         self.inputs: List[Tensor] = []
@@ -85,13 +87,6 @@ class OnnxRuntime:
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
         """Do nothing: ONNX Runtime takes the shapes from the feeds."""
-
-    def another(self, shapes: Dict[str, List[int]]) -> "OnnxRuntime":  # noqa: ARG002  as an interpreter needs them
-        """The same for another stream: `run` of one session may be called from several threads at once.
-
-        https://onnxruntime.ai/docs/api/c/struct_ort_api.html: "thread-safe", of OrtSession's Run.
-        """
-        return copy.copy(self)
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
         self._feeds = feeds

@@ -28,6 +28,7 @@ class _Interpreter:
     name = ""
     module = ""
     package = ""
+    serves_all_streams = False  # it runs one inference at a time, in buffers of its own
     profiler = ""  # the module of ..profilers that times its operators best
 
     def __init__(self) -> None:
@@ -127,13 +128,6 @@ class _Interpreter:
         # Variable tensors start from the model's own state. Resource variables are not reset by
         # this call; they are as new here, since nothing has run yet.
         self.interpreter.reset_all_variables()
-
-    def another(self, shapes: Dict[str, List[int]]) -> "_Interpreter":
-        """The same for another stream: an interpreter runs one inference at a time, in buffers of its own."""
-        adapter = type(self)()
-        adapter.open(dict(self._spec, profile_every_ns=0))
-        adapter.reshape(shapes)
-        return adapter
 
     def _allocate(self) -> None:
         self.interpreter.allocate_tensors()

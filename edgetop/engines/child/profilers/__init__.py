@@ -1,8 +1,8 @@
 """Ways to time the single operators of a model, one file each. Nothing here runs unless profiling is requested.
 
 A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and returns what
-`Profile.describe` gives, and `close()`. One that works in a helper process is a `Service(spec, adapter)`, with
-`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is measured. So whatever is
+`Profile.describe` gives, and `close()`. One that works in a helper process is a `Service(spec, adapter)` with
+`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is measured: whatever is
 not exactly as it was verified is refused, with the reason.
 """
 

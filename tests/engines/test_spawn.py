@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.postmortem import OomWitness, explain_exit
+from edgetop.engines.spawn import OomWitness, explain_exit
 
 
 def vmstat(path: Path, kills: int | str) -> Path:
