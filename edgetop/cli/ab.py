@@ -10,7 +10,7 @@ from click import BadParameter, IntRange
 
 from edgetop.cli import options as text
 from edgetop.cli import run
-from edgetop.cli.companions import needs, not_beside, option, raw_words
+from edgetop.cli.companions import PATH, needs, not_beside, option, raw_words
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def max_duration(given: str) -> int:
 
 
 PARAMS = (
-    click.Argument(["model"], type=run.PATH, metavar="A"),
-    click.Argument(["other"], type=run.PATH, required=False, metavar="[B]"),
+    click.Argument(["model"], type=PATH, metavar="A"),
+    click.Argument(["other"], type=PATH, required=False, metavar="[B]"),
     option("--a", "a", type=side_options, metavar="'OPTIONS'", help="Options of A alone: --a '--threads 2'."),
     option("--b", "b", type=side_options, metavar="'OPTIONS'", help="Options of B alone."),
     option(
@@ -114,7 +114,7 @@ PARAMS = (
     ),
     option("--labels", "classes", rules=[needs("keep_outputs")], **text.LABELS),
     option("--metric", rules=[needs("keep_outputs")], **text.METRIC),
-    option("--html", type=run.PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
+    option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
     option("--force", is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
     *(param for param in run.command.params if param.name not in _NOT_OF_AB),
 )  # fmt: skip

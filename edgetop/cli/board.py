@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -26,6 +26,9 @@ from edgetop.sensors.root import Root
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 
+if TYPE_CHECKING:
+    from edgetop.simulation.board import VirtualBoard
+
 LINE_EVERY_S = 5.0  # of a cool-down, where no line can be drawn over
 CAPTURED = "tree"  # the files of the board in a capture (edgetop sensors --capture)
 
@@ -40,44 +43,28 @@ def board_root(sysroot: Path | None) -> Root:
     return Root(sysroot / CAPTURED if unpacked else sysroot)
 
 
-class BoardInUse(Protocol):
-    @property
-    def root(self) -> Root:
-        """The root of its files."""
-
-    @property
-    def page_path(self) -> str | None:
-        """The shared page of a virtual board, which the engine must map; None: the board is not virtual."""
-
-    def identity(self) -> Board: ...
-
-    def discover(self) -> Found:
-        """Discover its sensors."""
-
-    def engine_started(self, pid: int) -> None: ...
-
-    def start(self, report: Callable[[str], None]) -> None:
-        """Time passes from now on. `report`, from any thread, takes events of the board; a next one replaces it."""
-
-
 @dataclass(frozen=True, slots=True)
 class FileBoard:
-    """A board that consists of files alone."""
+    """A board that consists of files alone: it needs no start, and does not depend on the engine."""
 
     root: Root
-    page_path: None = None
+    page_path: None = None  # the shared page of a virtual board, which the engine must map
 
     def identity(self) -> Board:
         return read_board(self.root)
 
     def discover(self) -> Found:
+        """Discover its sensors."""
         return discover_board(self.root)
 
     def engine_started(self, pid: int) -> None:
-        """Do nothing: the files do not depend on the engine."""
+        pass
 
     def start(self, report: Callable[[str], None]) -> None:
-        """Do nothing: the files need no start."""
+        """Time passes from now on. `report`, from any thread, takes events of the board; a next one replaces it."""
+
+
+BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
 
 
 @contextlib.contextmanager
@@ -144,7 +131,10 @@ def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: C
     hz = options["hz"]
     monitors = open_monitors(options["i2c"], root, 1 / hz if hz else CADENCE_S)
     log = follow(spec, now_ns, 1 / hz if hz else BIN_S) if (spec := _log_spec(options)) else Found()
-    _refuse_taken(monitors, board)
+    taken = {info.id for source in board.sources for info in source.sensors}
+    for info in (info for source in monitors.sources for info in source.sensors):
+        if info.id in taken:
+            raise InputError(f"--i2c: the board has a sensor {info.label} of its own", "give yours another NAME")
     return join([paced(board, hz), paced(monitors, hz), log])
 
 
@@ -161,10 +151,3 @@ def _log_spec(options: Mapping[str, Any]) -> LogSpec | None:
         raise InputError(f"--power-log-interval: a log of {log_format} has the time of each row", "leave it out")
     interval_s = INTERVAL_S if interval_ns is None else interval_ns / 1e9
     return LogSpec(path, log_format, options["power_volts"], options["power_log_offset"], interval_s)
-
-
-def _refuse_taken(monitors: Found, board: Found) -> None:
-    taken = {info.id for source in board.sources for info in source.sensors}
-    for info in (info for source in monitors.sources for info in source.sensors):
-        if info.id in taken:
-            raise InputError(f"--i2c: the board has a sensor {info.label} of its own", "give yours another NAME")

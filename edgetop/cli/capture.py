@@ -32,7 +32,14 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
     if not yes and not click.confirm(question, err=True):
         click.echo("Nothing was written.", err=True)
         return
-    _write(capture, path, force=force)
+    try:
+        write_archive(capture, path, force=force)
+    except FileExistsError:
+        raise _exists(path) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        advice = "name another place" if error.errno not in DISK_FULL else "make room, or name another place"
+        raise OutputError(f"--capture {path}: cannot be written: {reason}", advice) from None
     click.echo(f"{clean(str(path))}: {len(capture.files)} files, {packed}. Look into it before you send it.", err=True)
 
 
@@ -44,17 +51,6 @@ def listing(capture: Capture) -> Iterator[str]:
     yield f"  {len(capture.links)} links between them"
     yield from (clean(line) for line in notes_text(capture).splitlines()[1:])
     yield ""
-
-
-def _write(capture: Capture, path: Path, *, force: bool) -> None:
-    try:
-        write_archive(capture, path, force=force)
-    except FileExistsError:
-        raise _exists(path) from None
-    except OSError as error:
-        reason = error.strerror or str(error)
-        advice = "name another place" if error.errno not in DISK_FULL else "make room, or name another place"
-        raise OutputError(f"--capture {path}: cannot be written: {reason}", advice) from None
 
 
 def _exists(path: Path) -> InputError:

@@ -32,20 +32,16 @@ def running(given: str | None, *, newest: bool) -> Path:
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []
     if len(sessions) > 1 and sys.stdin.isatty() and sys.stderr.isatty():
-        return _chosen(sessions, default="1" if newest else None)
+        print_text(f"{len(sessions)} sessions run now:", err=True)
+        for number, one in enumerate(sessions, 1):
+            print_text(f"{number:>3}  {_words(*one)}", err=True)
+        place = ask_which(len(sessions), default="1" if newest else None)
+        if place is None:
+            raise InputError("no session was chosen", "name one: edgetop sessions lists them")
+        return sessions[place][0]
     if len(sessions) == 1 and newest:
         return _say(*sessions[0])
     return locate_live(given, home)
-
-
-def _chosen(sessions: list[tuple[Path, Manifest]], default: str | None) -> Path:
-    print_text(f"{len(sessions)} sessions run now:", err=True)
-    for number, one in enumerate(sessions, 1):
-        print_text(f"{number:>3}  {_words(*one)}", err=True)
-    place = ask_which(len(sessions), default)
-    if place is None:
-        raise InputError("no session was chosen", "name one: edgetop sessions lists them")
-    return sessions[place][0]
 
 
 def ask_which(count: int, default: str | None = None) -> int | None:

@@ -8,11 +8,14 @@ import copy
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from edgetop.errors import InputError
+
+PATH = click.Path(path_type=Path)  # the type of an option that is a path
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,14 @@ class Companion(click.Option):
         result = super().handle_parse_result(ctx, opts, args)
         if self.name in opts and not ctx.resilient_parsing:  # as Tab parses
             written = {name: value for name, value in opts.items() if isinstance(value, str | bool | Sequence)}
-            asked = Asked(self._as_written(opts), written, ctx)
+            asked_for = max(self.opts, key=len)
+            if isinstance(self.type, click.Choice) and not self.multiple:
+                asked_for = f"{asked_for} {opts[self.name or '']}"
+            asked = Asked(asked_for, written, ctx)
             for rule in self._rules:
                 if error := rule(asked):
                     raise error
         return result
-
-    def _as_written(self, opts: Mapping[str, Any]) -> str:
-        option = max(self.opts, key=len)
-        return (
-            f"{option} {opts[self.name or '']}" if isinstance(self.type, click.Choice) and not self.multiple else option
-        )
 
 
 def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Any) -> click.Option:

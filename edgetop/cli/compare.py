@@ -1,15 +1,12 @@
 """`edgetop compare`: sessions side by side, and whether their differences are real."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import needs, option
-
-PATH = click.Path(path_type=Path)
+from edgetop.cli.companions import PATH, needs, option
 
 OPTIONS = (
     option(

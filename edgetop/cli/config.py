@@ -167,7 +167,7 @@ def _checked(key: str, value: Any, *, for_screen: bool) -> object:
 def _keys(table: Mapping[str, Any]) -> Mapping[str, str]:
     """The keys of bindings, by id, in the names that Textual has for them."""
     from edgetop.ui.commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
-    from edgetop.ui.keys import conflict, key_word, remapped  # noqa: PLC0415
+    from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 
     keys: dict[str, str] = {}
     for binding_id, text in table.items():
@@ -175,23 +175,20 @@ def _keys(table: Mapping[str, Any]) -> Mapping[str, str]:
             raise SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
         if not isinstance(text, str):
             raise SettingError(f"keys.{binding_id}: is not a text")
-        keys[binding_id] = ",".join(_key(binding_id, part.strip()) for part in text.split(","))
+        parts = []
+        for part in map(str.strip, text.split(",")):
+            key = parse_key(part)
+            if key is None:
+                raise SettingError(f"keys.{binding_id}: unknown key {part!r}", nearest_hint(part.lower(), key_names()))
+            if key in RESERVED:
+                raise SettingError(f"keys.{binding_id}: {part} always stops and leaves")
+            parts.append(key)
+        keys[binding_id] = ",".join(parts)
     if double := conflict(remapped(COMMANDS, keys)):
-        key, *both = double
+        twice, *both = double
         given, other = sorted(both, key=lambda holder: holder not in keys)
-        raise SettingError(f"keys.{given}: {key_word(key)} is the key of {other} too", f"give {other} another one")
+        raise SettingError(f"keys.{given}: {key_word(twice)} is the key of {other} too", f"give {other} another one")
     return keys
-
-
-def _key(binding_id: str, text: str) -> str:
-    from edgetop.ui.keys import key_names, parse_key  # noqa: PLC0415
-
-    key = parse_key(text)
-    if key is None:
-        raise SettingError(f"keys.{binding_id}: unknown key {text!r}", nearest_hint(text.lower(), key_names()))
-    if key in RESERVED:
-        raise SettingError(f"keys.{binding_id}: {text} always stops and leaves")
-    return key
 
 
 def load_choices(home: Path) -> dict[str, Any]:

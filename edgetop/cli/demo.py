@@ -8,7 +8,7 @@ import click
 from click import BadParameter
 
 from edgetop.cli import completion, run
-from edgetop.cli.companions import option
+from edgetop.cli.companions import PATH, option
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 from edgetop.simulation.scenarios import DEFAULT, SCENARIOS, Scenario
@@ -55,7 +55,7 @@ PARAMS = (
         "--speed", type=speed, default="20x", show_default=True, metavar="20x",
         help="How many seconds of heat pass in one of yours.",
     ),
-    option("--board-state", type=run.PATH, hidden=True, help="The board's heat, from one session to the next."),
+    option("--board-state", type=PATH, hidden=True, help="The board's heat, from one session to the next."),
     *(param for param in run.command.params if param.name not in _NOT_OF_DEMO),
 )  # fmt: skip
 
@@ -72,17 +72,9 @@ def command(**options: Any) -> int:
     chosen: Scenario = options["scenario"]
     labels = (("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"])
     given = {name: value for name, value in options.items() if value is not None and (name, value) != ("threads", 0)}
-    code: int = run.command.callback(**{**_defaults(), **_settings_of(chosen), **given, "labels": labels})  # type: ignore[misc]
-    return code
-
-
-def _defaults() -> dict[str, Any]:
-    """Return the default of every option of `run`."""
-    return run.command.make_context("run", []).params
-
-
-def _settings_of(chosen: Scenario) -> dict[str, Any]:
-    """Return a scenario's settings, which the user's options override."""
+    defaults = run.command.make_context("run", []).params
     # A process that competes for one of many CPUs would compete with nobody.
     cpus = {"engine_cpus": (max(os.sched_getaffinity(0)),)} if chosen.competes else {}
-    return {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}
+    of_scenario = {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}
+    code: int = run.command.callback(**{**defaults, **of_scenario, **given, "labels": labels})  # type: ignore[misc]
+    return code

@@ -1,7 +1,6 @@
 """`edgetop doctor`: is this board fit to measure on?"""
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +8,7 @@ from click import IntRange
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import needs, not_beside, option
+from edgetop.cli.companions import PATH, needs, not_beside, option
 from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, ReaderLeftError
 
 EXAMPLES = """\b
@@ -22,7 +21,6 @@ Examples:
   edgetop doctor --roofline --threads 4                     what it can do at most, for edgetop run and ops
 """
 
-PATH = click.Path(path_type=Path)
 OF_ROOFLINE = needs("roofline")
 THIS_MACHINE = not_beside("sysroot", advice="it asks this machine, and --sysroot names another")
 

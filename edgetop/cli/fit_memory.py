@@ -13,7 +13,7 @@ import click
 from edgetop.cli import options as text
 from edgetop.cli import run
 from edgetop.cli.child_run import ChildRun
-from edgetop.cli.companions import given_names, option, passed_on, raw_words
+from edgetop.cli.companions import PATH, given_names, option, passed_on, raw_words
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
 
 MIB = 2**20
@@ -59,7 +59,7 @@ HEADS = f"{'memory':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MiB':>9}{'faults/s':>9}{'
 
 
 @click.command("fit-memory", params=[*OPTIONS, *_OF_RUN])
-@click.argument("model", type=run.PATH)
+@click.argument("model", type=PATH)
 @click.pass_context
 def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Any) -> int:
     """Find the least memory with which MODEL runs before it slows down, faults or dies.

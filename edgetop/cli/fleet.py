@@ -1,6 +1,5 @@
 """`edgetop fleet`: many boards on one screen, over ssh."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,7 +7,7 @@ import click
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import needs, option
+from edgetop.cli.companions import PATH, needs, option
 
 if TYPE_CHECKING:
     from edgetop.cli.fleet_watch import FleetGate
@@ -64,7 +63,7 @@ def fleet_gate(given: str) -> "FleetGate":
 
 OPTIONS = (
     option(
-        "-f", "--file", "file", type=click.Path(path_type=Path), metavar="FILE",
+        "-f", "--file", "file", type=PATH, metavar="FILE",
         help="A file of boards, in TOML (edgetop help fleet).",
     ),
     option("--group", "groups", multiple=True, metavar="NAME", help="Only boards of this group. Repeatable."),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.gates import GateResult
 from edgetop.analysis.report import Report
 from edgetop.cli.output import print_failures
 from edgetop.runner.session_state import SessionState
@@ -36,20 +35,17 @@ class FailFast:
         if self._has_stopped or progress.phase != "measure":
             return
         for result in analysis.gate_results():
-            if self._has_failed(result, progress.now_ns):
+            if not result.fails_for_sure:
+                self._failing_since_ns.pop(result.gate.text, None)
+                continue
+            since_ns = self._failing_since_ns.setdefault(result.gate.text, progress.now_ns)
+            if result.gate.is_final or progress.now_ns - since_ns >= STAYS_NS:
                 self._session_state.add_event(
                     "gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text
                 )
                 self._stop("slo")
                 self._has_stopped = True
                 return
-
-    def _has_failed(self, result: GateResult, now_ns: int) -> bool:
-        if not result.fails_for_sure:
-            self._failing_since_ns.pop(result.gate.text, None)
-            return False
-        since_ns = self._failing_since_ns.setdefault(result.gate.text, now_ns)
-        return result.gate.is_final or now_ns - since_ns >= STAYS_NS
 
 
 def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:

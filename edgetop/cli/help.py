@@ -23,12 +23,9 @@ def command(topic: str | None) -> None:
     if topic is None:
         click.echo("Topics, for edgetop help TOPIC:")
         for name in sorted(topics):
-            click.echo(f"  {name:<12} {_title(topics[name].read_text(encoding='utf-8'))}")
+            title = topics[name].read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# ")
+            click.echo(f"  {name:<12} {title}")
         return
     if topic not in topics:
         raise InputError(f"no topic {topic}", nearest_hint(topic, sorted(topics)))
     click.echo_via_pager(topics[topic].read_text(encoding="utf-8"))
-
-
-def _title(text: str) -> str:
-    return text.split("\n", 1)[0].lstrip("# ")

@@ -5,12 +5,9 @@ from pathlib import Path
 import click
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import option
+from edgetop.cli.companions import PATH, option
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError
-
-PATH = click.Path(path_type=Path)
-
 
 OPTIONS = (
     option("-o", "--output", type=PATH, metavar="PATH", help="The session. Default: with the others, by FILE's name."),

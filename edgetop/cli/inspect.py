@@ -3,7 +3,6 @@
 One that is there is asked, in a process of its own, for shapes of a TFLite model that do not follow from its file.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.cli.companions import option
+from edgetop.cli.companions import PATH, option
 from edgetop.cli.run import BATCH, SHAPE
 from edgetop.errors import InputError
 
@@ -24,19 +23,17 @@ Examples:
   edgetop inspect ocr.onnx --shape x:1,3,48,192
   edgetop inspect detector.tflite --json | jq .totals
 """
-
-
 JSON = option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
 
 
 @click.command("inspect", params=[SHAPE, BATCH, JSON], epilog=EXAMPLES)
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=PATH)
 def command(
     model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
 ) -> None:  # fmt: skip
     """Show what MODEL, an ONNX or TFLite file, consists of: inputs, operators, weights, FLOPs, bytes."""
     from edgetop.cli.inspect_summary import inspect_summary  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
     from edgetop.engines.process import measure_shapes  # noqa: PLC0415
     from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
@@ -51,7 +48,7 @@ def command(
     document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)))
     document = {**document, "model": head | document["model"], "assumptions": assumptions}
     if as_json:
-        click.echo(json.dumps(document, indent=1))
+        print_json(document)
     else:
         print_text(inspect_summary(document))
 

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from edgetop import formatting
-from edgetop.cli.output import table
+from edgetop.cli.output import notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.session.events import Notice
 
 LARGEST = 10  # operators listed one by one
 TYPES = 16  # types of operators listed
@@ -17,8 +18,10 @@ _WITHIN = "their weights are counted below, their work is not"
 
 def inspect_summary(document: dict[str, Any]) -> str:
     """Lines for `inspection_document`'s document. Foreign text in it is made safe."""
-    parts = (_head, _ends, _weights, _work, _types, _largest, _hints)
-    return "\n".join(line for part in parts for line in part(document))
+    parts = (_head, _ends, _weights, _work, _types, _largest)
+    lines = [line for part in parts for line in part(document)]
+    hints = (Notice(hint["code"], hint["message"], hint["advice"]) for hint in document["hints"])
+    return "\n".join([*lines, *notice_lines("hint", hints)])
 
 
 def _head(document: dict[str, Any]) -> Iterator[str]:
@@ -106,11 +109,7 @@ def _amount(number: float | None) -> str:
 
 def _types(document: dict[str, Any]) -> Iterator[str]:
     rows = [
-        (
-            shortened(group["op_type"], _NAME_CELLS),
-            str(group["operators"]),
-            *_cells(group),
-        )
+        (shortened(group["op_type"], _NAME_CELLS), str(group["operators"]), *_cells(group))
         for group in document["by_type"][:TYPES]
     ]
     if rows:
@@ -145,14 +144,6 @@ def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:
         UNKNOWN if counted["bytes"] is None else formatting.size(counted["bytes"]),
         _percent(counted["bytes_share"]),
     )
-
-
-def _hints(document: dict[str, Any]) -> Iterator[str]:
-    if document["hints"]:
-        yield ""
-    for hint in document["hints"]:
-        yield f"hint       {clean(hint['message'])}"
-        yield f"           {clean(hint['advice'])}"
 
 
 def _name(operator: dict[str, Any]) -> str:

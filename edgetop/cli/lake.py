@@ -2,13 +2,12 @@
 
 import re
 from datetime import date, datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import click
 from click import BadParameter
 
-from edgetop.cli.companions import needs, option
+from edgetop.cli.companions import PATH, needs, option
 from edgetop.cli.options import duration, label
 
 QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "sql")
@@ -35,7 +34,7 @@ OPTIONS = (
     option("--by", metavar="KEYS", help="Group by: board, version, enclosure, software ... (edgetop help lake)."),
     option("--limit", type=click.IntRange(1), metavar="N", help="So many rows at most."),
     option("--json", "as_json", is_flag=True, help="One JSON document."),
-    option("--html", type=click.Path(path_type=Path), metavar="FILE", help="The fleet as a page with charts."),
+    option("--html", type=PATH, metavar="FILE", help="The fleet as a page with charts."),
     option("--force", is_flag=True, help="Replace a page that exists.", rules=[needs("html")]),
     option("--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="What answers."),
     option("--ray", metavar="ADDRESS", default="", help="On this Ray cluster.", rules=[

@@ -1,4 +1,4 @@
-"""The options that say where a session's metrics go (`--prom-textfile`, `--metrics`, `--otlp`), and their exporters."""
+"""Where a session's metrics go (`--metrics`, `--prom-textfile`, `--otlp`): options and exporters; `edgetop grafana`."""
 
 import contextlib
 import re
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click import BadParameter
 
-from edgetop.cli.companions import needs, option
-from edgetop.cli.output import print_text
+from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.output import print_json, print_text
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 PORT = 9464  # of Prometheus exporters of OpenTelemetry, by its specification
 MOST_TOKEN_BYTES = 4096
 
-_PATH = click.Path(path_type=Path)
 _METRICS = needs("metrics")
 
 
@@ -47,7 +46,7 @@ def collector(text: str) -> str:
 
 METRICS_OPTIONS = (
     option(
-        "--prom-textfile", type=_PATH, metavar="DIR",
+        "--prom-textfile", type=PATH, metavar="DIR",
         help="Write metrics for node_exporter's textfile collector into DIR (edgetop help metrics).",
     ),
     option(
@@ -55,15 +54,15 @@ METRICS_OPTIONS = (
         help=f"Serve metrics for Prometheus: 127.0.0.1:{PORT}. Without HOST: to this machine alone.",
     ),
     option(
-        "--metrics-token-file", type=_PATH, metavar="FILE", help="Ask for the bearer token that FILE holds.",
+        "--metrics-token-file", type=PATH, metavar="FILE", help="Ask for the bearer token that FILE holds.",
         rules=[_METRICS],
     ),
     option(
-        "--metrics-cert", type=_PATH, metavar="FILE", help="Serve over TLS with this certificate (PEM).",
+        "--metrics-cert", type=PATH, metavar="FILE", help="Serve over TLS with this certificate (PEM).",
         rules=[_METRICS],
     ),
     option(
-        "--metrics-key", type=_PATH, metavar="FILE", help="Its key, where that is in another file.",
+        "--metrics-key", type=PATH, metavar="FILE", help="Its key, where that is in another file.",
         rules=[needs("metrics_cert")],
     ),
     option("--otlp", type=collector, metavar="URL", help="Send metrics to an OpenTelemetry collector: http://HOST:4318."),
@@ -139,3 +138,22 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+@click.command("grafana")
+@click.option("--alerts", is_flag=True, help="Prometheus alert rules instead, as YAML.")
+def command(*, alerts: bool) -> None:
+    """Print a Grafana dashboard for edgetop's metrics as JSON: boards, one board, throttling, energy.
+
+    \b
+    Examples:
+      edgetop grafana > edgetop.json              import it in Grafana
+      edgetop grafana --alerts > edgetop.yml      name it under rule_files of Prometheus
+      edgetop help metrics                        the metrics, and how they get there
+    """
+    from edgetop.metrics.grafana import alert_rules, dashboard  # noqa: PLC0415  --help needs none of it
+
+    if alerts:
+        click.echo(alert_rules(), nl=False)
+    else:
+        print_json(dashboard())

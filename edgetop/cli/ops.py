@@ -1,13 +1,12 @@
 """`edgetop ops`: where the time of one inference goes, operator by operator."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 from click import IntRange
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import needs, option
+from edgetop.cli.companions import PATH, needs, option
 from edgetop.cli.run import MODEL_OPTIONS
 from edgetop.errors import EXIT_DONE
 
@@ -20,7 +19,6 @@ Examples:
   edgetop ops model.onnx --provider TensorRT --require-full-delegation
 """
 
-PATH = click.Path(path_type=Path)
 
 OPS_OPTIONS = (
     option("--runs", type=IntRange(1, 100_000), default=50, show_default=True, help="Instrumented inferences."),

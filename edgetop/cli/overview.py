@@ -28,7 +28,7 @@ COMMANDS = {
     "sensors": ("edgetop.cli.sensors", "List the sensors of this board, and what is missing."),
     "doctor": ("edgetop.cli.doctor", "Check whether this board is fit to measure on, and how to fix it."),
     "service": ("edgetop.cli.service", "Print or install a systemd unit that keeps a run going for months."),
-    "grafana": ("edgetop.cli.grafana", "Print a Grafana dashboard, or alert rules, for edgetop's metrics."),
+    "grafana": ("edgetop.cli.metrics", "Print a Grafana dashboard, or alert rules, for edgetop's metrics."),
     "relay": ("edgetop.cli.relay", "Stream a session; edgetop attach ssh:HOST starts it on the board."),
     "completion": ("edgetop.cli.completion", "Print the completion script for bash, zsh or fish."),
     "help": ("edgetop.cli.help", "Read the documentation: edgetop help TOPIC."),

@@ -4,15 +4,14 @@ from pathlib import Path
 
 import click
 
+from edgetop.cli.companions import PATH
 from edgetop.errors import InputError
 
 
 @click.command("pull")
 @click.argument("target")
 @click.argument("session")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="PATH", help="Where. Default: with the others."
-)
+@click.option("-o", "--output", type=PATH, metavar="PATH", help="Where. Default: with the others.")
 def command(target: str, session: str, output: Path | None) -> None:
     """Bring SESSION (its name, its id, or enough of it) back from the lake at TARGET.
 

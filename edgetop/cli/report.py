@@ -7,12 +7,11 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import needs, option
+from edgetop.cli.companions import PATH, needs, option
 
 if TYPE_CHECKING:
     from edgetop.analysis.gates import Gate
 
-PATH = click.Path(path_type=Path)
 
 OPTIONS = (
     option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report)."),

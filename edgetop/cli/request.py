@@ -58,19 +58,14 @@ def find_model(options: Options) -> ModelFile:
     """The user's model, or the built-in one in a format that an installed runtime has."""
     if options["model"] is not None:
         return identify(options["model"])
-    formats = _runnable_formats(options)
-    if not formats:
-        raise InputError("no inference runtime is installed", "pip install 'edgetop[onnx]' or 'edgetop[tflite]'")
-    return identify(demo.model_path(formats[0]))
-
-
-def _runnable_formats(options: Options) -> list[str]:
-    """The formats that can be run here, ONNX first; another interpreter can only be asked by running it."""
     if options["engine"] in RUNTIMES:
-        return [RUNTIMES[options["engine"]][0]]
-    if options["engine_python"] is not None:
-        return ["onnx"]
-    return [fmt for fmt, module, *_ in RUNTIMES.values() if importlib.util.find_spec(module) is not None]
+        return identify(demo.model_path(RUNTIMES[options["engine"]][0]))
+    if options["engine_python"] is not None:  # another interpreter can only be asked by running it
+        return identify(demo.model_path("onnx"))
+    for model_format, module, *_ in RUNTIMES.values():  # ONNX first
+        if importlib.util.find_spec(module) is not None:
+            return identify(demo.model_path(model_format))
+    raise InputError("no inference runtime is installed", "pip install 'edgetop[onnx]' or 'edgetop[tflite]'")
 
 
 def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:

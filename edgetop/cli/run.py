@@ -1,9 +1,7 @@
 """`edgetop run`: run a model and watch it."""
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click import IntRange
@@ -11,12 +9,9 @@ from click import IntRange
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import needs, not_beside, option
+from edgetop.cli.companions import PATH, needs, not_beside, option
 from edgetop.cli.metrics import METRICS_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
-
-if TYPE_CHECKING:
-    from edgetop.engines.spawn import Child
 
 EXAMPLES = """\b
 Examples:
@@ -30,7 +25,6 @@ Examples:
   edgetop run model.tflite --engine-python ~/tflite/bin/python
 """
 
-PATH = click.Path(path_type=Path)
 
 SHAPE = option(
     "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
@@ -286,24 +280,15 @@ def command(**options: Any) -> int:
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     terminal = terminal_for(options)
-    with _early_child(options) as child:
+    with contextlib.ExitStack() as stack:
+        if options["isolation"] == "process" and not (
+            options["limits"] or options["engine_cpus"] or options["monitor_cpus"] or options["engine_python"]
+        ):
+            from edgetop.engines.spawn import Child  # noqa: PLC0415  --help needs none of it
+
+            # The engine's process loads while the rest of edgetop does, where no option says how it is to be run.
+            options["engine_child"] = child = Child()
+            stack.callback(child.discard)
         from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
 
-        return watch({**options, "engine_child": child}, terminal).exit_code()
-
-
-@contextlib.contextmanager
-def _early_child(options: dict[str, Any]) -> "Iterator[Child | None]":
-    """The engine's process, which loads while the rest of edgetop does; None where options say how it is to be run."""
-    child = None
-    if options["isolation"] == "process" and not (
-        options["limits"] or options["engine_cpus"] or options["monitor_cpus"] or options["engine_python"]
-    ):
-        from edgetop.engines.spawn import Child  # noqa: PLC0415  --help needs none of it
-
-        child = Child()
-    try:
-        yield child
-    finally:
-        if child:
-            child.discard()
+        return watch(options, terminal).exit_code()

@@ -1,12 +1,8 @@
 """Options of the commands that show a session, on a screen or in lines."""
 
-from pathlib import Path
-
-import click
-
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import needs, not_beside, option, rings
+from edgetop.cli.companions import PATH, needs, not_beside, option, rings
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 
@@ -35,7 +31,7 @@ ASCII = option(
     rules=[not_beside("detach", advice="nothing is drawn here")],
 )  # fmt: skip
 CONFIG = option(
-    "--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
+    "--config", "config_file", type=PATH, metavar="FILE",
     help="Settings over those of edgetop.toml in the config folder (edgetop help keys).",
 )  # fmt: skip
 LIVE = option(

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import needs, not_beside, option
+from edgetop.cli.companions import PATH, needs, not_beside, option
 
 EXAMPLES = """\b
 Examples:
@@ -15,8 +15,6 @@ Examples:
   edgetop sensors --capture board.tar.gz       the board as a file, to send to someone
   edgetop sensors --sysroot board/             a board from such a file, unpacked
 """
-
-PATH = click.Path(path_type=Path)
 
 
 LIST = not_beside("capture", message="--capture goes with neither --json nor --watch")

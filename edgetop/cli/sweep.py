@@ -7,7 +7,7 @@ from click import IntRange
 
 from edgetop.cli import completion, demo, run
 from edgetop.cli import options as text
-from edgetop.cli.companions import AsWritten, given_names, needs, option, passed_on, raw_words
+from edgetop.cli.companions import PATH, AsWritten, given_names, needs, option, passed_on, raw_words
 from edgetop.errors import InputError
 
 EXAMPLES = """\b
@@ -49,7 +49,7 @@ def provider_list(given: str) -> tuple[str, ...]:
 
 GOALS = ("p50", "p99", "throughput", "energy")
 OWN_OPTIONS = (
-    option("-f", "--file", "models_file", type=run.PATH, metavar="FILE",
+    option("-f", "--file", "models_file", type=PATH, metavar="FILE",
         help="Models as well, one a line; # begins a comment."),
     option("--threads", type=listed(IntRange(0, 1024)), metavar="1,2,4",
         help="Each of these numbers. 0: the runtime's default."),
@@ -76,14 +76,14 @@ OWN_OPTIONS = (
         "--speed", type=AsWritten(click.types.convert_type(demo.speed)), metavar="20x",
         help="Of the virtual board.", rules=[needs("scenario")],
     ),
-    option("-o", "--output", type=run.PATH, metavar="PATH", help="The sweep's folder; .sweep is appended."),
-    option("--resume", type=run.PATH, metavar="FOLDER",
+    option("-o", "--output", type=PATH, metavar="PATH", help="The sweep's folder; .sweep is appended."),
+    option("--resume", type=PATH, metavar="FOLDER",
         help="Go on with a sweep that was stopped or killed, or show its result."),
     option("--dry-run", is_flag=True, help="Show what would run, how often and for how long, and end."),
     option("--detach", is_flag=True, help="Return at once; edgetop attach shows what runs, --resume the result."),
     option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help sweep)."),
-    option("--csv", "csv_file", type=run.PATH, metavar="FILE", help="The table as CSV as well."),
-    option("--html", type=run.PATH, metavar="FILE", help="The comparison as one page, for a browser offline."),
+    option("--csv", "csv_file", type=PATH, metavar="FILE", help="The table as CSV as well."),
+    option("--html", type=PATH, metavar="FILE", help="The comparison as one page, for a browser offline."),
     option("--force", is_flag=True, help="Replace files that exist.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
@@ -95,7 +95,7 @@ _BESIDE_RESUME = {
 
 
 @click.command("sweep", params=[*OWN_OPTIONS, *_OF_RUN], epilog=EXAMPLES)
-@click.argument("models", nargs=-1, type=run.PATH, metavar="MODEL...")
+@click.argument("models", nargs=-1, type=PATH, metavar="MODEL...")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
     """Measure every combination of MODELs and settings, each in a session of its own, and recommend one.

@@ -10,7 +10,6 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgetop.cli import request
@@ -40,28 +39,25 @@ class RotatedRecordings:
         self.session: LiveSession | None = None
 
     def make(self, manifest: Manifest) -> Following:
-        """Raises InputError."""
-        folder = self._folder()
-        fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
-        recorder = Recorder(folder, fresh, request.retention(self._options), ChildTableWriter())
-        return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), partial(self._on_begin, recorder))
-
-    def _folder(self) -> Path:
-        """Return the next folder; with `-o PATH`: PATH-2, PATH-3 ..."""
+        """Raises InputError. With `-o PATH` the folders are PATH-2, PATH-3 ..."""
         given = self._options["output"]
         if given is None:
             unnamed = request.recording_folder(self._options, self._model)
             assert unnamed
-            return unnamed
-        first, number = session_folder(given.absolute()), 2
-        while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
-            number += 1
-        return folder
+            folder = unnamed
+        else:
+            first, number = session_folder(given.absolute()), 2
+            while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
+                number += 1
+        fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
+        recorder = Recorder(folder, fresh, request.retention(self._options), ChildTableWriter())
 
-    def _on_begin(self, recorder: Recorder) -> None:
-        if self.session:
-            self.session.folder = recorder.handle
-        self._endpoint.follow(recorder.handle)
+        def taken() -> None:
+            if self.session:
+                self.session.folder = recorder.handle
+            self._endpoint.follow(recorder.handle)
+
+        return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), taken)
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:

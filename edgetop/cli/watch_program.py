@@ -1,7 +1,6 @@
 """`edgetop watch`: the inferences of a program that makes them itself, on the same screen."""
 
 import ctypes
-import json
 import os
 import pwd
 import shlex
@@ -15,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetop.cli import run
-from edgetop.cli.companions import not_beside, option
-from edgetop.cli.output import print_text
+from edgetop.cli.companions import PATH, not_beside, option
+from edgetop.cli.output import print_json, print_text, table
 from edgetop.errors import EXIT_DONE, InputError
 from edgetop.formatting import clean
 from edgetop.taps import perf
@@ -67,7 +66,7 @@ PARAMS = (
         help="List the processes that run models, and watch the one that you choose.",
     ),
     option(
-        "--app-output", type=click.Path(path_type=Path), metavar="FILE",
+        "--app-output", type=PATH, metavar="FILE",
         help="Append what the program prints to FILE. Default: program.log of the session, and the events.",
     ),
     option("--follow-children", is_flag=True, help="Watch the programs that this one starts, too."),
@@ -95,7 +94,12 @@ def command(command: tuple[str, ...], **options: Any) -> int:
         return EXIT_DONE  # they were listed
     defaults = run.command.make_context("run", []).params
     given = {name: value for name, value in options.items() if value is not None}
-    program = _started(command, own, options) if command else _running(own, options)
+    program: WatchedProgram | WatchedProcess
+    if command:
+        program = _started(command, own, options)
+    else:
+        pid, limits = own["pid"], (options["duration"], options["runs"])
+        program = WatchedProcess(ProcessSpec(command_of(pid), pid, *limits, own["unit"]))
     end = _watch({**defaults, **given, "profile_every": 0, "program": program}, program)
     if own["against"] and end.folder and not (end.error or end.interrupted):
         from edgetop.cli.gap import loop_after  # noqa: PLC0415
@@ -124,23 +128,23 @@ def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, A
     from edgetop.paths import cache_home  # noqa: PLC0415
 
     output = own["app_output"]
+    if output is not None:
+        try:
+            output.open("ab").close()
+        except OSError as error:
+            raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
     shows = options["headless"] and output is None
     spec = ProgramSpec(
         command,
         options["duration"],
         options["runs"],
         follow_children=own["follow_children"],
-        output=None if output is None else _writable(output),
+        output=output and output.absolute(),
         preload=preload_library(cache_home()),
         stdout=(sys.stderr if options["as_json"] else sys.stdout).fileno() if shows else None,
         stderr=sys.stderr.fileno() if shows else None,
     )
     return WatchedProgram(spec)
-
-
-def _running(own: dict[str, Any], options: dict[str, Any]) -> WatchedProcess:
-    spec = ProcessSpec(command_of(own["pid"]), own["pid"], options["duration"], options["runs"], own["unit"])
-    return WatchedProcess(spec)
 
 
 def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | None:
@@ -181,14 +185,6 @@ def refuse_where_unseen(words: Sequence[str]) -> None:
         raise InputError("to watch a process that runs already needs root", with_sudo(words))
 
 
-def _writable(path: Path) -> Path:
-    try:
-        path.open("ab").close()
-    except OSError as error:
-        raise InputError(f"--app-output {path}: cannot be written: {error.strerror}") from None
-    return path.absolute()
-
-
 def _choose_process(*, as_json: bool) -> int | None:
     """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
     processes, closed = model_processes()
@@ -197,12 +193,18 @@ def _choose_process(*, as_json: bool) -> int | None:
         processes = sorted(with_rates(processes), key=lambda one: -(one.calls_per_s or 0))
     if as_json:
         document = {"processes": [asdict(one) for one in processes], "closed": closed, "why_no_rates": why or None}
-        click.echo(json.dumps(document, indent=1))
+        print_json(document)
         return None
     may_choose = sys.stdin.isatty() and sys.stderr.isatty()
     for number, line in enumerate(_lines(processes)):
         print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
-    for note in _notes(processes, closed, why):
+    notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
+    if processes and why:
+        notes.append(f"rates are not known: {why}")
+    if closed:
+        those = "1 process" if closed == 1 else f"{closed} processes"
+        notes.append(f"{those} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
+    for note in notes:
         print_text(f"edgetop: {note}", err=True)
     if not (processes and may_choose):
         return None
@@ -216,7 +218,7 @@ def _choose_process(*, as_json: bool) -> int | None:
 
 def _lines(processes: list[ModelProcess]) -> list[str]:
     """A table with its head."""
-    rows = [("pid", "user", "calls/s", "command", "runtime and models")] if processes else []
+    rows = []
     for one in processes:
         rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
         command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
@@ -224,18 +226,8 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
         runtimes = dict.fromkeys(runtime_of(name) for name in one.runtimes)
         what = clean(", ".join((*runtimes, *(path.rpartition("/")[2] for path in one.models[:3]))))
         rows.append((str(one.pid), one.user, rate, short, what))
-    widths = [max(len(row[place]) for row in rows) for place in range(4)] if rows else []
-    return ["  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4])) for row in rows]
-
-
-def _notes(processes: list[ModelProcess], closed: int, why: str) -> list[str]:
-    notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
-    if processes and why:
-        notes.append(f"rates are not known: {why}")
-    if closed:
-        number = "1 process" if closed == 1 else f"{closed} processes"
-        notes.append(f"{number} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
-    return notes
+    heads = ("pid", "user", "calls/s", "command", "runtime and models")
+    return list(table(heads, rows, heads)) if rows else []
 
 
 def with_sudo(words: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_uid
@@ -60,7 +60,10 @@ class ControlServer:
         while self._last is None:
             for key, _ in self._selector.select(self._time_left_s()):
                 key.data()
-            self._drop_late()
+            now_s = time.monotonic()
+            for client in [c for c in self._clients if not c.waits_for_the_end and c.until_s <= now_s]:
+                client.answer(Answer("the order did not come in time"))
+                self._drop(client)
         for client in tuple(self._clients):
             if client.waits_for_the_end:
                 client.answer(self._last)
@@ -69,14 +72,8 @@ class ControlServer:
 
     def _time_left_s(self) -> float | None:
         """Return the time until the next client times out; None: no client is waited for."""
-        until = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
-        return None if until is None else max(0.0, until - time.monotonic())
-
-    def _drop_late(self) -> None:
-        now = time.monotonic()
-        for client in [c for c in self._clients if not c.waits_for_the_end and c.until_s <= now]:
-            client.answer(Answer("the order did not come in time"))
-            self._drop(client)
+        until_s = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
+        return None if until_s is None else max(0.0, until_s - time.monotonic())
 
     def _accept(self) -> None:
         try:
@@ -93,33 +90,26 @@ class ControlServer:
             client.answer(Answer("too many ask at once"))
         else:
             self._clients.add(client)
-            self._selector.register(connection, selectors.EVENT_READ, self._reading(client))
+            self._selector.register(connection, selectors.EVENT_READ, partial(self._read, client))
             return
         connection.close()
 
-    def _reading(self, client: "_Client") -> Callable[[], None]:
-        def read() -> None:
-            line = client.read()
-            if line is None:
-                self._drop(client)
-            elif line and not client.waits_for_the_end:
-                self._on_event(client, line)
-
-        return read
-
-    def _on_event(self, client: "_Client", line: bytes) -> None:
-        try:
-            order = parse_order(line)
-        except ValueError as error:
-            client.answer(Answer(str(error)))
-            self._drop(client)
+    def _read(self, client: "_Client") -> None:
+        line = client.read()
+        if line == b"" or (line and client.waits_for_the_end):
             return
-        self._session.order(order)
-        if order.do == "stop":
-            client.waits_for_the_end = True
-        else:
-            client.answer(Answer())
-            self._drop(client)
+        if line:
+            try:
+                order = parse_order(line)
+            except ValueError as error:
+                client.answer(Answer(str(error)))
+            else:
+                self._session.order(order)
+                if order.do == "stop":
+                    client.waits_for_the_end = True
+                    return
+                client.answer(Answer())
+        self._drop(client)
 
     def _drop(self, client: "_Client") -> None:
         self._clients.discard(client)

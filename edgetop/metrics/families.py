@@ -123,8 +123,18 @@ def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     verdict = Sample((("verdict", analysis.verdict().now),), 1.0)
     yield Family(f"{PREFIX}verdict", "gauge", "1 for the word of the verdict that holds now.", (verdict,))
     yield from _of_inferences(analysis, manifest)
-    yield from _of_throttling(analysis)
-    yield from _of_memory(analysis)
+    throttles = analysis.throttles.view()
+    if throttles.has_flag or throttles.spans:  # a board that cannot report it says nothing: silence is no proof
+        is_over = analysis.progress.view().phase == "over"
+        in_force = {span.cause for span in throttles.spans if span.end_ns is None and not is_over}
+        samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)
+        yield Family(f"{PREFIX}throttled", "gauge", "1 while the board limits itself, by its own signals.", samples)
+    growth = analysis.growth_view()
+    if growth.mib_per_h is not None:
+        rate, about = growth.mib_per_h.value * 2**20 / 3600, "Growth of the engine's memory over the session."
+        yield _one("memory_growth_bytes_per_second", "gauge", about, rate)
+    if growth.is_leak is not None:
+        yield _one("memory_leak", "gauge", "1 if that growth is significant and does not level off.", growth.is_leak)
     yield _energy(analysis)
     for kind, (name, unit, label, scale, about) in _OF_SENSORS.items():
         tracks = [track for track in analysis.tracks.views(kind) if track.value is not None and not track.is_lost]
@@ -177,24 +187,6 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
     return Distribution(counts, of.mean_ns * of.count / 1e9, of.min_ns / 1e9, of.max_ns / 1e9)
-
-
-def _of_throttling(analysis: Analysis) -> Iterator[Family]:
-    """Yield throttling metrics; none where the board cannot report it, since silence is no proof."""
-    view = analysis.throttles.view()
-    in_force = {span.cause for span in view.spans if span.end_ns is None and analysis.progress.view().phase != "over"}
-    if view.has_flag or view.spans:
-        samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)
-        yield Family(f"{PREFIX}throttled", "gauge", "1 while the board limits itself, by its own signals.", samples)
-
-
-def _of_memory(analysis: Analysis) -> Iterator[Family]:
-    growth = analysis.growth_view()
-    if growth.mib_per_h is not None:
-        rate, about = growth.mib_per_h.value * 2**20 / 3600, "Growth of the engine's memory over the session."
-        yield _one("memory_growth_bytes_per_second", "gauge", about, rate)
-    if growth.is_leak is not None:
-        yield _one("memory_leak", "gauge", "1 if that growth is significant and does not level off.", growth.is_leak)
 
 
 def _energy(analysis: Analysis) -> Family:

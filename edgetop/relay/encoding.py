@@ -23,7 +23,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table
 from edgetop.session.events import Event
 from edgetop.session.operators import OperatorInfo
-from edgetop.session.records import STRETCH, Readings, Stretches
+from edgetop.session.records import STRETCH, Readings
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 # The position of a viewer: a segment of the journal, the bytes of it that were sent, and the session's time.
@@ -77,24 +77,19 @@ class Decoder:
             raise ValueError("a batch is longer or shorter than it can be")
         until_ns, restart, *position = _HEAD.unpack_from(payload)
         _require(-NS <= until_ns < MAX_SESSION_NS and restart in (0, 1))
+        parts = payload[_HEAD.size :]
         try:
-            batch = _read(payload[_HEAD.size :], until_ns)
+            kinds = split(parts)
+            batch = unpack(parts, until_ns, most_numbers=MAX_NUMBERS)
+            if _STRETCHES in kinds:
+                batch = replace(batch, stretches=Columns(kinds[_STRETCHES], MAX_NUMBERS).take_table(STRETCH))
+            if _JUDGED in kinds:  # the analysis checks its contents
+                batch = replace(batch, judged=json.loads(kinds[_JUDGED]))
+                _require(isinstance(batch.judged, dict))
         except (ArithmeticError, LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"not a batch: {error}") from None
         _check(batch)
         return replace(_shortened(batch), restart=bool(restart)), (position[0], position[1], position[2])
-
-
-def _read(parts: bytes, until_ns: int) -> Batch:
-    kinds = split(parts)
-    batch = unpack(parts, until_ns, most_numbers=MAX_NUMBERS)
-    if _STRETCHES in kinds:
-        batch = replace(batch, stretches=Columns(kinds[_STRETCHES], MAX_NUMBERS).take_table(STRETCH))
-    if _JUDGED in kinds:  # the analysis checks its contents
-        judged = json.loads(kinds[_JUDGED])
-        _require(isinstance(judged, dict))
-        batch = replace(batch, judged=judged)
-    return batch
 
 
 def _require(claim: Any) -> None:
@@ -115,14 +110,11 @@ def _check(batch: Batch) -> None:
     for burst in batch.bursts:
         _require(len(burst) <= MAX_OPERATORS and 0 <= burst.number < 2**31)
         _require(all(n is None or n >= 0 for info in burst.infos for n in (info.flops, info.bytes)))
-    _check_stretches(batch.stretches)
-    _check_seconds(batch.seconds, batch.until_ns)
-
-
-def _check_stretches(rows: Stretches) -> None:
+    rows = batch.stretches
     _require(all(_lie(rows[name], -NS, MAX_SESSION_NS - 1) for name in ("t_ns", "until_ns")))
     _require(_lie(rows["sensor"], 0, MAX_SENSORS - 1) and (rows["count"] > 0).all())
     _require((rows["until_ns"] >= rows["t_ns"]).all())
+    _check_seconds(batch.seconds, batch.until_ns)
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:

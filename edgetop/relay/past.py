@@ -23,7 +23,7 @@ from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, Encoder
 from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
-from edgetop.session.operators import BASELINE_BURSTS, Burst
+from edgetop.session.operators import BASELINE_BURSTS
 from edgetop.session.records import NO_INFERENCES, NO_STRETCHES, STRETCH, Inferences, Readings, Stretches
 from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
 
@@ -68,7 +68,8 @@ def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
 def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
     span = Span(-NS, until_ns)
     stretches = _stretches(recording.rows("readings", span), until_ns)
-    events, bursts = _selected_events(recording.rows("events", span)), tuple(_first_bursts(recording, span))
+    events = _selected_events(recording.rows("events", span))
+    bursts = tuple(next(recording.rows("operators", span), ())[:BASELINE_BURSTS])  # the baseline for later ones
     yield from in_pieces(Batch(stretches=stretches, events=events, bursts=bursts))
     for seconds in _joined_seconds(recording.rows("seconds", span), until_ns):
         yield Batch(seconds=seconds)
@@ -228,7 +229,15 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     half = MAX_EVENTS // 2
     if len(happened) > MAX_EVENTS:
         happened = [*happened[:half], *happened[-half:]]
-    chosen = [*happened, *lines, *bursts[:BASELINE_BURSTS], *_summed(bursts[BASELINE_BURSTS:])]
+    chosen = [*happened, *lines, *bursts[:BASELINE_BURSTS]]
+    if later := bursts[
+        BASELINE_BURSTS:
+    ]:  # one event: their number, and the time in which nothing was measured for them
+        undisturbed = [burst for burst in later if not burst.data.get("disturbed_runs")]
+        data: dict[str, JsonValue] = {"count": len(later), **{name: _sum(later, name) for name in _SUMMED}}
+        data.update({name: _sum(undisturbed, name) for name in _SUMMED_UNDISTURBED})
+        data.update({name: later[-1].data.get(name) for name in _LAST})
+        chosen.append(replace(later[-1], kind="profile-bursts", message=f"{len(later)} bursts", data=data))
     return tuple(sorted(chosen, key=lambda event: event.t_ns))
 
 
@@ -241,23 +250,6 @@ _LAST = ("thread_count", "thread_most", "thread_most_ns")
 def _sum(bursts: Sequence[Event], name: str) -> int:
     values = (event.data.get(name) for event in bursts)
     return sum(value for value in values if type(value) is int)
-
-
-def _summed(bursts: Sequence[Event]) -> Iterator[Event]:
-    """Yield one event with the number of bursts and the time in which nothing was measured for them."""
-    if bursts:
-        undisturbed = [burst for burst in bursts if not burst.data.get("disturbed_runs")]
-        data: dict[str, JsonValue] = {"count": len(bursts), **{name: _sum(bursts, name) for name in _SUMMED}}
-        data.update({name: _sum(undisturbed, name) for name in _SUMMED_UNDISTURBED})
-        data.update({name: bursts[-1].data.get(name) for name in _LAST})
-        yield replace(bursts[-1], kind="profile-bursts", message=f"{len(bursts)} bursts", data=data)
-
-
-def _first_bursts(recording: Recording, span: Span) -> Iterator[Burst]:
-    """Yield the first bursts, the baseline for later ones."""
-    for piece in recording.rows("operators", span):
-        yield from piece[:BASELINE_BURSTS]
-        return
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:

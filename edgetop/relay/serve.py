@@ -207,7 +207,10 @@ class _Relay:
         due_ns = self._clock.monotonic_ns()
         while tail:
             if tail.is_over:
-                tail = self._send_following()
+                tail = None
+                if following := successor(self._folder.name):  # the session in which the engine continues
+                    self._folder = self._orders.folder = open_folder(following)
+                    tail = self._send_past()
                 continue
             due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())
             while self._clock.monotonic_ns() < due_ns:
@@ -223,18 +226,6 @@ class _Relay:
                 self._link.send(wire.pack_message(wire.ALIVE))  # the link is well, the session is silent
         self._exchange(0)
         self._link.send(wire.pack_message(wire.END))
-
-    def _send_following(self) -> JournalTail | None:
-        """Send the past of the session in which the engine continues, and return its journal's tail.
-
-        None where there is no such session, or it is over too.
-        """
-        following = successor(self._folder.name)
-        if following is None:
-            return None
-        self._folder = open_folder(following)
-        self._orders.folder = self._folder
-        return self._send_past()
 
     def _follow(self, position: Position) -> JournalTail | None:
         """Return the tail of the journal from that position on; None where the position does not exist any more."""

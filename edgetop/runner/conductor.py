@@ -141,16 +141,12 @@ class Conductor:
             self._state.add_event("mark", "info", "user", order.note or "mark")
         elif order.do == "profile":
             self._profile_asked = True
-        else:
-            self._pause_recording(order.do == "pause")
-        self._wake.set()
-
-    def _pause_recording(self, paused: bool) -> None:
-        if self._recorder and paused != self._recording_paused:
-            self._recording_paused = paused
-            kind = "recording-paused" if paused else "recording-resumed"
-            message = "recording paused: a gap begins" if paused else "recording goes on"
+        elif self._recorder and self._recording_paused != (order.do == "pause"):
+            self._recording_paused = order.do == "pause"
+            kind = "recording-paused" if self._recording_paused else "recording-resumed"
+            message = "recording paused: a gap begins" if self._recording_paused else "recording goes on"
             self._state.add_event(kind, "warning", "user", message)
+        self._wake.set()
 
     def join(self, timeout_s: float | None = None) -> Outcome | None:
         """Wait for the end; None where it has not come in time."""
@@ -263,7 +259,11 @@ class Conductor:
         elif isinstance(last, Failed) and last.is_input_error:
             self._end("input-error", InputError(last.message, last.advice))
         else:
-            cause = last.message if isinstance(last, Failed) else _died(last)
+            cause = last.message if isinstance(last, Failed) else last.cause
+            if isinstance(last, Died):
+                when = " while it was loading the model" if last.loading else ""
+                words = f"; its last words: {last.last_words}" if last.last_words else ""
+                cause += f"{when}{words}"
             self._end("engine-died", EngineDiedError(f"the engine died: {cause}"))
 
     def _batch(self, update: EngineUpdate, readings: Readings, sensor_events: tuple[Event, ...]) -> Batch:
@@ -316,11 +316,16 @@ class Conductor:
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
         """Close everything, last words first. Whatever fails here, the rest is done and the outcome is set."""
-        finish = self._discard_recording if isinstance(error, InputError) else self._finish_recording
+        steps: list[Callable[[], object]] = [
+            self._sensors.stop,
+            self._engine.close,
+            partial(self._hand_on_last, reason),
+        ]
         if self._recorder:
-            self._recorder.prepare_end()
-        ends = (self._rotation.close,) if self._rotation else ()
-        steps = (self._sensors.stop, self._engine.close, partial(self._hand_on_last, reason), finish, *ends)
+            self._recorder.prepare_end()  # a session in which nothing ran leaves no recording
+            steps.append(self._recorder.discard if isinstance(error, InputError) else self._finish_recording)
+        if self._rotation:
+            steps.append(self._rotation.close)
         failures = [_failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
         self._feed.close()
@@ -341,14 +346,8 @@ class Conductor:
             manifest=self._state.take_manifest(),
         )
 
-    def _discard_recording(self) -> None:
-        """Delete the recording of a session in which nothing ran."""
-        if self._recorder:
-            self._recorder.discard()
-
     def _finish_recording(self) -> None:
-        if self._recorder is None:
-            return
+        assert self._recorder
         manifest, lost = self._state.manifest, None
         try:
             lost = self._recorder.finish(manifest)
@@ -360,7 +359,7 @@ class Conductor:
                 self._feed.put(Batch(manifest.duration_ns or 0, manifest=replace(manifest, lost=lost)))
 
 
-def _failure_of(step: Callable[[], None]) -> EdgetopError | None:
+def _failure_of(step: Callable[[], object]) -> EdgetopError | None:
     """Run `step` and return its error; None: it succeeded."""
     try:
         step()
@@ -373,9 +372,3 @@ def _failure_of(step: Callable[[], None]) -> EdgetopError | None:
 
 def _internal(error: Exception) -> EdgetopError:
     return EdgetopError(f"internal error: {type(error).__name__}: {error}")
-
-
-def _died(message: Died) -> str:
-    when = " while it was loading the model" if message.loading else ""
-    words = f"; its last words: {message.last_words}" if message.last_words else ""
-    return f"{message.cause}{when}{words}"

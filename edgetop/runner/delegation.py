@@ -4,7 +4,7 @@ Only instrumented inferences show that for certain: what a runtime plans is not 
 which the profiler is tried, before the warm-up, so that a run need not be long for it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from edgetop.engines.protocol import (
     BurstTaken,
@@ -57,20 +57,18 @@ class FullyDelegated:
                 return Failed("input", f"{OPTION}: {self._dropped}where operators run cannot be told: {reason}")
             case ProfilerChosen() | BurstTaken() if message.operators:
                 self._is_proven = True
-                return self._judged(message.operators)
+                found = [operator for operator in message.operators if operator.provider in self._hosts]
+                if found:
+                    return Failed("input", f"{OPTION}: {self._dropped}{_told(found, message.operators)}", ADVICE)
             case PhaseBegan("measure") | Ended("runs" | "duration") if not self._is_proven and self._hosts:
                 return Failed("input", f"{OPTION}: {self._dropped}where operators run was not shown", ADVICE)
         return None
 
-    def _judged(self, operators: Sequence[Operator]) -> Failed | None:
-        found = sorted((o for o in operators if o.provider in self._hosts), key=lambda operator: -operator.total_ns)
-        return Failed("input", f"{OPTION}: {self._dropped}{_told(found, operators)}", ADVICE) if found else None
 
-
-def _told(found: Sequence[Operator], operators: Iterable[Operator]) -> str:
-    every = list(operators)
+def _told(found: Sequence[Operator], every: Sequence[Operator]) -> str:
     share = percent(sum(o.total_ns for o in found) / (sum(o.total_ns for o in every) or 1))
-    names = ", ".join(f"{operator.op_type} {operator.name}" for operator in found[:NAMED])
+    largest = sorted(found, key=lambda operator: -operator.total_ns)[:NAMED]
+    names = ", ".join(f"{operator.op_type} {operator.name}" for operator in largest)
     more = ", ..." if len(found) > NAMED else ""
     places = " and ".join("the CPU" if host == CPU else host for host in sorted({o.provider for o in found}))
     return f"{len(found)} of {len(every)} operators, {share} of the time, ran on {places}: {names}{more}"

@@ -57,8 +57,8 @@ class _Worker:
         self._timeout_s = timeout_s
         self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
         self._until_s: float | None = None  # the end of the grace
-        self._thread = threading.Thread(target=self._work, name="hook", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._work, name="hook", daemon=True)
+        self.thread.start()
 
     def give(self, document: Mapping[str, Any]) -> None:
         self._given.put({**document, "skipped": self.skipped})
@@ -74,9 +74,6 @@ class _Worker:
             self.give(self._last_skipped)
         self._until_s = until_s
         self._given.put(None)
-
-    def join(self) -> None:
-        self._thread.join()
 
     def _work(self) -> None:
         with contextlib.suppress(OSError):  # it then competes as it is
@@ -137,12 +134,9 @@ class _Worker:
         elif code == NOT_STARTED:
             why = "could not be started"
         else:
-            why = f"ended by {_signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+            signal_name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+            why = f"ended by {signal_name}" if code < 0 else f"ended with exit code {code}"
         self._add_event("hook-failed", "warning", "hook", f"{self.hook.label} {why}{said}", **data)
-
-
-def _signal_name(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 class Hooks:
@@ -180,4 +174,4 @@ class Hooks:
         for worker in self._workers:
             worker.end(until_s)
         for worker in self._workers:
-            worker.join()
+            worker.thread.join()

@@ -74,7 +74,7 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     try:
         joins = [f"{folder}/cgroup.procs" for folder in folders]
         prefix = ("/bin/sh", "-c", _ENTER, "sh", str(len(joins)), *joins)
-        if (failure := _failure([*prefix, "true"])) is not None:
+        if (failure := _ran([*prefix, "true"])[1]) is not None:
             raise InputError(f"--limit: no process can be put into {folders[0]}: {failure}", _advice(root))
         yield Enclosure(way, prefix)
     finally:
@@ -98,30 +98,21 @@ def _scope(limit: Limit, root: Root) -> tuple[str, ...]:
     given = [word for each in properties for word in ("-p", each)]
     command = (program, *who, "--scope", "--quiet", "--collect", *given, "--")
     # A manager to which a controller is not delegated takes the property and does nothing.
-    if all(_printed([*command, "/bin/sh", "-c", _ALLOWED, "sh", name]) == value for name, value in files):
+    if all(_ran([*command, "/bin/sh", "-c", _ALLOWED, "sh", name])[0] == value for name, value in files):
         return command
     return ()
 
 
-def _run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(  # noqa: S603  systemd-run or a shell of the system, which enters a cgroup
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
-    )
-
-
-def _printed(command: Sequence[str]) -> str:
+def _ran(command: Sequence[str]) -> tuple[str, str | None]:
+    """Run a command that enters a cgroup. Return what it printed, and why it failed; None: it did not."""
     try:
-        return _run(command).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-
-
-def _failure(command: Sequence[str]) -> str | None:
-    try:
-        done = _run(command)
+        done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
-    return (done.stderr.strip() or f"exit status {done.returncode}") if done.returncode else None
+        return "", str(error)
+    failure = done.stderr.strip() or f"exit status {done.returncode}"
+    return done.stdout.strip(), failure if done.returncode else None
 
 
 def _make(limit: Limit, root: Root) -> tuple[list[Path], str]:
@@ -166,14 +157,14 @@ def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequen
         try:
             if not is_v1 and not controllers <= set(root.text(f"{parent}/cgroup.subtree_control").split()):
                 # Refused with EBUSY where processes are in it: "no internal process" of cgroup-v2.rst
-                _write(above / "cgroup.subtree_control", " ".join(f"+{name}" for name in sorted(controllers)))
+                (above / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(controllers)))
             folder.mkdir()
         except OSError:
             continue
         try:
             for name, value, is_needed in _settings(limit, controllers, is_v1=is_v1):
                 with contextlib.suppress(*(() if is_needed else (OSError,))):
-                    _write(folder / name, value)
+                    (folder / name).write_text(value)
             return folder
         except OSError:
             _remove(folder)
@@ -182,25 +173,16 @@ def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequen
 
 def _settings(limit: Limit, controllers: set[str], *, is_v1: bool) -> Iterator[tuple[str, str, bool]]:
     """File, value, and whether the limit is none without it. Swap is counted by some kernels only."""
-    if "memory" in controllers:
-        memory = str(limit.memory_bytes)
-        if is_v1:
-            yield "memory.limit_in_bytes", memory, True
-            yield "memory.memsw.limit_in_bytes", memory, False
-            yield "memory.swappiness", "0", False
-        else:
-            yield "memory.max", memory, True
-            yield "memory.swap.max", "0", False
-    if "cpu" in controllers:
-        if is_v1:
-            yield "cpu.cfs_period_us", str(limit.period_us), True
-            yield "cpu.cfs_quota_us", str(limit.quota_us), True
-        else:
-            yield "cpu.max", f"{limit.quota_us} {limit.period_us}", True
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text)
+    memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
+    swap = ("memory.memsw.limit_in_bytes", memory, False), ("memory.swappiness", "0", False)
+    files = {
+        ("memory", True): (("memory.limit_in_bytes", memory, True), *swap),
+        ("memory", False): (("memory.max", memory, True), ("memory.swap.max", "0", False)),
+        ("cpu", True): (("cpu.cfs_period_us", period, True), ("cpu.cfs_quota_us", quota, True)),
+        ("cpu", False): (("cpu.max", f"{quota} {period}", True),),
+    }
+    for name in ("memory", "cpu"):
+        yield from files[name, is_v1] if name in controllers else ()
 
 
 def _remove_abandoned(parent: Path, root: Root) -> None:

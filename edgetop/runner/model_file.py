@@ -57,16 +57,12 @@ class Fingerprint:
 
     def _work(self) -> None:
         _lower_priority()
-        with contextlib.suppress(OSError):  # the file may be gone by now: then it stays unknown
-            self._value = _sha256(self._path)
-
-
-def _sha256(path: str) -> str:
-    with open(path, "rb") as file:  # noqa: PTH123  a path from the manifest
-        digest = _empty_digest(os.fstat(file.fileno()).st_size)
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-    return str(digest.hexdigest())
+        # The file may be gone by now: then it stays unknown.
+        with contextlib.suppress(OSError), open(self._path, "rb") as file:  # noqa: PTH123  a path from the manifest
+            digest = _empty_digest(os.fstat(file.fileno()).st_size)
+            while chunk := file.read(CHUNK_BYTES):
+                digest.update(chunk)
+            self._value = str(digest.hexdigest())
 
 
 def _empty_digest(file_bytes: int) -> Any:
@@ -129,17 +125,14 @@ class Work:
         _lower_priority()
         with contextlib.suppress(Exception):  # as above: the engine has loaded it, and says what it says
             from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed where nothing is profiled
-            from edgetop.models.graph import data_dependent  # noqa: PLC0415  as below
+            from edgetop.models.graph import data_dependent  # noqa: PLC0415
+            from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
-            self._inspection = self._inspected()
+            declared = read_model(Path(self._model.path), str(self._model.format))
+            shapes = {tensor.name: tensor.shape for tensor in self._inputs}
+            self._inspection = inspected(declared, shapes, self._ask)
             self.precision = main_dtype(self._inspection.operators)
             self.data_dependent = data_dependent(self._inspection.declared)
-
-    def _inspected(self) -> "Inspection":
-        from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415  as above
-
-        declared = read_model(Path(self._model.path), str(self._model.format))
-        return inspected(declared, {tensor.name: tensor.shape for tensor in self._inputs}, self._ask)
 
 
 class ModelFiles:
@@ -159,7 +152,8 @@ class ModelFiles:
 
     def begin_other(self) -> None:
         """B's model is loaded."""
-        self._fingerprints[1].begin(self._state.other_model)
+        assert self._state.manifest.ab
+        self._fingerprints[1].begin(self._state.manifest.ab.variants[1].model.path)
 
     def report(self) -> None:
         """Report what has been read by now."""

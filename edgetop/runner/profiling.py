@@ -123,7 +123,12 @@ class Profiling:
                 self._poll()
             for _ in range(MAX_BURSTS_A_RUN * runs):
                 self._measure()
-                self._burst()
+                had, answered_ns = len(self.profiled.taken), self._clock_ns() + ANSWERED_AFTER_NS
+                self._engine.profile()
+                while len(self.profiled.taken) == had:
+                    records = self._poll()
+                    if len(records) and records["t_ns"][-1] > answered_ns:  # it failed
+                        break
                 if self.profiled.is_enough(runs):
                     break
             self._measure()
@@ -149,15 +154,6 @@ class Profiling:
         enough, until_ns = self.profiled.measured + BETWEEN_BURSTS, self._clock_ns() + BETWEEN_BURSTS_NS
         while self.profiled.measured < enough and not (self._clock_ns() > until_ns and self.profiled.measured):
             self._poll()
-
-    def _burst(self) -> None:
-        """Have one, and wait for it. It may fail, and then none comes."""
-        had, answered_ns = len(self.profiled.taken), self._clock_ns() + ANSWERED_AFTER_NS
-        self._engine.profile()
-        while len(self.profiled.taken) == had:
-            records = self._poll()
-            if len(records) and records["t_ns"][-1] > answered_ns:
-                return
 
 
 def _take(message: Message, profiled: Profiled) -> None:

@@ -75,9 +75,13 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
 
 def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
     """Compute each ceiling from the fastest burst of its operator: other load can only make a burst slower."""
+    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed for what is stored
+    from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
+
+    inspection = inspected(read_model(Path(probe.model), probe.format), {})
     fastest: dict[str, tuple[float, OperatorInfo]] = {}
     for burst in profiled.bursts:
-        infos = _with_work(probe, tuple(operator.info for operator in burst.operators))
+        infos = with_work(inspection, tuple(operator.info for operator in burst.operators))
         for operator, info in zip(burst.operators, infos, strict=True):
             ns = operator.total_ns / operator.calls
             if info.origin and (info.origin not in fastest or ns < fastest[info.origin][0]):
@@ -86,13 +90,6 @@ def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
         raise InputError("the ceilings cannot be measured: the runtime does not tell of the probe's operators")
     (copy_ns, copy), (multiply_ns, multiply) = fastest[COPY], fastest[MULTIPLY]
     return Ceilings((multiply.flops or 0) / multiply_ns * 1e9, (copy.bytes or 0) / copy_ns * 1e9, now)
-
-
-def _with_work(probe: EngineSpec, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:
-    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed for what is stored
-    from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
-
-    return with_work(inspected(read_model(Path(probe.model), probe.format), {}), infos)
 
 
 def default_path() -> Path:

@@ -133,15 +133,10 @@ class SessionState:
         with self._lock:  # also of the origin, which changes with `follow`
             self._append(Event(self.now_ns(), kind, severity, source, message, data))
 
-    def _add_event_at(
-        self, at_ns: int, kind: str, severity: Severity, source: str, message: str, **data: JsonValue
-    ) -> None:
-        with self._lock:
-            self._append(Event(at_ns, kind, severity, source, message, data))
-
     def _engine_reached(self, monotonic_ns: int, kind: str, message: str, **data: JsonValue) -> None:
         """An event of the engine, at the time on CLOCK_MONOTONIC that it gives."""
-        self._add_event_at(monotonic_ns - self._origin_ns, kind, "info", "engine", message, **data)
+        with self._lock:
+            self._append(Event(monotonic_ns - self._origin_ns, kind, "info", "engine", message, data))
 
     def _append(self, event: Event) -> None:
         self._events.append(event)
@@ -181,12 +176,6 @@ class SessionState:
             variants = list(ab.variants)
             variants[side] = replace(variants[side], model=replace(variants[side].model, sha256=sha256))
             self._amend(ab=replace(ab, variants=tuple(variants)))
-
-    @property
-    def other_model(self) -> str:
-        """The path of B's model, in an A/B session."""
-        assert self.manifest.ab
-        return self.manifest.ab.variants[1].model.path
 
     def precision_known(self, dtype: str | None) -> None:
         if dtype is not None and self.manifest.model.precision is None:
@@ -235,7 +224,12 @@ class SessionState:
         self._last_end_ns = max(self._last_end_ns, last_end_ns(inferences))
         if self.manifest.watched:
             self._overlap.add(inferences)
-            self._count_streams(measured(inferences))
+            counted = measured(inferences)
+            for number in np.unique(counted["stream"]).tolist():
+                counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
+                self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
+            if self.now_ns() >= self._streams_due_ns:
+                self._write_streams()
         if self._spec.streams > 1:
             self._stream_runs += np.bincount(measured(inferences)["stream"], minlength=self._spec.streams)
 
@@ -314,13 +308,6 @@ class SessionState:
             text = f"stream {number}: {stream.name or 'a model without a name'}"
             self.add_event("stream", "info", "program", text, number=number)
 
-    def _count_streams(self, counted: Inferences) -> None:
-        for number in np.unique(counted["stream"]).tolist():
-            counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
-            self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
-        if self.now_ns() >= self._streams_due_ns:
-            self._write_streams()
-
     def _write_streams(self) -> None:
         """The figures of each stream go into the manifest every ten seconds, and at the end."""
         watched = self.manifest.watched
@@ -382,12 +369,9 @@ class SessionState:
 
     def _profiler_chosen(self, message: ProfilerChosen) -> None:
         text = f"operators: {message.way}" if message.way else "operators are not profiled"
-        if message.reason:
-            text = f"{text} ({message.reason})"
-        every_ns = self._spec.profile_every_ns
-        self.add_event(
-            "profiler", "info", "engine", text, way=message.way, reason=message.reason, every_ns=every_ns
-        )  # fmt: skip
+        why = f" ({message.reason})" if message.reason else ""
+        way, reason, every_ns = message.way, message.reason, self._spec.profile_every_ns
+        self.add_event("profiler", "info", "engine", f"{text}{why}", way=way, reason=reason, every_ns=every_ns)
 
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
@@ -441,14 +425,13 @@ class SessionState:
         self._overlap = Overlap()
         self.has_ended = False
         text = f"goes on where {before.name} ended: the engine ran on"
-        self._add_event_at(0, "rotated", "info", "edgetop", text, before=before.id)
+        with self._lock:
+            self._append(Event(0, "rotated", "info", "edgetop", text, {"before": before.id}))
         left_ns = None
         if self._spec.duration_ns is not None:  # to the second, as it is shown
             left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
         left = None if self._spec.runs is None else self._spec.runs - self._runs_before
-        self._add_event_at(
-            0, "phase", "info", "engine", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns
-        )
+        self._engine_reached(origin_ns, "phase", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns)
 
     def followed_by(self, session_id: str) -> None:
         """The engine runs on in that session."""
