@@ -116,12 +116,23 @@ def find_counts(root: Root) -> ThrottleCounts | None:
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     devices, counts = cooling_devices(root), find_counts(root)
-    flags, judge = _flags(root, counts, now_s) if reports_throttling(devices, counts) else ((), lambda _: [])
+    flags = _flags(root, counts) if reports_throttling(devices, counts) else ()
+    before_s: float | None = None
 
     def read() -> Values:
+        nonlocal before_s
         states = [attempt(device.state) for device in devices]
         throttling = [state for device, state in zip(devices, states, strict=True) if device.throttles]
-        return [*judge(throttling), *states]
+        if counts is None:
+            return [_any(throttling), *states] if flags else states
+        at_s = now_s()
+        passed_s, before_s = 0.0 if before_s is None else at_s - before_s, at_s
+        advance = counts.advance()
+        rates = [
+            events if isinstance(events, Gap) else events / passed_s if passed_s > 0 else FIRST
+            for events in (advance.package_events, advance.core_events)
+        ]
+        return [_any([*throttling, advance.throttled]), counts.ever(), *rates, *states]
 
     infos = (*flags, *(device.info for device in devices))
     sources = (Reader(infos, read, name="thermal limits"),) if infos else ()
@@ -140,36 +151,17 @@ def reports_throttling(devices: Sequence[CoolingDevice], counts: ThrottleCounts 
     return counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
 
 
-def _flags(
-    root: Root, counts: ThrottleCounts | None, now_s: Callable[[], float]
-) -> tuple[tuple[SensorInfo, ...], Callable[[Values], Values]]:
-    """The flags, and what makes their values of the states of the devices that throttle."""
+def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
+    note, counters = "a cooling device that throttles is at work", root.absolute(CPUS)
     if counts is None:
-        note = "a cooling device that throttles is at work"
-        flag = sensor("throttle", "thermal", root.absolute(THERMAL), note=note)
-        return (flag,), lambda states: [_any(states)]
-    before_s: float | None = None
-
-    def judge(states: Values) -> Values:
-        nonlocal before_s
-        at_s = now_s()
-        passed_s, before_s = 0.0 if before_s is None else at_s - before_s, at_s
-        advance = counts.advance()
-        rates = [
-            events if isinstance(events, Gap) else events / passed_s if passed_s > 0 else FIRST
-            for events in (advance.package_events, advance.core_events)
-        ]
-        return [_any([*states, advance.throttled]), counts.ever(), *rates]
-
-    counters = root.absolute(CPUS)
-    why = "a cooling device that throttles is at work, or the CPU has counted throttling since the last look"
-    flags = (
-        sensor("throttle", "thermal", counters, note=why),
+        return (sensor("throttle", "thermal", root.absolute(THERMAL), note=note),)
+    note += ", or the CPU has counted throttling since the last look"
+    return (
+        sensor("throttle", "thermal", counters, note=note),
         sensor("throttle", "thermal-sticky", counters, note="the CPU has counted throttling since boot"),
         sensor("rate", "thermal-events", counters, note="package_throttle_count, each package once"),
         sensor("rate", "core-thermal-events", counters, note="core_throttle_count, each core once"),
     )
-    return flags, judge
 
 
 def _any(claims: Values) -> float | Gap:
