@@ -69,8 +69,10 @@ def _os(root: Root) -> str | None:
     distribution = _fields(root, "etc/os-release").get("PRETTY_NAME")
     # Raspberry Pi OS calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`.
     pi = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
-    package = _l4t(root) or (f"Raspberry Pi OS image {pi[1]}" if pi else None)
-    package = package or _image(root, "Armbian") or _image(root, "Orange Pi")
+    package = f"Raspberry Pi OS image {pi[1]}" if pi else _image(root, "Armbian") or _image(root, "Orange Pi")
+    if l4t := _L4T.match(root.line("etc/nv_tegra_release") or ""):
+        jetpack = _JETPACKS.get(l4t[1])
+        package = f"L4T {l4t[1]}.{l4t[2]}" + (f" (JetPack {jetpack})" if jetpack else "")
     if distribution and package and package.split()[0] in distribution:
         package = None  # Armbian names itself in both
     return ", ".join(name for name in (distribution, package) if name) or None
@@ -80,14 +82,6 @@ def _fields(root: Root, relative: str) -> dict[str, str]:
     """A file of KEY=value lines, without the quotes of a shell."""
     lines = (line.partition("=") for line in root.text(relative).splitlines())
     return {key: value.strip("\"'") for key, _, value in lines}
-
-
-def _l4t(root: Root) -> str | None:
-    match = _L4T.match(root.line("etc/nv_tegra_release") or "")
-    if not match:
-        return None
-    jetpack = _JETPACKS.get(match[1])
-    return f"L4T {match[1]}.{match[2]}" + (f" (JetPack {jetpack})" if jetpack else "")
 
 
 def _image(root: Root, name: str) -> str | None:

@@ -12,6 +12,7 @@ read where their direction is known.
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from edgetop.sensors.counters import plausible_w
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
@@ -34,24 +35,22 @@ _OPEN_C = (127.0, 127.5)
 _RAILS = ("ina3221", "ina3221x")
 
 
-class Input:
-    """One temperature or fan of a chip, read from the files `PREFIX_input`, `PREFIX_fault` ..."""
+class Input(NamedTuple):
+    """One temperature or fan of a chip."""
 
-    def __init__(self, root: Root, prefix: str, info: SensorInfo) -> None:
-        self.info = info
-        self._file = root.file(f"{prefix}_input")
-        self._fault = root.file(f"{prefix}_fault") if root.exists(f"{prefix}_fault") else None
+    info: SensorInfo
+    file: File  # of its raw value
+    fault: File | None
 
     def value(self) -> float | Gap:
         """Degrees Celsius, or rounds a minute. Raises OSError, or ValueError where there is no number."""
-        if self._fault and self._fault.line() == "1":
+        if self.fault and self.fault.line() == "1":
             return Gap("the chip reports a fault of this input")
         if self.info.kind == "temp":
-            celsius = read_celsius(self._file)
-            return (
-                Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if celsius in _OPEN_C else celsius
-            )
-        rounds = self._file.read_int()
+            celsius = read_celsius(self.file)
+            is_open = celsius in _OPEN_C
+            return Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if is_open else celsius
+        rounds = self.file.read_int()
         return float(rounds) if rounds >= 0 else Gap(f"reads {rounds} rpm")
 
     def absence(self) -> str | None:
@@ -59,7 +58,7 @@ class Input:
 
         One whose read fails may have been asleep, and is no absence.
         """
-        value, number = attempt(self.value), attempt(self._file.read_int)
+        value, number = attempt(self.value), attempt(self.file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None
 
 
@@ -110,8 +109,9 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
         kind = "temp" if prefix.startswith("temp") else "fan"
         trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
         note = _NOTES.get((chip, text))
-        info = sensor(kind, name, root.absolute(f"{folder}/{prefix}_input"), trips=trips or None, note=note)
-        yield Input(root, f"{folder}/{prefix}", info)
+        file, fault = root.file(f"{folder}/{prefix}_input"), root.file(f"{folder}/{prefix}_fault")
+        info = sensor(kind, name, root.absolute(file.relative), trips=trips or None, note=note)
+        yield Input(info, file, fault if root.exists(fault.relative) else None)
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:

@@ -14,7 +14,6 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from edgetop.probe.edgetop_probe import Ring
@@ -161,7 +160,12 @@ class Tap:
             self._pairing.forget()
             self._ring.leave_out((lost + 1) // 2)
             calls = [call for call in calls if call.end_ns > call.start_ns]
-        self._write(calls)
+        for call in calls:
+            key = call.pid, call.session
+            if key not in self._names:
+                parent = self._pairing.parents.get(call.pid, 0), call.session  # a fork has its parent's objects
+                self._names[key] = self._names[parent] if parent in self._names else self._name(call)
+            self._ring.put(call.start_ns, call.end_ns, self._names[key], ok=int(call.ok), thread=call.tid)
         if abs((cost_ns := self._cost_ns()) - self._reported_cost_ns) > self._reported_cost_ns // 10:
             self._reported_cost_ns = cost_ns
             self._ring.has_cost(cost_ns)
@@ -169,14 +173,6 @@ class Tap:
             self._scan_at_s, self._seen = 0.0, set()
             self._names = {key: name for key, name in self._names.items() if key[0] not in self._pairing.executed}
             self._pairing.executed.clear()
-
-    def _write(self, calls: Iterable[Call]) -> None:
-        for call in calls:
-            key = call.pid, call.session
-            if key not in self._names:
-                parent = self._pairing.parents.get(call.pid, 0), call.session  # a fork has its parent's objects
-                self._names[key] = self._names[parent] if parent in self._names else self._name(call)
-            self._ring.put(call.start_ns, call.end_ns, self._names[key], ok=int(call.ok), thread=call.tid)
 
     def _name(self, call: Call) -> int:
         model = ""

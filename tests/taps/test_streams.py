@@ -6,7 +6,7 @@ import pytest
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, MEASURE, WARMUP
 from edgetop.taps.ring import NO_CALLS, CallName
-from edgetop.taps.streams import Streams
+from edgetop.taps.taps import Streams
 
 MS = 1_000_000
 
