@@ -80,6 +80,10 @@ class MissingSensor:
     why: str
     fix: str  # the command that would change that, or empty
 
+    @property
+    def words(self) -> str:
+        return f"{self.what}: {self.why}{f' ({self.fix})' if self.fix else ''}"
+
 
 class _Figures:
     """The figures of each sensor, by its place in the manifest. Readings are added one by one, in their order."""

@@ -26,7 +26,7 @@ from edgetop.ui.keys import remapped
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.pane_widget import LineWidget
 from edgetop.ui.settings import FleetListing, ScreenSettings
-from edgetop.ui.terminal_buffer import TerminalBuffer, TightRows, tightened
+from edgetop.ui.terminal_buffer import RowsUpdate, TerminalBuffer, tightened
 from edgetop.ui.themes import Theme, load_theme, theme_files
 
 if TYPE_CHECKING:
@@ -58,15 +58,15 @@ class EdgetopApp(App[None], inherit_bindings=False):
     ) -> None:
         """Raises InputError for a theme that is unknown or not in order."""
         theme = load_theme(settings.theme or choose_theme())
-        self._terminal_buffer = TerminalBuffer()
+        self.terminal_buffer = TerminalBuffer()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
         self.terminal_lost = False
         self.animation_level = "none"
         self.failure: Exception | None = None
         characters = choose_characters(ascii_asked=settings.ascii_only)
         self.measured_glyphs = "" if characters.ascii_only else MEASURED  # that the driver has the terminal measure
-        self._themes = sorted(theme_files())
-        self._theme_name = theme.name
+        self.theme_names = sorted(theme_files())
+        self.theme_name = theme.name
         self.hosted = make(self, characters, theme, lambda: self.terminal_lost or leave_now())
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
@@ -94,21 +94,13 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     def action_redraw(self) -> None:
         """Draw the whole screen again, after another program wrote to the terminal, such as a kernel on its console."""
-        self.forget_terminal()
+        self.terminal_buffer.forget()
         self.screen.refresh()
-
-    @property
-    def theme_names(self) -> list[str]:
-        return self._themes
-
-    @property
-    def theme_name(self) -> str:
-        return self._theme_name
 
     @property
     def choices(self) -> dict[str, Any]:
         """Return what the user chose on the screen, to be stored for the next session."""
-        return {"theme": self._theme_name, **self.hosted.choices}
+        return {"theme": self.theme_name, **self.hosted.choices}
 
     def use_theme(self, name: str) -> None:
         try:
@@ -116,7 +108,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         except InputError as error:  # a user's own, edited meanwhile
             self.notify(clean(str(error)), severity="error", markup=False)
             return
-        self._theme_name = name
+        self.theme_name = name
         self.ansi_color = theme.uses_terminal_colours
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
@@ -127,22 +119,22 @@ class EdgetopApp(App[None], inherit_bindings=False):
         if self._driver:
             self._driver.write(notification(title, text, os.environ))
 
-    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+    def _display(self, screen: Screen[Any], renderable: RenderableType | RowsUpdate | None) -> None:
         """Textual's hook for what goes to the terminal."""
-        self._terminal_buffer.fit(self.size)
+        self.terminal_buffer.fit(self.size)
         batch = self._driver.batched() if isinstance(self._driver, SteadyDriver) else contextlib.nullcontext()
         with batch:
-            super()._display(screen, tightened(renderable, self._terminal_buffer))
+            super()._display(screen, tightened(renderable, self.terminal_buffer))
 
     def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None:
         """Send these rows of widgets at once, where nothing stands over them.
 
         Textual's compositor takes several times as long to find the same.
         """
-        changed = {widget: rows for widget, rows in changed.items() if rows}
         if self.is_headless or self._batch_count or self.screen is not self.hosted or self._notifications:
             for widget, rows in changed.items():
-                widget.refresh(*(Region(0, y, widget.size.width, 1) for y in rows))
+                if rows:
+                    widget.refresh(*(Region(0, y, widget.size.width, 1) for y in rows))
             return
         places = [(widget.region, widget, rows) for widget, rows in changed.items() if rows and widget.display]
         # One that is not laid out yet has no region, and is drawn when it is.
@@ -153,11 +145,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
             for y in rows
         ]
         if drawn:
-            self._display(self.screen, TightRows(drawn, self._terminal_buffer))
-
-    def forget_terminal(self) -> None:
-        """Forget what the terminal shows, after something else may have changed it."""
-        self._terminal_buffer.forget()
+            self._display(self.screen, RowsUpdate(drawn, self.terminal_buffer))
 
     def _handle_exception(self, error: Exception) -> None:
         """Textual's hook for an error nobody caught: leave, and let the session go on.
@@ -172,7 +160,6 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
 
 def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScreen:
-    """The screen of one session."""
     commands = remapped(COMMANDS, settings.keys)
     return lambda app, characters, theme, leave_now: MonitorScreen(
         app, feed, analysis, settings, characters, theme, commands, leave_now

@@ -60,11 +60,7 @@ def choose_characters(*, ascii_asked: bool, environment: Mapping[str, str] = os.
 def choose_theme(environment: Mapping[str, str] = os.environ) -> str:
     if environment.get("NO_COLOR"):  # https://no-color.org: set, and not empty
         return "mono"
-    return "16" if is_plain(environment) or not has_many_colours(environment) else "dark"
-
-
-def has_many_colours(environment: Mapping[str, str]) -> bool:
-    """More than sixteen, by what terminals say of themselves, and as Rich, which draws, understands it."""
-    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
-        return True
-    return environment.get("TERM", "").strip().lower().rpartition("-")[2] in ("256color", "kitty")
+    # More than sixteen colours, by what terminals say of themselves, and as Rich, which draws, understands it.
+    depth, term = (environment.get(name, "").strip().lower() for name in ("COLORTERM", "TERM"))
+    has_many = depth in ("truecolor", "24bit") or term.rpartition("-")[2] in ("256color", "kitty")
+    return "dark" if has_many and not is_plain(environment) else "16"

@@ -6,10 +6,12 @@ both. The order is that of the last line, where what is wanted most comes first,
 """
 
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
 from edgetop.session.events import Order, Severity
@@ -21,23 +23,29 @@ from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.settings import WINDOWS_NS
 
 if TYPE_CHECKING:
-    from edgetop.ui.palette import Entry
+    from edgetop.ui.dialogs import Entry
 
+Commanded = Any  # a session's screen, or the fleet's
+EXPLANATION = """\
+Percentiles are nearest-rank. A "?" behind one says that too few inferences \
+stand behind it. The charts show p50 filled and p99 as the line above it; \
+every chart has the same time axis.
 
+More: edgetop help"""
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 # Dialogs are loaded when they are opened: the first frame does not wait for them.
 # ruff: noqa: PLC0415
 
 
-def _open_help(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import EXPLANATION, help_dialog
+def open_help(screen: Commanded, explanation: str) -> None:
+    from edgetop.ui.dialogs import help_dialog
 
-    screen.app.push_screen(help_dialog(help_lines(screen.present_commands()), EXPLANATION))
+    screen.app.push_screen(help_dialog(help_lines(screen.present_commands()), explanation))
 
 
 def _open_palette(screen: MonitorScreen) -> None:
-    from edgetop.ui.palette import PaletteDialog
+    from edgetop.ui.dialogs import PaletteDialog
 
     dialog = PaletteDialog(palette_entries(screen), ascii_only=screen.characters.ascii_only)
     screen.app.push_screen(dialog, lambda entry: entry.run() if entry else None)
@@ -45,7 +53,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 def palette_entries(screen: MonitorScreen) -> "list[Entry]":
     """Return the palette's entries: what each key does, and each window, theme and export format by its name."""
-    from edgetop.ui.palette import Entry
+    from edgetop.ui.dialogs import Entry
 
     alike: dict[str, list[Command]] = {}
     for command in screen.present_commands():
@@ -92,16 +100,17 @@ def _open_stop(screen: MonitorScreen) -> None:
     screen.app.push_screen(stop_dialog(), lambda is_sure: screen.feed.order(Order("stop")) if is_sure else None)
 
 
-def _open_filter(screen: MonitorScreen) -> None:
+def open_filter(screen: Commanded, rows: str, before: str, use: Callable[[str], object]) -> None:
+    """Ask which of these rows to show, by their words. `use`: is given the words while they are typed."""
     from edgetop.ui.dialogs import filter_dialog
 
+    screen.app.push_screen(filter_dialog(rows, before, use), lambda words: use(before if words is None else words))
+
+
+def _open_filter(screen: MonitorScreen) -> None:
     pane = screen.listing_pane(lambda drawing: bool(drawing.rows))
     before = pane.listing
-
-    def use(words: str | None) -> None:
-        pane.use_listing(before if words is None else replace(before, words=words))
-
-    screen.app.push_screen(filter_dialog(pane.drawing.rows, before.words, use), use)
+    open_filter(screen, pane.drawing.rows, before.words, lambda words: pane.use_listing(replace(before, words=words)))
 
 
 def _step_severity(screen: MonitorScreen) -> None:
@@ -162,10 +171,10 @@ def _profile(screen: MonitorScreen) -> None:
         screen.report(f"operators: {clean(text)}", seconds=5)
 
 
-def _open_mark(screen: MonitorScreen) -> None:
+def open_mark(screen: Commanded, mark: Callable[[str], object]) -> None:
     from edgetop.ui.dialogs import note_dialog
 
-    screen.app.push_screen(note_dialog(), lambda note: screen.feed.order(Order("mark", note)) if note else None)
+    screen.app.push_screen(note_dialog(), lambda note: mark(note) if note else None)
 
 
 def _open_recording(screen: MonitorScreen) -> None:
@@ -189,9 +198,8 @@ def _reset(screen: MonitorScreen) -> None:
     screen.report("statistics reset; the recording keeps everything", seconds=3)
 
 
-def open_themes(screen: Any) -> None:
-    """Open the list of themes, on a session's screen or on the fleet's."""
-    from edgetop.ui.palette import Entry, PaletteDialog
+def open_themes(screen: Commanded) -> None:
+    from edgetop.ui.dialogs import Entry, PaletteDialog
 
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
     dialog = PaletteDialog(
@@ -219,10 +227,6 @@ def _period(screen: MonitorScreen) -> str:
     return span(screen.refresh_s * 1e9)
 
 
-def _window_words(screen: MonitorScreen) -> str:
-    return next(name for name, window_ns in WINDOWS_NS.items() if window_ns == screen.window_ns)
-
-
 def _refresh_words(screen: MonitorScreen) -> str:
     if screen.feed.player:
         return ""
@@ -244,7 +248,7 @@ _PAGE, _REFRESH = "scroll by a page", "refresh more often, less often"
 _RUN_CONTINUES = "leave; the run continues"
 
 COMMANDS = (
-    Command("help", "question_mark,f1", "help", _open_help, footer="help"),
+    Command("help", "question_mark,f1", "help", lambda s: open_help(s, EXPLANATION), footer="help"),
     Command("leave", "q", "leave; asks whether the run stops", _open_leave, footer="leave",
             replaced_with=Can.VISIT | Can.SEEK),
     Command("leave-replay", "q", "leave", _leave, footer="leave", needs=Can.SEEK),
@@ -254,7 +258,8 @@ COMMANDS = (
     Command("detach", "d", "detach: the run continues; edgetop attach returns", _leave, footer="detach",
             needs=Can.DETACH, asks="the run continues, edgetop attach returns"),
     # In a replay.
-    Command("play", "space", "play, pause", playback.play, footer=playback.play_words, needs=Can.SPEED),
+    Command("play", "space", "play, pause", playback.play,
+            footer=lambda s: "pause" if s.transport.is_playing else "play", needs=Can.SPEED),
     Command("slower", "less_than_sign,minus", "play slower", lambda s: playback.step_speed(s, -1), help=_SPEEDS,
             footer="speed", needs=Can.SPEED),
     Command("faster", "greater_than_sign,plus,equals_sign", "play faster", lambda s: playback.step_speed(s, 1),
@@ -268,7 +273,7 @@ COMMANDS = (
     Command("replay-cursor-on", "full_stop", "read all values at a later moment", lambda s: s.step_cursor(1),
             help=_CURSOR, footer="read", needs=Can.SEEK),
     Command("start", "home", "seek to the start", lambda s: s.seek(0), help=_EDGES, needs=Can.SEEK),
-    Command("end", "end", "seek to the end", playback.seek_to_end, help=_EDGES, needs=Can.SEEK),
+    Command("end", "end", "seek to the end", lambda s: s.seek(s.transport.end_ns), help=_EDGES, needs=Can.SEEK),
     Command("next-throttling", "n", "next throttling", lambda s: playback.seek_event(s, 1, playback.THROTTLING),
             help=_THROTTLINGS, footer="throttling", needs=Can.SEEK),
     Command("previous-throttling", "p,N", "previous throttling",
@@ -297,9 +302,9 @@ COMMANDS = (
             help=_CURSOR, replaced_with=Can.SEEK),
     Command("layout", "v", "next layout", lambda s: s.use_next_layout(),
             footer="layout"),
-    Command("timeline-whole", "0", "reset the timelines", playback.reset_timelines,
+    Command("timeline-whole", "0", "reset the timelines", lambda s: s.use_lens(Lens()),
             footer=lambda s: "" if s.lens.is_plain else "reset timeline"),
-    Command("window", "w", "window of the percentiles", _step_window, footer=_window_words),
+    Command("window", "w", "window of the percentiles", _step_window, footer=lambda s: s.window_name),
     *(
         Command(f"zoom-{name}", str(i), f"pane {name} alone", partial(MonitorScreen.zoom, name=name),
                 help="that pane alone", footer="panes")
@@ -319,7 +324,8 @@ COMMANDS = (
             footer=lambda s: "copy" if s.chosen_pane.item else ""),
     Command("copy-command", "Y", "copy the command that made this session", _copy_command),
     Command("profile", "p", "profile the operators now", _profile, needs=Can.PROFILE),
-    Command("mark", "m", "mark this moment with a note", _open_mark, footer="mark", needs=Can.MARK),
+    Command("mark", "m", "mark this moment with a note",
+            lambda s: open_mark(s, lambda note: s.feed.order(Order("mark", note))), footer="mark", needs=Can.MARK),
     Command("palette", "ctrl+p", "command palette", _open_palette, footer="commands"),
     Command("recording", "r", "recording: path, size, pause", _open_recording, footer="recording"),
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),

@@ -53,7 +53,7 @@ class SteadyDriver(LinuxDriver):
 
     def start_application_mode(self) -> None:
         """Start with an empty screen, at the beginning and after the process was stopped and continued."""
-        self._steady_app.forget_terminal()
+        self._steady_app.terminal_buffer.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if not self._was_measured:
             self._was_measured = True

@@ -1,11 +1,10 @@
 """The screen of many boards: one timer draws what their threads have brought."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingsMap
 from textual.screen import Screen
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Fleet
@@ -13,11 +12,12 @@ from edgetop.feeds.protocol import Can
 from edgetop.session.events import Order
 from edgetop.ui import commands
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, footer_keys, help_lines
+from edgetop.ui.keys import Command, bindings, footer_keys, remapped
 from edgetop.ui.layout import Place
 from edgetop.ui.monitor import Host
-from edgetop.ui.pane_widget import LineWidget
+from edgetop.ui.pane_widget import FrameWidget
 from edgetop.ui.panes.fleet import OLD_S, board_lines, detail_lines, head_line, log_lines
+from edgetop.ui.panes.header import key_spans
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.settings import FleetListing, ScreenSettings
 from edgetop.ui.text import Line, Span, as_fits, fit, line
@@ -34,30 +34,6 @@ deadline, that of heat at the trip.
 More: edgetop help fleet"""
 
 
-class FleetWidget(LineWidget):
-    """A widget that fills the screen, and reports clicked cells and scrolling."""
-
-    def __init__(
-        self, draw: Callable[[int, int], Sequence[Line]], on_cell: Callable[[int, int, bool], None],
-        scroll: Callable[[int], None], theme: Theme,
-    ) -> None:  # fmt: skip
-        """`on_cell`: is given column and row of a click, and whether it was a double one."""
-        super().__init__(theme)
-        self._draw, self._on_cell, self._scroll = draw, on_cell, scroll
-
-    def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        return [fit(row, columns) for row in self._draw(columns, rows)]
-
-    def on_click(self, event: events.Click) -> None:
-        self._on_cell(event.x, event.y, event.chain == 2)
-
-    def on_mouse_scroll_down(self) -> None:
-        self._scroll(3)
-
-    def on_mouse_scroll_up(self) -> None:
-        self._scroll(-3)
-
-
 class FleetScreen(Screen[None]):
     DEFAULT_CSS = "FleetScreen { layers: base; }"
     BLANK = True
@@ -71,9 +47,8 @@ class FleetScreen(Screen[None]):
         self.listing, self._leave_now = listing, leave_now
         listing.opened = ""
         self._commands = {command.id: command for command in COMMANDS}
-        keys = {command.id: settings.keys.get(command.id, command.keys) for command in COMMANDS}
-        self._bindings = BindingsMap([Binding(keys[c.id], f"command({c.id!r})", c.words, id=c.id) for c in COMMANDS])
-        self._widget = FleetWidget(self._lines, self._press_cell, self.move, theme)
+        self._bindings = bindings(remapped(COMMANDS, settings.keys))
+        self._widget = FrameWidget(self._lines, theme, self._press, self.move)
         self._views: list[BoardView] = []
         self._offset = 0
 
@@ -153,30 +128,9 @@ class FleetScreen(Screen[None]):
         self.listing.words = words
         self.tick()
 
-    def open_filter(self) -> None:
-        from edgetop.ui.dialogs import filter_dialog  # noqa: PLC0415  as of the monitor: loaded when opened
-
-        before = self.listing.words
-
-        def use(words: str | None) -> None:
-            self.use_words(before if words is None else words)
-
-        self.app.push_screen(filter_dialog("boards", before, use), use)
-
-    def open_mark(self) -> None:
-        from edgetop.ui.dialogs import note_dialog  # noqa: PLC0415  the same
-
-        def mark(note: str | None) -> None:
-            if note:
-                self.fleet.order_all(Order("mark", note))
-                self.tick()
-
-        self.app.push_screen(note_dialog(), mark)
-
-    def open_help(self) -> None:
-        from edgetop.ui.dialogs import help_dialog  # noqa: PLC0415  the same
-
-        self.app.push_screen(help_dialog(help_lines(self.present_commands()), EXPLANATION))
+    def mark(self, note: str) -> None:
+        self.fleet.order_all(Order("mark", note))
+        self.tick()
 
     # Drawing.
 
@@ -211,38 +165,35 @@ class FleetScreen(Screen[None]):
             log = self.fleet.log()[: max(0, rows - len(lines) - 1)]
             lines += log_lines(log, self.fleet.clock.monotonic_ns(), now, area)
         lines = lines[: rows - 1]
-        return [*lines, *[()] * (rows - 1 - len(lines)), self._footer(columns)]
+        footer = as_fits(columns, *key_spans(footer_keys(self.present_commands(), self)))
+        return [*lines, *[()] * (rows - 1 - len(lines)), fit(footer, columns, "title")]
 
-    def _footer(self, columns: int) -> Line:
-        keys = footer_keys(self.present_commands(), self)
-        spans = [span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title"))]
-        return fit(as_fits(columns, *spans), columns, "title")
-
-    def _press_cell(self, x: int, y: int, is_double: bool) -> None:
+    def _press(self, event: events.Click) -> None:
         """A board is chosen, or opened; a key of the last line is pressed."""
-        end = 0
+        end, y = 0, event.y
         for command in self.present_commands() if y == self.size.height - 1 else ():
             end += len(command.key_words[0]) + len(str(command.footer)) + 3 if command.footer else 0
-            if command.footer and x < end:
+            if command.footer and event.x < end:
                 command.run(self)
                 return
         place = self._offset + y - HEAD_ROWS
         if 0 <= y - HEAD_ROWS < self._table_rows(self.size.height) and place < len(self._views):
             self.listing.cursor = self._views[place].address.name
             self._widget.redraw()
-            if is_double:
+            if event.chain == 2:
                 self.open()
 
 
 _ROWS, _PAGE, _ENDS = "choose a board", "a page of boards", "the first, the last board"
 COMMANDS = (
-    Command("help", "question_mark,f1", "help", FleetScreen.open_help, footer="help"),
+    Command("help", "question_mark,f1", "help", lambda s: commands.open_help(s, EXPLANATION), footer="help"),
     Command("depart", "q,d,ctrl+c", "leave; the runs continue", FleetScreen.interrupt, footer="leave"),
     Command("open", "enter", "the board's full screen; Esc comes back", FleetScreen.open, footer="open"),
     Command("order", "s,o", "sort by the worst, name, group, p99, heat", FleetScreen.step_order, footer="sort"),
-    Command("filter", "slash", "only boards with these words", FleetScreen.open_filter, footer="filter"),
+    Command("filter", "slash", "only boards with these words",
+            lambda s: commands.open_filter(s, "boards", s.listing.words, s.use_words), footer="filter"),
     Command("back", "escape", "all boards again", lambda s: s.use_words("")),
-    Command("mark", "m", "mark this moment on all boards", FleetScreen.open_mark, footer="mark all"),
+    Command("mark", "m", "mark this moment on all boards", lambda s: commands.open_mark(s, s.mark), footer="mark all"),
     Command("theme", "t", "choose a theme, and see it", commands.open_themes, footer="theme"),
     Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
     Command("down", "down,j", "next board", lambda s: s.move(1), help=_ROWS),

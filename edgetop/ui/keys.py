@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from textual.binding import Binding, BindingsMap
 from textual.keys import Keys, _character_to_key
 
 from edgetop.feeds.protocol import Can
@@ -42,24 +43,13 @@ class Command:
 # What every kind of feed can do: for which keys can be present together.
 FEEDS = (Can.NOTHING, Can.ORDERS, Can.ORDERS | Can.DETACH, Can.ORDERS | Can.VISIT, Can.SEEK | Can.SPEED)
 
-_NAMES = {
-    "question_mark": "?",
-    "exclamation_mark": "!",
-    "slash": "/",
-    "comma": ",",
-    "full_stop": ".",
-    "pagedown": "PgDn",
-    "pageup": "PgUp",
-    "less_than_sign": "<",
-    "greater_than_sign": ">",
-    "plus": "+",
-    "minus": "-",
-    "equals_sign": "=",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "left_curly_bracket": "{",
-    "right_curly_bracket": "}",
-}
+_NAMES = {_character_to_key(character): character for character in "?!/,.<>+-=[]{}"}
+_NAMES |= {"pagedown": "PgDn", "pageup": "PgUp"}
+
+
+def bindings(commands: Iterable[Command]) -> BindingsMap:
+    """Return what a screen that has these commands gives to Textual."""
+    return BindingsMap([Binding(of.keys, f"command({of.id!r})", of.words, id=of.id) for of in commands])
 
 
 def remapped(commands: Iterable[Command], keys: Mapping[str, str]) -> tuple[Command, ...]:

@@ -6,6 +6,7 @@ The left column of a large screen is a stack of timelines with one time axis, wh
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PANES = ("latency", "heat", "power", "memory", "events", "sensors", "session", "hotspots")
 TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a chart over time
@@ -47,13 +48,10 @@ class Place:
     is_stacked: bool = False  # in a stack of timelines: their axis stands in the line that closes the frame
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
-    """The rows that a pane of a column needs with its title, and its weight when spare rows are shared out."""
-
+class Want(NamedTuple):
     name: str
-    least: int
-    weight: int
+    least: int  # rows that the pane needs in its column, with its title
+    weight: int  # when spare rows are shared out
 
 
 def is_tiny(width: int, height: int) -> bool:
@@ -86,8 +84,7 @@ def arrange(
         wants = [want for want in _small(rows, main, selected) if want.name in shown]
         return tuple(_column(0, top, width, rows, wants, is_closed=False))
     left, right = (tuple(name for name in names if name in shown) for names in (left, right))
-    cells = width * 11 // 20
-    is_stack = all(name in TIMELINES for name in left)
+    cells, is_stack = width * 11 // 20, all(name in TIMELINES for name in left)
     wants = [_stacked(name, charts or {}) for name in left] if is_stack else [Want(left[0], rows - 1, 1)]
     return (
         *_column(0, top, cells, rows, wants, is_stacked=is_stack and layout == "overview"),
@@ -111,19 +108,17 @@ def _small(rows: int, main: str, selected: str) -> list[Want]:
 def _stacked(name: str, charts: Mapping[str, int]) -> Want:
     if name == "latency":
         return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 2)
-    count = max(0, charts.get(name, {"heat": 2}.get(name, 1)))
+    count = max(0, charts.get(name, 2 if name == "heat" else 1))
     return Want(name, max(1, count * (TITLE_ROWS + CHART_ROWS)), count)
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
     """Return the panes that fit in the right column. A selected pane that neither column shows replaces the last."""
-    shown = list(names)
-    while sum(LEAST.get(name, CHART_ROWS + TITLE_ROWS) for name in shown) + 1 > rows:
-        droppable = [name for name in shown if name in OPTIONAL] or shown[-1:]
-        shown.remove(droppable[0])
-    if selected not in (*shown, *left):
-        shown[-1] = selected
-    return [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in shown]
+    wants = [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in (*names, selected)]
+    *shown, chosen = wants
+    while sum(want.least for want in shown) + 1 > rows:
+        shown.remove(next((want for want in shown if want.name in OPTIONAL), shown[-1]))
+    return shown if selected in (*left, *(want.name for want in shown)) else [*shown[:-1], chosen]
 
 
 def _column(

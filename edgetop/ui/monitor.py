@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingsMap
+from textual.events import Click
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -21,7 +21,7 @@ from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, footer_keys
+from edgetop.ui.keys import Command, bindings, footer_keys
 from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
 from edgetop.ui.pane_widget import FrameWidget, LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
@@ -73,20 +73,16 @@ def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:
 class Host(Protocol):
     """What the screen needs from the app."""
 
-    @property
-    def theme_names(self) -> Sequence[str]: ...
+    theme_names: list[str]
+    theme_name: str
 
     def use_theme(self, name: str) -> None: ...
-
-    @property
-    def theme_name(self) -> str: ...
 
     def action_redraw(self) -> None: ...
 
     def notify_desktop(self, title: str, text: str) -> None: ...
 
-    def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None:
-        """Bring these rows to the terminal."""
+    def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None: ...
 
 
 class MonitorScreen(Screen[None]):
@@ -110,12 +106,15 @@ class MonitorScreen(Screen[None]):
         self.live = self.view = analysis.view(settings.window_ns)  # of now, and what panes show: of when it was frozen
         self._commands = {command.id: command for command in commands}
         self._present: tuple[Can | None, tuple[Command, ...]] = None, ()  # those that apply, and to what feed
-        self._bindings = BindingsMap([Binding(c.keys, f"command({c.id!r})", c.words, id=c.id) for c in commands])
+        self._bindings = bindings(commands)
         self._leave_now = leave_now
         self._header = FrameWidget(self._header_lines, theme, id="header")
-        self._status = FrameWidget(self._status_lines, theme, on_cell=self._press_cell, id="status")
-        self._transport = FrameWidget(self._transport_lines, theme, on_cell=self._seek_to_cell, id="transport")
-        self._panes = {name: PaneWidget(DRAWINGS[name], str(i), theme, characters) for i, name in enumerate(PANES, 1)}
+        self._status = FrameWidget(self._status_lines, theme, self._press_key, id="status")
+        self._transport = FrameWidget(self._transport_lines, theme, self._seek_to_cell, id="transport")
+        self._panes = {
+            name: PaneWidget(DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point)
+            for i, name in enumerate(PANES, 1)
+        }
         self._selected = "events"
         self._zoomed: str | None = None
         self._layout = settings.layout or next(iter(LAYOUTS))
@@ -167,13 +166,12 @@ class MonitorScreen(Screen[None]):
     @property
     def choices(self) -> dict[str, Any]:
         """Return what the user chose, by the names of the settings; the window by its name."""
-        window = next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
         orders = {
             name: pane.listing.order_of(pane.drawing.orders)
             for name, pane in self._panes.items()
             if pane.drawing.orders
         }
-        return {"window": window, "layout": self._layout, "orders": orders}
+        return {"window": self.window_name, "layout": self._layout, "orders": orders}
 
     def use_characters(self, characters: CharacterSet) -> None:
         self.characters = characters
@@ -209,7 +207,6 @@ class MonitorScreen(Screen[None]):
             command.run(self)
 
     def interrupt(self) -> None:
-        """Ctrl+C, wherever it is pressed."""
         next(command for command in self.present_commands() if command.is_fixed).run(self)
 
     # Drawing.
@@ -245,18 +242,14 @@ class MonitorScreen(Screen[None]):
             self._drawn_folds = self.analysis.folds
             self.live = self.analysis.view(self.window_ns, lens, details)
             self.view = self._view_of_frozen() if self._frozen else self.live
-            self._notify_alerts()
+            for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
+                self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
             changed: dict[LineWidget, Sequence[int]] = {
                 pane: pane.show(self.view, self.cursor_s) for pane in self._panes.values()
             }
             self.host.paint({**changed, **self._changed_frame()})
             if self._zoomed is None and self._chart_counts != chart_counts(self.view):
                 self._arrange()
-
-    def _notify_alerts(self) -> None:
-        if self.settings.notify:
-            for alert in self._alert_news.due(self.live.alerts):
-                self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
 
     def _view_of_frozen(self) -> MonitorView:
         """The same object while window, lens and pane are the same."""
@@ -304,9 +297,7 @@ class MonitorScreen(Screen[None]):
             return clean(self.feed.trouble, ascii_only=self.characters.ascii_only)
         if self.settings.recording is None:
             return "not recorded"
-        if Can.SEEK in self.feed.can:
-            return "recorded"
-        if self.live.progress.phase == "over":
+        if Can.SEEK in self.feed.can or self.live.progress.phase == "over":
             return "recorded"
         words = "REC paused" if self.live.recording_paused else "REC"
         return f"attached  {words}" if Can.VISIT in self.feed.can else words
@@ -315,10 +306,10 @@ class MonitorScreen(Screen[None]):
         keys = footer_keys(self.present_commands(), self)
         return [status_line(self.live, Area(columns, rows, self.characters), keys)]
 
-    def _press_cell(self, x: int) -> None:
+    def _press_key(self, event: Click) -> None:
         """A click on a key of the last line presses it; of keys that stand together, the one that was hit."""
         keys = footer_keys(self.present_commands(), self)
-        if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, x):
+        if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, event.x):
             key, words, place = found
             commands = [command for command in self.present_commands() if command.footer_words(self) == words]
             if len(commands) in (1, len(key)):
@@ -345,7 +336,7 @@ class MonitorScreen(Screen[None]):
         places = {place.name: place for place in arranged}
         for name, pane in self._panes.items():
             pane.display = name in places
-            pane.set_zoomed(is_zoomed=name == self._zoomed)
+            pane.is_zoomed = name == self._zoomed
             if name in places:
                 pane.put(places[name])
         self.draw_frame()
@@ -364,9 +355,9 @@ class MonitorScreen(Screen[None]):
             self.follow_time()
             self.redraw_all()
 
-    def _seek_to_cell(self, x: int) -> None:
+    def _seek_to_cell(self, event: Click) -> None:
         transport = self.transport
-        t_ns = time_at(transport, Area(self.size.width, 1, self.characters), x) if transport else None
+        t_ns = time_at(transport, Area(self.size.width, 1, self.characters), event.x) if transport else None
         if t_ns is not None:
             self.seek(t_ns)
 
@@ -403,6 +394,10 @@ class MonitorScreen(Screen[None]):
             self.lens = lens
             self.redraw_all()
 
+    @property
+    def window_name(self) -> str:
+        return next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
+
     def use_window(self, window_ns: int | None) -> None:
         self.window_ns = window_ns
         self.draw()
@@ -435,19 +430,19 @@ class MonitorScreen(Screen[None]):
         self._zoomed = None if self._zoomed == name else name
         self._focus(name if self._zoomed else None)
 
-    def on_pane_widget_clicked(self, message: PaneWidget.Clicked) -> None:
-        """The click has given the pane the focus."""
-        if message.is_double:
-            self.zoom(message.pane)
-        elif message.order:
-            self.sort(self._panes[message.pane], message.order)
+    def _press_pane(self, pane: PaneWidget, order: str, event: Click) -> None:
+        """The click has given the pane the focus; a double one shows it alone."""
+        if event.chain == 2:
+            self.zoom(pane.drawing.name)
+        elif order:
+            self.sort(pane, order)
         self._status.redraw()
 
-    def on_pane_widget_pointed(self, message: PaneWidget.Pointed) -> None:
+    def _point(self, begin: float, end: float) -> None:
         """A click reads the values of one moment; a drag zooms the time axis to its span."""
         axis = self.view.axis
-        begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (message.begin, message.end))
-        if (message.end - message.begin) * self.size.width < LEAST_DRAG_CELLS:
+        begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (begin, end))
+        if (end - begin) * self.size.width < LEAST_DRAG_CELLS:
             self.point_at(begin_s)
             return
         self.point_at(None)

@@ -11,7 +11,6 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -102,20 +101,23 @@ class LineWidget(Widget):
 
 
 class FrameWidget(LineWidget):
-    """A part of the screen's frame, which the screen itself draws."""
+    """Lines that the screen itself draws, such as those of its frame."""
 
     def __init__(
-        self, draw: Callable[[int, int], Sequence[Line]], theme: Theme, on_cell: Callable[[int], None] | None = None,
-        **options: object,
+        self, draw: Callable[[int, int], Sequence[Line]], theme: Theme,
+        press: Callable[[events.Click], object] = id, scroll: Callable[[int], object] = id, **options: object,
     ) -> None:  # fmt: skip
-        """`on_cell`: is given the column of a click."""
         super().__init__(theme, **options)
-        self._draw = draw
-        self._on_cell = on_cell
+        self._draw, self._press, self._scroll = draw, press, scroll
 
     def on_click(self, event: events.Click) -> None:
-        if self._on_cell:
-            self._on_cell(event.x)
+        self._press(event)
+
+    def on_mouse_scroll_down(self) -> None:
+        self._scroll(3)
+
+    def on_mouse_scroll_up(self) -> None:
+        self._scroll(-3)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         return [fit(row, columns) for row in self._draw(columns, rows)]
@@ -124,16 +126,17 @@ class FrameWidget(LineWidget):
 class PaneWidget(LineWidget, can_focus=True):
     """A pane: its title in a line of the frame, and its body, which may scroll, between the frame's sides."""
 
-    class Clicked(Message):
-        """`order`: that the head of a column stands for; "": it was none. A double click asks for this pane alone."""
+    def __init__(
+        self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet,
+        press: Callable[["PaneWidget", str, events.Click], None], point: Callable[[float, float], None],
+    ) -> None:  # fmt: skip
+        """`press`: is given a click, and the order that the head of a column stands for; "": it was none.
 
-        def __init__(self, pane: str, order: str, *, is_double: bool) -> None:
-            super().__init__()
-            self.pane, self.order, self.is_double = pane, order, is_double
-
-    def __init__(self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet) -> None:
+        `point`: is given a part of the time axis, from 0 to 1, between the places where the mouse was pressed and
+        released.
+        """
         super().__init__(theme, id=f"pane-{drawing.name}")
-        self.drawing = drawing
+        self.drawing, self._press, self._point = drawing, press, point
         self._key = key
         self._characters = characters
         self._frame = frame_characters(characters)
@@ -147,25 +150,20 @@ class PaneWidget(LineWidget, can_focus=True):
         self._subject: object = None  # what the body was drawn of
         self._area: Area | None = None
         self._offset = 0
-        self._is_zoomed = False
-        self._listing = Listing()
+        self.is_zoomed = False
+        self.listing = Listing()
         self._cursor_s: float | None = None
-
-    @property
-    def listing(self) -> Listing:
-        return self._listing
 
     def use_listing(self, listing: Listing) -> None:
         """List in this way from now on, from the top."""
-        self._listing, self._offset = listing, 0
+        self.listing, self._offset = listing, 0
         self.redraw()
 
     @property
     def item(self) -> Item | None:
         """The one under the row cursor."""
-        if self._chosen is None:
-            return None
-        return next((item for item in self._items if item.key == self._chosen), None)
+        chosen = self._chosen
+        return None if chosen is None else next((item for item in self._items if item.key == chosen), None)
 
     def choose(self, key: object) -> None:
         """None: no item."""
@@ -184,10 +182,10 @@ class PaneWidget(LineWidget, can_focus=True):
         keys = [self._items[y].key for y in places]
         if self._chosen in keys:
             place = min(max(keys.index(self._chosen) + by, 0), len(places) - 1)
+        elif abs(by) == 1:
+            place = next((i for i, y in enumerate(places) if y >= self._offset), 0)
         else:
-            place = (
-                next((i for i, y in enumerate(places) if y >= self._offset), 0) if abs(by) == 1 else 0 if by < 0 else -1
-            )
+            place = 0 if by < 0 else -1
         first = places[place]
         last = first + len(self._items[first].lines) - 1
         top = min(self._offset, 0 if place == 0 else first)  # with the head of a table
@@ -210,16 +208,12 @@ class PaneWidget(LineWidget, can_focus=True):
         super().put(place)
         self._place = place
 
-    def set_zoomed(self, *, is_zoomed: bool) -> None:
-        self._is_zoomed = is_zoomed
-
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
         if self._view is None:
             return ()
         place, inside = self._place, max(columns - 2, 1)
-        area = Area(inside, 1, self._characters, self._listing, place.is_stacked, self._cursor_s)
-        is_line = rows == 1 + place.is_last and self.drawing.line is not None and not self._is_zoomed
-        if is_line and self.drawing.line:
+        area = Area(inside, 1, self._characters, self.listing, place.is_stacked, self._cursor_s)
+        if self.drawing.line and rows == 1 + place.is_last and not self.is_zoomed:
             drawn = [self._between_sides(self.drawing.line(self._view, area), inside)]
         else:
             area = area.resized(height=self._body_rows(rows))
@@ -243,12 +237,9 @@ class PaneWidget(LineWidget, can_focus=True):
             self._body = rows_of(items) if self.drawing.items else self.drawing.body(view, area)
 
     def _row(self, y: int, inside: int) -> Line:
-        is_chosen = self._chosen is not None and y < len(self._items) and self._items[y].key == self._chosen
-        return (
-            fit(tuple(Span(text, "focus") for text, _ in self._body[y]), inside, "focus")
-            if is_chosen
-            else self._body[y]
-        )
+        if self._chosen is None or y >= len(self._items) or self._items[y].key != self._chosen:
+            return self._body[y]
+        return fit(tuple(Span(text, "focus") for text, _ in self._body[y]), inside, "focus")
 
     @property
     def text(self) -> str:
@@ -284,7 +275,7 @@ class PaneWidget(LineWidget, can_focus=True):
             (frame.top_left if self._place.is_first else frame.tee_left, style),
             (f" {name} ", "focus" if self.has_focus else "title"),
         )
-        position = [text for text in (self._position(area.height), "Esc back" if self._is_zoomed else "") if text]
+        position = [text for text in (self._position(area.height), "Esc back" if self.is_zoomed else "") if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
         room = area.width + 2 - width(left) - 1
         parts = re.split("(   |, )", self.drawing.title(view, area))  # with what separates them
@@ -338,13 +329,6 @@ class PaneWidget(LineWidget, can_focus=True):
         event.stop()
         self.scroll_lines(-3)
 
-    class Pointed(Message):
-        """Part of the time axis, from 0 to 1, between the places where the mouse was pressed and released."""
-
-        def __init__(self, begin: float, end: float) -> None:
-            super().__init__()
-            self.begin, self.end = begin, end
-
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._pressed = self._part_at(event.x) if event.button == 1 else None
 
@@ -352,7 +336,7 @@ class PaneWidget(LineWidget, can_focus=True):
         end, begin = self._part_at(event.x), self._pressed
         self._pressed = None
         if begin is not None and end is not None:
-            self.post_message(self.Pointed(min(begin, end), max(begin, end)))
+            self._point(min(begin, end), max(begin, end))
 
     def _part_at(self, x: int) -> float | None:
         """Return the position on the time axis, from 0 to 1; None: this pane has no axis there."""
@@ -366,5 +350,4 @@ class PaneWidget(LineWidget, can_focus=True):
         item = self._items[y] if event.y and y < len(self._items) else Item(())
         if item.key is not None:
             self.choose(item.key)
-        order = item.order_at(event.x - 1) if item.order_at else ""
-        self.post_message(self.Clicked(self.drawing.name, order, is_double=event.chain == 2))
+        self._press(self, item.order_at(event.x - 1) if item.order_at else "", event)

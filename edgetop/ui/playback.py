@@ -4,7 +4,6 @@ A feed without a player cannot be played or sought. Looking back stops time: a l
 frozen, and a replay paused.
 """
 
-from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Transport
 from edgetop.formatting import span
 from edgetop.ui.monitor import NS, MonitorScreen
@@ -15,15 +14,10 @@ JUST_PASSED_S = 2  # of playing: going back, an event so near is the one that wa
 
 
 def play(screen: MonitorScreen) -> None:
-    """Or pause."""
     if player := screen.feed.player:
         player.play(not player.transport.is_playing)
         screen.follow_time()
         screen.redraw_all()
-
-
-def play_words(screen: MonitorScreen) -> str:
-    return "pause" if screen.transport and screen.transport.is_playing else "play"
 
 
 def step_speed(screen: MonitorScreen, step: int) -> None:
@@ -38,11 +32,6 @@ def step_speed(screen: MonitorScreen, step: int) -> None:
 def seek_by(screen: MonitorScreen, seconds: int) -> None:
     if transport := screen.transport:
         screen.seek(transport.t_ns + seconds * NS)
-
-
-def seek_to_end(screen: MonitorScreen) -> None:
-    if transport := screen.transport:
-        screen.seek(transport.end_ns)
 
 
 def seek_event(screen: MonitorScreen, step: int, kind: str = "") -> None:
@@ -71,7 +60,6 @@ def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
 
 
 def seek_throttling(screen: MonitorScreen) -> None:
-    """Seek to the first throttling."""
     if transport := screen.transport:
         to_ns = next((mark.t_ns for mark in transport.marks if mark.kind == THROTTLING), None)
         if to_ns is None:
@@ -97,10 +85,6 @@ def pan(screen: MonitorScreen, step: int) -> None:
     if step < 0:
         screen.hold()
     screen.use_lens(screen.lens.moved(step, _now_s(screen), whole=screen.window_ns is None))
-
-
-def reset_timelines(screen: MonitorScreen) -> None:
-    screen.use_lens(Lens())
 
 
 def zoom_words(screen: MonitorScreen) -> str:

@@ -42,7 +42,6 @@ class Exports:
         return settings.exporter.forms if settings.exporter and can_export else {}
 
     def open(self) -> None:
-        """Ask for the format."""
         from edgetop.ui.dialogs import export_dialog  # noqa: PLC0415  not before it is opened
 
         if self._settings.recording_host:
@@ -112,7 +111,8 @@ def _split(text: re.Match[str]) -> str:
     begin, x, middle, length, end, content = text.groups()
     characters = _CHARACTER.findall(content)
     cells = [cells_of(html.unescape(character)) for character in characters]
-    kinds = [_kind(html.unescape(character)) for character in characters]
+    plain = map(html.unescape, characters)
+    kinds = ["blank" if of.isspace() else "letter" if of.isascii() else "glyph" for of in plain]
     if "glyph" not in kinds or len(set(kinds)) == 1:
         return text[0]
     wide, places = float(length) / sum(cells), itertools.accumulate(cells, initial=0)
@@ -124,10 +124,6 @@ def _split(text: re.Match[str]) -> str:
             shown = "".join(item[3] for item in run)
             texts.append(f"{begin}{where:.1f}{middle}{wanted:.1f}{end}{shown}</text>")
     return "".join(texts)
-
-
-def _kind(character: str) -> str:
-    return "blank" if character.isspace() else "letter" if character.isascii() else "glyph"
 
 
 def write_screenshot(svg: str, folder: Path, name: str) -> Path:

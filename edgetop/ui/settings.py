@@ -20,14 +20,12 @@ class Moving(Protocol):
     """A session folder that may be moved while it is shown."""
 
     @property
-    def name(self) -> Path:
-        """Return its present path."""
+    def name(self) -> Path: ...
 
 
 class Exporter(Protocol):
     @property
-    def forms(self) -> Mapping[str, str]:
-        """Return the names of the export formats with a description of each."""
+    def forms(self) -> Mapping[str, str]: ...  # the names of the export formats with a description of each
 
     def begin(self, recording: Path, form: str) -> Export:
         """Raises OSError where it cannot begin."""

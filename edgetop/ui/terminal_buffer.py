@@ -11,15 +11,15 @@ At 11,520 bytes a second each of these took seconds.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import TypeVar
+from typing import Any
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.style import Style
-from textual._compositor import ChopsUpdate, LayoutUpdate
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Size
 from textual.strip import Strip
 
@@ -140,18 +140,12 @@ def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
     parts: list[tuple[int, int]] = []
     for place in [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]:
         begin, until = _whole(now, place)
-        if parts and _is_short(now, parts[-1][1], begin):
-            parts[-1] = (parts[-1][0], max(until, parts[-1][1]))
+        end = parts[-1][1] if parts else -MOVE_BYTES - 1  # a cell without text belongs to one of several bytes
+        if begin - end <= MOVE_BYTES and len("".join([text for text, _ in now[end:begin]]).encode()) <= MOVE_BYTES:
+            parts[-1] = parts[-1][0], max(until, end)  # to send these cells again takes no more than to skip them
         else:
             parts.append((begin, until))
     return parts
-
-
-def _is_short(now: list[Cell], begin: int, until: int) -> bool:
-    """Whether to send these cells again takes no more than to move over them."""
-    if until - begin > MOVE_BYTES:  # a cell without text belongs to one of several bytes
-        return False
-    return len("".join([text for text, _ in now[begin:until]]).encode()) <= MOVE_BYTES
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:
@@ -167,63 +161,40 @@ def _whole(now: list[Cell], place: int) -> tuple[int, int]:
 _ESCAPE = "\x1b"
 _RESET = f"{_ESCAPE}[0m"  # ECMA-48, SGR
 
-Update = TypeVar("Update")
 Part = tuple[int, int, list[Cell]]  # column, row, and what stands from there on
+Row = tuple[int, int, Pieces, int]  # column, row, what stands from there on, and its width
 
 
-class TightUpdate(ChopsUpdate):
-    """The cells of an update, and none beside them."""
+class RowsUpdate(CompositorUpdate):
+    """Rows, of which the cells that differ are sent, and none beside them."""
 
-    def __init__(self, update: ChopsUpdate, terminal_buffer: TerminalBuffer) -> None:
-        super().__init__(update.chops, update.spans, update.chop_ends)
-        self._terminal_buffer = terminal_buffer
-
-    def render_segments(self, console: Console) -> str:
-        parts: list[Part] = []
-        for y, left, right in self.spans:
-            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
-                if strip is None or x >= right or end <= left:
-                    continue
-                start = max(x, left)
-                parts += _changes(self._terminal_buffer, start, y, strip.crop(start - x, min(end, right) - x))
-        return written(parts, console)
-
-
-class TightLayout(LayoutUpdate):
-    """Whole rows."""
-
-    def __init__(self, update: LayoutUpdate, terminal_buffer: TerminalBuffer) -> None:
-        super().__init__(update.strips, update.region)
-        self._terminal_buffer = terminal_buffer
-
-    def render_segments(self, console: Console) -> str:
-        parts: list[Part] = []
-        for y, strips in enumerate(self.strips, self.region.y):
-            parts += _changes(self._terminal_buffer, self.region.x, y, Strip.join(strips))
-        return written(parts, console)
-
-
-class TightRows(LayoutUpdate):
-    """Rows of widgets that nothing covers, each with its place."""
-
-    def __init__(self, rows: Iterable[tuple[int, int, Pieces, int]], terminal_buffer: TerminalBuffer) -> None:
-        """Each row has its column, its row, its pieces and its width."""
+    def __init__(self, rows: Iterable[Row], terminal_buffer: TerminalBuffer) -> None:
         self._rows, self._terminal_buffer = rows, terminal_buffer
 
     def render_segments(self, console: Console) -> str:
         return written([part for row in self._rows for part in self._terminal_buffer.changes(*row)], console)
 
 
-def _changes(terminal_buffer: TerminalBuffer, x: int, y: int, strip: Strip) -> list[Part]:
-    return terminal_buffer.changes(x, y, [(text, style) for text, style, _ in strip], strip.cell_length)
-
-
-def tightened(update: Update, terminal_buffer: TerminalBuffer) -> Update | TightUpdate | TightLayout:
+def tightened(update: Any, terminal_buffer: TerminalBuffer) -> Any:
     """Wrap an update so that it sends only what differs; any other update stays as it is."""
     if isinstance(update, ChopsUpdate):
-        return TightUpdate(update, terminal_buffer)
-    is_layout = isinstance(update, LayoutUpdate) and not isinstance(update, TightRows)
-    return TightLayout(update, terminal_buffer) if is_layout else update  # type: ignore[arg-type]
+        return RowsUpdate(_rows_of_chops(update), terminal_buffer)
+    if isinstance(update, LayoutUpdate):
+        rows = enumerate(update.strips, update.region.y)
+        return RowsUpdate((_row(update.region.x, y, Strip.join(strips)) for y, strips in rows), terminal_buffer)
+    return update
+
+
+def _rows_of_chops(update: ChopsUpdate) -> Iterator[Row]:
+    for y, left, right in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x < right and end > left:
+                start = max(x, left)
+                yield _row(start, y, strip.crop(start - x, min(end, right) - x))
+
+
+def _row(x: int, y: int, strip: Strip) -> Row:
+    return x, y, [(text, style) for text, style, _ in strip], strip.cell_length
 
 
 def written(parts: Iterable[Part], console: Console) -> str:

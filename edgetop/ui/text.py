@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -146,7 +147,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[Piece]], cells: int
     As many columns as fit are shown. A row of fewer pieces than there are columns
     ends in one that takes all that is left.
     """
-    shown = columns[: _columns_that_fit(columns, cells)]
+    ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
+    shown = [of for of, end in zip(columns, ends, strict=True) if end - len(COLUMN_GAP) <= cells] or columns[:1]
     lines = [_row(shown, [(column.title, "dim") for column in shown])]
     for row in rows:
         if len(row) == len(columns):
@@ -177,19 +179,5 @@ def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
 
 def column_at(columns: Sequence[Column], x: int) -> str:
     """The title of the column in which this cell of a table lies; "": none."""
-    end = 0
-    for column in columns:
-        end += column.cells + len(COLUMN_GAP)
-        if 0 <= x < end:
-            return column.title
-    return ""
-
-
-def _columns_that_fit(columns: Sequence[Column], cells: int) -> int:
-    """Return how many columns fit, counted from the left; at least one."""
-    used = -len(COLUMN_GAP)
-    for count, column in enumerate(columns):
-        used += len(COLUMN_GAP) + column.cells
-        if used > cells:
-            return max(count, 1)
-    return len(columns)
+    ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
+    return next((column.title for column, end in zip(columns, ends, strict=True) if 0 <= x < end), "")

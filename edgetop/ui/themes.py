@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.color import Color
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import Theme as TextualTheme
@@ -51,29 +52,24 @@ class Theme:
 
     def for_textual(self) -> TextualTheme:
         """The same for Textual's own widgets, in dialogs."""
+        styles = self.styles
         return TextualTheme(
             name=f"edgetop-{self.name}",
             dark=self.is_dark,
-            primary=_hex(self.styles["accent"], "ansi_cyan"),
-            secondary=_hex(self.styles["dim"], "ansi_default"),
-            foreground=_hex(self.styles["text"], "ansi_default"),
-            background=_background(self.styles["text"]),
-            surface=_background(self.styles["title"]),
-            panel=_background(self.styles["title"]),
-            warning=_hex(self.styles["warning"], "ansi_yellow"),
-            error=_background(self.styles["critical"]),
-            success=_hex(self.styles["good"], "ansi_green"),
+            primary=_hex(styles["accent"].color, "ansi_cyan"),
+            secondary=_hex(styles["dim"].color),
+            foreground=_hex(styles["text"].color),
+            background=_hex(styles["text"].bgcolor),
+            surface=_hex(styles["title"].bgcolor),
+            panel=_hex(styles["title"].bgcolor),
+            warning=_hex(styles["warning"].color, "ansi_yellow"),
+            error=_hex(styles["critical"].bgcolor),
+            success=_hex(styles["good"].color, "ansi_green"),
         )
 
 
-def _hex(style: Style, otherwise: str) -> str:
-    colour = style.color
+def _hex(colour: Color | None, otherwise: str = "ansi_default") -> str:
     return colour.triplet.hex if colour and colour.triplet else otherwise
-
-
-def _background(style: Style) -> str:
-    colour = style.bgcolor
-    return colour.triplet.hex if colour and colour.triplet else "ansi_default"
 
 
 def theme_files() -> dict[str, Path]:

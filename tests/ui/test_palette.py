@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import OptionList
 
-from edgetop.ui.palette import PaletteDialog
+from edgetop.ui.dialogs import PaletteDialog
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 

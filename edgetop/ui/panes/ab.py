@@ -28,7 +28,6 @@ def ab_title(view: AbView, progress: ProgressView) -> str:
 
 
 def ab_line(view: AbView, width: int) -> Line:
-    """Return the result in one row."""
     return as_fits(width, ("A/B  ", "dim"), p50_words(view))
 
 

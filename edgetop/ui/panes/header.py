@@ -2,21 +2,19 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.ab_words import p50_words
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.tracks import TrackView
 from edgetop.analysis.vitals import Vital, elapsed, vitals
 from edgetop.feeds.protocol import Mark, Transport
-from edgetop.formatting import UNKNOWN
+from edgetop.formatting import known, milliseconds
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.panes.sensor_series import readout
+from edgetop.ui.panes.sensor_series import last, readout
 from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, spread, width
 
 WALL_FROM_CELLS = 100
@@ -35,13 +33,16 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     Where the line is too short, what is needed least is left out; never the elapsed time, nor p50.
     `frozen_ns`: how far a frozen screen is behind; None: it is not frozen.
     """
-    clock = line(f"{_elapsed(view, area.width)} ")
-    head = line(*_head(view, frozen_ns))
+    whole, is_wide = elapsed(view), area.width >= WALL_FROM_CELLS
+    clock = line(f"{whole if is_wide else whole.partition(', ends')[0]} ")  # the time of day where there is room for it
+    frozen = "" if frozen_ns is None else f" FROZEN {formatting.duration(frozen_ns)} behind "
+    simulated = " SIMULATED " if view.manifest and view.manifest.board.simulated else ""
+    head = line((frozen, "focus"), (simulated, "simulated"), (f" {view.verdict.word} ", view.verdict.level))
     room = area.width - width(head) - width(clock)  # the first part has one cell before it, the clock another
     parts = _parts(view, area)
     kept: dict[int, Span] = {}
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
-        gap = 1 if text.startswith(LASTS) and area.width < WALL_FROM_CELLS else len(COLUMN_GAP)
+        gap = 1 if text.startswith(LASTS) and not is_wide else len(COLUMN_GAP)
         part = Span(" " * gap + text, style)
         if cells_of(part.text) > room > LEAST_DETAIL_CELLS and rank in CUT:
             part = Span(_cut(part.text, room), style)
@@ -66,21 +67,6 @@ def _cut(text: str, cells: int) -> str:
     return f"{part.text.rpartition(' ')[0].rstrip() or part.text} >"
 
 
-def _elapsed(view: MonitorView, cells: int) -> str:
-    """Return the elapsed time, without the time of day where there is too little room."""
-    whole = elapsed(view)
-    return whole if cells >= WALL_FROM_CELLS else whole.partition(", ends")[0]
-
-
-def _head(view: MonitorView, frozen_ns: int | None) -> Iterator[Span]:
-    verdict = view.verdict
-    if frozen_ns is not None:
-        yield Span(f" FROZEN {formatting.duration(frozen_ns)} behind ", "focus")
-    if view.manifest and view.manifest.board.simulated:
-        yield Span(" SIMULATED ", "simulated")
-    yield Span(f" {verdict.word} ", verdict.level)
-
-
 def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
     """Rank (what is needed most has the lowest), text, style; in the order in which they stand."""
     verdict = view.verdict
@@ -103,18 +89,13 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     window = view.latency.window
     if window is None or view.ab is not None or view.progress.phase not in ("measure", "over"):
         return
-    p50, p99 = (f"{formatting.milliseconds(window.percentile_ns(of))}{_doubt(window, of)}" for of in (0.50, 0.99))
+    p50, p99 = (f"{milliseconds(window.percentile_ns(of))}{'' if window.is_settled(of) else '?'}" for of in (0.5, 0.99))
     change = "" if view.verdict.p50_change is None else f" {formatting.signed_percent(view.verdict.p50_change)}"
-    is_over = view.progress.phase == "over"
-    yield -1, f"{'last ' if is_over else ''}p50 {p50} ms{change}", "dim" if is_over else "text"
-    yield 6, f"p99 {p99}", "dim" if is_over else "text"
+    style = "dim" if view.progress.phase == "over" else "text"
+    yield -1, f"{last(view)}p50 {p50} ms{change}", style
+    yield 6, f"p99 {p99}", style
     if window.throughput_hz is not None:
-        yield 10, f"{formatting.rate(window.throughput_hz)}/s", "dim" if is_over else "text"
-
-
-def _doubt(window: Statistics, quantile: float) -> str:
-    """Whether too few inferences stand behind a percentile."""
-    return "" if window.is_settled(quantile) else "?"
+        yield 10, f"{formatting.rate(window.throughput_hz)}/s", style
 
 
 def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False) -> Line:
@@ -162,12 +143,8 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
         style = "dim" if is_over else vital.level if vital.level in MARKS else "text"
         pieces += [(f"{vital.name} ", "dim"), (f"{vital.text}{MARKS.get(vital.level, '')}", style)]
         if vital.share is not None and bars:
-            filled = bar(
-                vital.share,
-                bars,
-                area.characters,
-                rest="." if area.characters.ascii_only else "\u2591" if area.characters.boxes else "\u28c0",
-            )
+            rest = "." if area.characters.ascii_only else "\u2591" if area.characters.boxes else "\u28c0"
+            filled = bar(vital.share, bars, area.characters, rest=rest)
             cells = math.ceil(min(max(vital.share, 0.0), 1.0) * bars)
             level = vital.level if vital.level != "critical" else "hot"
             pieces += [" ", (filled[:cells], level), (filled[cells:], "frame")]
@@ -196,11 +173,10 @@ def tiny_lines(view: MonitorView) -> list[Line]:
         return [line((p50_words(view.ab), "text"))]
     if session is None:
         return [line(("no samples yet", "dim"))]
-    rate = formatting.UNKNOWN if session.throughput_hz is None else formatting.rate(session.throughput_hz)
     values = (
-        ("p50", f"{formatting.milliseconds(session.percentile_ns(0.50))} ms"),
-        ("p99", f"{formatting.milliseconds(session.percentile_ns(0.99))} ms"),
-        ("rate", f"{rate}/s"),
+        ("p50", f"{milliseconds(session.percentile_ns(0.50))} ms"),
+        ("p99", f"{milliseconds(session.percentile_ns(0.99))} ms"),
+        ("rate", f"{known(session.throughput_hz, formatting.rate)}/s"),
     )
     return [line((f"{name:>5} ", "dim"), text) for name, text in values]
 
@@ -262,13 +238,13 @@ Keys = Sequence[tuple[str, str]]  # key and what it does, the most wanted first
 
 def status_line(view: MonitorView, area: Area, keys: Keys) -> Line:
     cost = _cost(view)
-    shown = [
-        span
-        for key, does in _fitting(view, area, keys)
-        for span in (Span(f" {key}", "key"), Span(f" {does} ", "title"))
-    ]
-    left = fit(tuple(shown), max(0, area.width - len(cost)), "title")
+    left = fit(key_spans(_fitting(view, area, keys)), max(0, area.width - len(cost)), "title")
     return fit((*left, Span(cost, "title")), area.width, "title")
+
+
+def key_spans(keys: Iterable[tuple[str, str]]) -> Line:
+    """Each key, and what it does."""
+    return tuple(span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title")))
 
 
 def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str, int] | None:
@@ -293,11 +269,6 @@ def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, s
 
 
 def _cost(view: MonitorView) -> str:
-    load, memory = _latest(view.own_load), _latest(view.own_memory)
-    cpu = UNKNOWN if load is None else formatting.reading(load, "%")
+    load, memory = (track.now if track else None for track in (view.own_load, view.own_memory))
     rss = "" if memory is None else f" {formatting.size(memory * 2**20)}"
-    return f"edgetop {cpu} %{rss} "
-
-
-def _latest(track: TrackView | None) -> float | None:
-    return None if track is None or track.is_lost else track.value
+    return f"edgetop {formatting.reading(load, '%')} %{rss} "

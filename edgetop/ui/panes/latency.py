@@ -100,7 +100,6 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
 
 
 def _strip(view: MonitorView, area: Area) -> Line:
-    """Draw the latency distribution in one row."""
     window = view.latency.window
     if window is None:
         return BLANK
@@ -152,7 +151,6 @@ def _deadline_line(deadline: DeadlineView, width: int) -> Line:
 
 
 def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
-    """Return one end, lower or upper, of each interval."""
     texts = [f"{known(ends and ends[end], milliseconds)} " for ends in view.precision.intervals_ns]
     return [(text, "dim") for text in (label, *texts, *[""] * (len(COLUMNS) - len(texts) - 1))]
 

@@ -1,7 +1,6 @@
 """Memory: what the engine holds, what it may hold, and what the lack of it causes."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from edgetop import formatting
@@ -70,7 +69,6 @@ def _cell(track: TrackView | None) -> str:
 
 
 def _sized(track: TrackView | None) -> str:
-    """Format a value with its unit."""
     return f"{shown} MiB" if (shown := _mib(track))[-1].isdigit() else shown
 
 
@@ -110,18 +108,8 @@ def _detailed(view: MonitorView, area: Area) -> list[Line]:
     return stacked(view, blocks, area, _rows(memory, area))
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A figure and what stands beside it."""
-
-    name: str
-    track: TrackView | None
-    notes: tuple[Piece, ...] = ()
-    style: str = "text"
-
-
 def _rows(memory: MemoryView, area: Area) -> list[Line]:
-    figures = [_line(row, area) for row in _figures(memory)]
+    figures = list(_figures(memory, area))
     growth = _growth(memory, area)
     lines = [*figures[:1], *growth, *figures[1:], *_traffic(memory, area), *_stages(memory, area)]
     return lines[: area.height]
@@ -144,22 +132,22 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
     return [as_fits(area.width, *pieces)]
 
 
-def _figures(memory: MemoryView) -> Iterator[Row]:
+def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
     """Yield the rows, most important first: on a small screen the last ones are left out."""
     board = known(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
-    yield Row("engine RSS", memory.rss, tuple(_made_of(memory)))
-    yield Row("peak", memory.peak)
-    yield Row("PSS", memory.pss, (f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}"))
+    yield _line(area, "engine RSS", memory.rss, *_made_of(memory))
+    yield _line(area, "peak", memory.peak)
+    yield _line(area, "PSS", memory.pss, f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}")
     if memory.accelerator:
-        yield Row("GPU part", memory.accelerator, ("in no RSS",))
+        yield _line(area, "GPU part", memory.accelerator, "in no RSS")
     elif memory.system_accelerator:
-        yield Row("GPU, all", memory.system_accelerator, ("of all processes, in no RSS",))
+        yield _line(area, "GPU, all", memory.system_accelerator, "of all processes, in no RSS")
     if memory.cgroup:
-        yield Row("cgroup", memory.cgroup, tuple(_limit(memory)))
-    is_scarcest = memory.room == memory.available
-    yield Row("system left", memory.available, (f"of {board}",), _level(memory) if is_scarcest else "text")
+        yield _line(area, "cgroup", memory.cgroup, *_limit(memory))
+    style = _level(memory) if memory.room == memory.available else "text"
+    yield _line(area, "system left", memory.available, f"of {board}", style=style)
     if memory.system_swap:
-        yield Row("swap in use", memory.system_swap, ("by all processes",))
+        yield _line(area, "swap in use", memory.system_swap, "by all processes")
 
 
 def _made_of(memory: MemoryView) -> Iterator[str]:
@@ -179,15 +167,14 @@ def _limit(memory: MemoryView) -> Iterator[Piece]:
         yield f" its limit of {_mib(memory.cgroup_limit)}"
 
 
-def _line(row: Row, area: Area) -> Line:
-    """A single note is cut to fit; of several, the last ones are left out."""
-    notes: tuple[Piece, ...] = row.notes
-    if row.track is None:
+def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: str = "text") -> Line:
+    """A figure and what stands beside it. A single note is cut to fit; of several, the last ones are left out."""
+    if track is None:
         notes = ("no such sensor here",)
-    elif row.track.now is None:
-        notes = (area.clean(row.track.reason),)
+    elif track.now is None:
+        notes = (area.clean(track.reason),)
     pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
-    start = line((f"{row.name:<{LABEL_CELLS}}", "dim"), (_cell(row.track), row.style), "  ")
+    start = line((f"{name:<{LABEL_CELLS}}", "dim"), (_cell(track), style), "  ")
     whole = line(*start, *pieces)
     if width(whole) <= area.width:
         return whole

@@ -37,7 +37,6 @@ def title(view: MonitorView, area: Area) -> str:
 
 
 def one_line(view: MonitorView, area: Area) -> Line:
-    """The operator that takes the most."""
     operators = view.operators.operators
     if not operators and view.frames:
         return fit(line(("frame    ", "dim"), total_words(view.frames)), area.width)

@@ -95,8 +95,7 @@ def _figures(rail: RailView, area: Area) -> Line:
 
 
 def _nothing(view: MonitorView, area: Area) -> list[Line]:
-    found = (missing for missing in view.missing if "power" in missing.what)
-    why = [area.clean(f"{of.what}: {of.why}{f' ({of.fix})' if of.fix else ''}") for of in found]
+    why = [area.clean(missing.words) for missing in view.missing if "power" in missing.what]
     lines = wrapped(f"{UNKNOWN} no sensor here measures the board's power", area.width)
     return [*lines, *(row for text in (*why, *ADVICE) for row in wrapped(text, area.width, "dim"))]
 

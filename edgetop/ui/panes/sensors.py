@@ -36,11 +36,9 @@ def items(view: MonitorView, area: Area) -> list[Item]:
         Item([row], track.info.id, partial(_detail, track, area)) for row, track in zip(rows, tracks, strict=True)
     ]
     for missing in view.missing:
-        if not area.listing.takes(f"{missing.what} {missing.why}"):
-            continue
-        fix = f" ({missing.fix})" if missing.fix else ""
-        text = area.clean(f"{UNKNOWN} {missing.what}: {missing.why}{fix}")
-        found += [Item([BLANK]), Item(wrapped(text, area.width, "dim"), text, partial(list, (text,)))]
+        if area.listing.takes(f"{missing.what} {missing.why}"):
+            text = area.clean(f"{UNKNOWN} {missing.words}")
+            found += [Item([BLANK]), Item(wrapped(text, area.width, "dim"), text, partial(list, (text,)))]
     return found
 
 
