@@ -16,7 +16,7 @@ from edgetop.recording.files import SOCKET, open_folder
 from edgetop.recording.journal import FellBehindError, JournalTail
 from edgetop.recording.reader import Recording
 from edgetop.recording.registry import successor
-from edgetop.recording.soundness import sound_batch
+from edgetop.recording.rows import sound_batch
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Order

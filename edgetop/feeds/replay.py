@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from edgetop.feeds.protocol import Can, Mark, Transport
-from edgetop.recording.by_time import BEGINNING, START, Moment, RecordingByTime
-from edgetop.recording.checkpoints import Checkpoints
+from edgetop.recording.by_time import BEGINNING, START, Checkpoints, Moment, RecordingByTime
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
@@ -116,7 +115,8 @@ class ReplayFeed:
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
     """Return marks of the recorded events. Slowdowns and alerts have none here: the analysis finds them."""
-    events = (event for some in recording.events.between(START, recording.events.end) for event in some)
+    table = recording.tables["events"]
+    events = (event for some in table.between(START, table.end) for event in some)
     marks = [
         Mark(min(max(event.t_ns, 0), recording.end_ns), event.kind, event.severity)
         for event in events

@@ -23,7 +23,7 @@ from edgetop import __version__
 from edgetop.analysis.report import Report, to_json
 from edgetop.formatting import clean
 from edgetop.lake.place import Place
-from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.columns import SCHEMAS
 from edgetop.session.manifest import Manifest
 
 TABLE = "sessions"

@@ -33,7 +33,7 @@ from edgetop.analysis.report import report
 from edgetop.errors import InputError, OutputError, RecordingError
 from edgetop.lake.place import Place, digest_of, refuse_full
 from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset, row_of
-from edgetop.recording.columns import to_arrow
+from edgetop.recording.columns import SCHEMAS, to_arrow
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.files import (
     FILE_MODE,
@@ -48,7 +48,6 @@ from edgetop.recording.files import MANIFEST as SESSION
 from edgetop.recording.reader import Recording
 from edgetop.recording.registry import PUSHED
 from edgetop.recording.rows import TABLES, WHOLE, Span
-from edgetop.recording.schema import SCHEMAS
 from edgetop.session.clock import SystemClock, format_utc
 from edgetop.session.manifest import Manifest, from_json
 from edgetop.session.seconds import NS

@@ -4,21 +4,17 @@ In the first version each frame needed all earlier ones of its run; later frames
 """
 
 import io
-from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from edgetop.recording import columns
+from edgetop.recording import columns, packing
+from edgetop.recording.columns import EVENTS, OPERATORS, SECONDS
 from edgetop.recording.frames import OPENING, Frame
-from edgetop.recording.packing import inferences_of, last_only, split
-from edgetop.recording.packing import unpack as unpack_deflated
-from edgetop.recording.schema import EVENTS, OPERATORS, SECONDS
-from edgetop.session.batch import Batch
+from edgetop.recording.packing import Readers, inferences_of
 from edgetop.session.records import READING, Inferences, Readings
-from edgetop.session.seconds import SECOND, Seconds
+from edgetop.session.seconds import SECOND
 
 _INFERENCES, _READINGS, _EVENTS, _FIRST_SECONDS, _FIRST_PARTIAL, _BURSTS, _SECONDS, _PARTIAL = 1, 2, 3, 4, 6, 7, 8, 9
 
@@ -74,24 +70,6 @@ class EarlierFrames:
         self._stream = stream
         return payload
 
-    def unpack(
-        self, payload: bytes, until_ns: int, wanted: Collection[str] | None, most_inferences: int | None
-    ) -> Batch:
-        """As `packing.unpack`."""
-        parts: dict[str, Any] = {}
-        for kind, data in split(payload).items():
-            name, read = _READERS.get(kind, ("", None))
-            if read is not None and (wanted is None or name in wanted):
-                parts[name] = read(data)
-        if wanted is None or "manifest" in wanted:
-            parts["manifest"] = unpack_deflated(payload, until_ns, ("manifest",)).manifest
-        return last_only(Batch(until_ns=until_ns, **parts), most_inferences)
-
-    def partial_of(self, payload: bytes) -> Seconds | None:
-        """As `packing.partial_of`."""
-        schemas = {_PARTIAL: SECONDS, _FIRST_PARTIAL: _FIRST_SECOND_COLUMNS}
-        return next((_seconds(data, schemas[kind]) for kind, data in split(payload).items() if kind in schemas), None)
-
 
 class _Unpacker:
     """Zstandard over consecutive payloads."""
@@ -145,12 +123,12 @@ def _table(data: bytes, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches([_rows(data, schema)])
 
 
-def _inferences(data: bytes) -> Inferences:
+def _inferences(data: bytes, _: int = 0) -> Inferences:
     rows = _rows(data, _INFERENCE_COLUMNS)
     return inferences_of(rows["pause_ns"].to_numpy().copy(), lambda name: rows[name].to_numpy(zero_copy_only=False))
 
 
-def _readings(data: bytes) -> Readings:
+def _readings(data: bytes, _: int = 0) -> Readings:
     rows = _rows(data, _READING_COLUMNS)
     readings = np.empty(len(rows), READING)
     readings["t_ns"] = np.cumsum(rows["step_ns"].to_numpy())
@@ -159,16 +137,14 @@ def _readings(data: bytes) -> Readings:
     return readings
 
 
-def _seconds(data: bytes, schema: pa.Schema) -> Seconds:
-    seconds: Seconds = columns.from_arrow("seconds", _table(data, schema))
-    return seconds
-
-
-_READERS: dict[int, tuple[str, Callable[[bytes], object]]] = {
+READERS: Readers = {
+    packing.MANIFEST: packing.READERS[packing.MANIFEST],
     _INFERENCES: ("inferences", _inferences),
     _READINGS: ("readings", _readings),
-    _EVENTS: ("events", lambda data: columns.from_arrow("events", _table(data, _EVENT_COLUMNS))),
-    _SECONDS: ("seconds", lambda data: _seconds(data, SECONDS)),
-    _FIRST_SECONDS: ("seconds", lambda data: _seconds(data, _FIRST_SECOND_COLUMNS)),
-    _BURSTS: ("bursts", lambda data: columns.bursts_from_arrow([_table(data, _BURST_COLUMNS)])),
+    _EVENTS: ("events", lambda data, _: columns.from_arrow("events", _table(data, _EVENT_COLUMNS))),
+    _SECONDS: ("seconds", lambda data, _: columns.from_arrow("seconds", _table(data, SECONDS))),
+    _FIRST_SECONDS: ("seconds", lambda data, _: columns.from_arrow("seconds", _table(data, _FIRST_SECOND_COLUMNS))),
+    _BURSTS: ("bursts", lambda data, _: columns.bursts_from_arrow([_table(data, _BURST_COLUMNS)])),
+    _PARTIAL: ("partial", lambda data, _: columns.from_arrow("seconds", _table(data, SECONDS))),
+    _FIRST_PARTIAL: ("partial", lambda data, _: columns.from_arrow("seconds", _table(data, _FIRST_SECOND_COLUMNS))),
 }

@@ -4,8 +4,10 @@ What a view needs of a session of a day is read in a fraction of a second: secon
 single inferences, and only the last inferences, from which small windows are computed exactly.
 """
 
+import io
+import pickle
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -15,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.reader import Recording
-from edgetop.recording.rows import Piece, release_memory, times
-from edgetop.recording.soundness import MAX_SESSION_NS
+from edgetop.recording.rows import MAX_SESSION_NS, Piece, release_memory, times
 from edgetop.session.batch import Batch
 from edgetop.session.operators import BASELINE_BURSTS, Burst, joined
 from edgetop.session.records import INFERENCE, READING, Inferences
@@ -196,49 +197,47 @@ class SecondsTable:
 LAST_INFERENCES = 65_536  # at least so many of the last are played one by one
 MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
 LAST_BURSTS = 16  # at least so many of the last bursts are in a restart
-# Rows that stay in memory.
-CACHED_INFERENCES, CACHED_READINGS, CACHED_EVENTS, CACHED_OPERATORS = 262_144, 131_072, 50_000, 131_072
-# Smaller row groups are read together.
-SECONDS_AT_ONCE, READINGS_AT_ONCE, EVENTS_AT_ONCE, OPERATORS_AT_ONCE = 2_048, 32_768, 8_192, 16_384
+SECONDS_AT_ONCE = 2_048  # smaller row groups are read together
+# The same of the other tables, and how many rows of each stay in memory.
+TIMED = {
+    "inferences": (1, 262_144),
+    "readings": (32_768, 131_072),
+    "events": (8_192, 50_000),
+    "operators": (16_384, 131_072),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment of a session, and the place of each table at that moment."""
+    """A moment of a session, and how far each table had come by then."""
 
     t_ns: int
-    seconds: int
-    inferences: Place
-    readings: Place
-    events: Place
-    operators: Place
+    seconds: int  # rows
+    places: Mapping[str, Place]  # of the other tables
 
 
-BEGINNING = Moment(0, 0, START, START, START, START)
+BEGINNING = Moment(0, 0, dict.fromkeys(TIMED, START))
 
 
 class RecordingByTime:
     def __init__(self, recording: Recording) -> None:
         self.manifest = recording.manifest
         self._seconds = SecondsTable(recording.pieces("seconds", SECONDS_AT_ONCE))
-        self._inferences = TimedTable(recording.pieces("inferences"), _ends, CACHED_INFERENCES)
-        self.readings = TimedTable(recording.pieces("readings", READINGS_AT_ONCE), times, CACHED_READINGS)
-        self.events = TimedTable(recording.pieces("events", EVENTS_AT_ONCE), times, CACHED_EVENTS)
-        self._operators = TimedTable(recording.pieces("operators", OPERATORS_AT_ONCE), times, CACHED_OPERATORS)
-        tables = (self._seconds, self._inferences, self.readings, self.events, self._operators)
-        self.end_ns = min(recording.end_ns or max(table.last_ns for table in tables), MAX_SESSION_NS)
+        self.tables = {
+            name: TimedTable(recording.pieces(name, at_once), _ends if name == "inferences" else times, cached_rows)
+            for name, (at_once, cached_rows) in TIMED.items()
+        }
+        last_ns = max(self._seconds.last_ns, *(table.last_ns for table in self.tables.values()))
+        self.end_ns = min(recording.end_ns or last_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
         """`t_ns`: from 0 to the end."""
         if t_ns >= self.end_ns:
-            places = (table.end for table in (self._inferences, self.readings, self.events, self._operators))
-            return Moment(self.end_ns, len(self._seconds), *places)
-        inferences = self._inferences.place(t_ns)
+            return Moment(self.end_ns, len(self._seconds), {name: table.end for name, table in self.tables.items()})
+        places = {name: table.place(t_ns) for name, table in self.tables.items()}
         # A second is available when all its inferences have ended.
-        unfinished_ns = self._inferences.next_ns(inferences)
-        until_ns = t_ns if unfinished_ns is None else min(t_ns, unfinished_ns)
-        places = (table.place(t_ns) for table in (self.readings, self.events, self._operators))
-        return Moment(t_ns, self._seconds.row(until_ns), inferences, *places)
+        unfinished_ns = self.tables["inferences"].next_ns(places["inferences"])
+        return Moment(t_ns, self._seconds.row(t_ns if unfinished_ns is None else min(t_ns, unfinished_ns)), places)
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
@@ -248,7 +247,7 @@ class RecordingByTime:
     def whole(self) -> Batch:
         """Everything, as a restart."""
         end = self.moment(self.end_ns)
-        return replace(self.until(end), bursts=self._bursts(START, end.operators))
+        return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
         """What a view needs of everything up to a moment if it has what came before `begin`.
@@ -257,48 +256,104 @@ class RecordingByTime:
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
-        bursts = self._first_and_last_bursts(begin.operators, end.operators)
+        bursts = self._first_and_last_bursts(begin.places["operators"], end.places["operators"])
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
         """What came between two moments."""
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
-        return replace(batch, bursts=self._bursts(begin.operators, end.operators))
+        return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
         """The batch without its bursts."""
+        last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
+        last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
+        begins = {**begin.places, "inferences": max(begin.places["inferences"], last)}
+        given = {name: (begins[name], end.places[name]) for name in begins}
         return Batch(
             until_ns=end.t_ns,
-            inferences=self._inferences.joined(
-                max(begin.inferences, self._last_inferences(end)), end.inferences, INFERENCE
-            ),
+            inferences=self.tables["inferences"].joined(*given["inferences"], INFERENCE),
             seconds=seconds,
-            readings=self.readings.joined(begin.readings, end.readings, READING),
-            events=tuple(event for events in self.events.between(begin.events, end.events) for event in events),
+            readings=self.tables["readings"].joined(*given["readings"], READING),
+            events=tuple(chain.from_iterable(self.tables["events"].between(*given["events"]))),
         )
 
     def _bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        return joined(chain.from_iterable(self._operators.between(begin, end)))
+        return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
         """The baseline and the present bursts: to read all others would take half a second more."""
+        operators = self.tables["operators"]
         first, number = 0, 0
         while first < end[0] and number <= BASELINE_BURSTS:  # one more, since the last may be cut
-            number += len(self._operators.read(first))
+            number += len(operators.read(first))
             first += 1
         last, number = end[0], end[1]
         while last > first and number <= LAST_BURSTS:
             last -= 1
-            number += len(self._operators.read(last))
+            number += len(operators.read(last))
         if last == first or begin >= (last, 0):
             return self._bursts(begin, end)
         # The first and the last burst of these may be cut.
         return self._bursts(begin, (first, 0))[:-1] + self._bursts((last, 0), end)[1:]
 
-    def _last_inferences(self, end: Moment) -> Place:
-        begin = self._inferences.begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
-        return max(begin, (end.inferences[0] - MAX_INFERENCE_PIECES, 0))
-
 
 def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
     return np.asarray(inferences["t_ns"] + inferences["latency_ns"])
+
+
+CODEC = "zstd"  # 20 MiB in a session of forty sensors; packed 4, and unpacked in a few hundredths of a second
+
+Parts = Mapping[str, object]
+Packed = tuple[int, bytes]  # the original size, and the compressed data
+
+
+class Checkpoints:
+    """Compressed states of an analysis at some moments, so that a seek need not start at the beginning.
+
+    They are pickled in memory and read by this process alone: nothing comes from a file.
+    """
+
+    def __init__(self) -> None:
+        # In the order of time. Arrays are packed one by one: packing all together would need two more copies.
+        self._states: list[tuple[Moment, Packed, list[Packed]]] = []
+
+    def save(self, moment: Moment, parts: Parts) -> None:
+        """Store a copy of the present state, at a moment later than all before."""
+        arrays: list[Packed] = []
+        rest = io.BytesIO()
+        _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(_packed(array.raw()))).dump(parts)
+        self._states.append((moment, _packed(rest.getbuffer()), arrays))
+        release_memory()
+
+    def before(self, t_ns: int) -> tuple[Moment, Parts] | None:
+        """The last state up to that time, as a copy."""
+        for moment, parts, arrays in reversed(self._states):
+            if moment.t_ns <= t_ns:
+                return moment, pickle.loads(_unpacked(parts), buffers=map(_unpacked, arrays))  # noqa: S301
+        return None
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        """Pickle arrays of numbers by name of their dtype: with a dtype of its own `ufunc.at` is slow in numpy 2."""
+        if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
+            return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)
+        return NotImplemented
+
+
+def _array(data: bytearray, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
+
+
+def _packed(data: bytes | memoryview) -> Packed:
+    import pyarrow as pa  # noqa: PLC0415  a young session that is attached to needs no Arrow
+
+    return len(data), pa.compress(data, CODEC, asbytes=True)
+
+
+def _unpacked(packed: Packed) -> bytearray:
+    """A bytearray, since arrays over it are written to."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    return bytearray(pa.decompress(packed[1], packed[0], CODEC))

@@ -24,10 +24,10 @@ def piece_name(table: str, number: int) -> str:
     return f"{table}-{number:04}.partial"
 
 
-def pieces(folder: Path) -> dict[str, list[int]]:
-    """The sorted numbers of each table's pieces in `folder`. Raises OSError if it cannot be listed."""
+def pieces(folder: Path) -> list[tuple[str, int]]:
+    """The table and the number of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
-    return {table: sorted(int(match[2]) for match in matches if match[1] == table) for table in TABLES}
+    return sorted((match[1], int(match[2])) for match in matches if match[1] in TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,13 @@ class CatalogContent:
     # For each table, the number of a piece that no entry names, not even one whose piece was removed.
     first_free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
 
+    def of(self, table: str, piece: int) -> list[RowGroup]:
+        return [group for group in self.groups if (group.table, group.piece) == (table, piece)]
 
-def read_catalog(folder: Path, present: Collection[str]) -> CatalogContent:
-    """`present`: the names of the files that count as existing. Raises OSError."""
+
+def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
+    """`present`: the names of the files that count as existing; default: those in `folder`. Raises OSError."""
+    present = names_in(folder) if present is None else present
     if CATALOG not in present:
         return CatalogContent([], 0, 0)
     file = Descriptor(open_regular(folder / CATALOG))

@@ -14,18 +14,11 @@ from typing import Any
 import numpy as np
 
 from edgetop.recording.columns import to_arrow
-from edgetop.recording.files import (
-    JOURNAL,
-    Descriptor,
-    open_regular,
-    read_manifest,
-    set_aside,
-    write_manifest,
-)
-from edgetop.recording.journal import Progress, SegmentReader, TableJob, segment_name, segments
+from edgetop.recording.files import JOURNAL, read_manifest, set_aside
+from edgetop.recording.journal import Progress, SegmentReader, TableJob, open_segment, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
-from edgetop.recording.tables import ROW_GROUP_ROWS, Tables, settle
+from edgetop.recording.tables import ROW_GROUP_ROWS, Tables
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
 from edgetop.session.seconds import Seconds
@@ -67,7 +60,7 @@ class WaitingRows:
                 self.flush("readings")
             self._sensor_ids = sensor_ids
         for name in TABLES:
-            self.put(name, getattr(batch, FIELDS.get(name, name)))
+            self.put(name, getattr(batch, FIELDS[name]))
 
     def put(self, name: str, rows: Any) -> None:
         """Rows of one table. Raises OSError."""
@@ -128,7 +121,7 @@ def run_job(folder: Path, job: TableJob) -> Progress:
             if job.manifest is None and number >= job.before:
                 break
             path = journal / segment_name(number)
-            segment = SegmentReader(Descriptor(open_regular(path)), before=done.tally)
+            segment = open_segment(path, done.tally)
             try:
                 compact(segment, path.name, tables, (), missing)
                 tables.commit()
@@ -145,9 +138,7 @@ def run_job(folder: Path, job: TableJob) -> Progress:
         if job.manifest is None:
             return replace(done, dropped_bytes=done.dropped_bytes + _make_room(journal, tables, job.room_bytes))
         manifest = replace(job.manifest, lost=lost_in_all(job.manifest.lost, done.missing.lost(done.tally)))
-        tables.commit()
-        write_manifest(folder, manifest)
-        settle(folder, tables, sources)
+        tables.publish(folder, manifest, sources)
     except ValueError as error:  # the files are damaged
         raise OSError(errno.EIO, str(error)) from None
     return replace(done, manifest=manifest)

@@ -95,13 +95,11 @@ def _encoded(fields: Struct) -> bytes:
 
 
 class _Source:
+    """Reads the compact protocol. Raises IndexError where the bytes are not that."""
+
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
-
-    def _byte(self) -> int:
-        self._at += 1
-        return self._data[self._at - 1]
 
     def _bytes(self, size: int) -> bytes:
         if size > len(self._data) - self._at:
@@ -110,18 +108,13 @@ class _Source:
         return self._data[self._at - size : self._at]
 
     def _varint(self) -> int:
-        value = self._byte()
-        if value < 0x80:
-            return value
-        value, shift = value & 0x7F, 7
-        while True:
-            byte = self._byte()
+        value = 0
+        for shift in range(0, 64, 7):
+            (byte,) = self._bytes(1)
             value |= (byte & 0x7F) << shift
-            shift += 7
             if byte < 0x80:
                 return value
-            if shift > 63:
-                raise IndexError("a number of more than 64 bits")
+        raise IndexError("a number of more than 64 bits")
 
     def _zigzag(self) -> int:
         value = self._varint()
@@ -132,7 +125,7 @@ class _Source:
             raise IndexError("too deep")
         fields: Struct = {}
         field = 0
-        while head := self._byte():
+        while head := self._bytes(1)[0]:
             field = field + (head >> 4) if head >> 4 else self._zigzag()
             fields[field] = head & 15, self._value(head & 15, depth)
         return fields
@@ -151,7 +144,7 @@ class _Source:
         raise IndexError(f"a type that no footer has: {kind}")
 
     def _list(self, depth: int) -> tuple[int, list[Any]]:
-        head = self._byte()
+        (head,) = self._bytes(1)
         kind, size = head & 15, head >> 4
         if size == 15:
             size = self._varint()

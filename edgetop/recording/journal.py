@@ -26,6 +26,7 @@ from edgetop.recording.files import (
 from edgetop.recording.frames import ALONE, DEFLATED, REFERENCE, Frame, FrameReader, seal
 from edgetop.recording.packing import (
     TALLY_STEP_NS,
+    Parts,
     Tally,
     deflated,
     inflated,
@@ -35,6 +36,7 @@ from edgetop.recording.packing import (
     pack_partial,
     pack_tally,
     partial_of,
+    split,
     tallies_of,
     unpack,
 )
@@ -107,7 +109,10 @@ class Journal:
                 self.close()
             prologue = b""
             if not self.is_open:
-                self._open(batch.until_ns)  # a segment begins with the manifest, which names its sensors
+                self.number += 1  # a segment begins with the manifest, which names its sensors
+                path = self._folder / segment_name(self.number)
+                self._fd = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+                self.size, self._opened_ns, self._reference.copies = 0, batch.until_ns, 0
                 batch = replace(batch, manifest=self._manifest)
                 prologue = pack_interval(self._fsync_interval_ns)
             after = self._tally.after(batch)
@@ -122,12 +127,6 @@ class Journal:
         except OSError:
             self._abandon_segment()
             raise
-
-    def _open(self, now_ns: int) -> None:
-        self.number += 1
-        self._fd = open_regular(self._folder / segment_name(self.number), os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        self.size, self._opened_ns = 0, now_ns
-        self._reference.copies = 0
 
     def _abandon_segment(self) -> None:
         """Leave the complete frames, and go on in another segment."""
@@ -291,10 +290,6 @@ class SegmentReader:
         self.partial = NO_SECONDS  # the last second that was written before it was complete
 
     @property
-    def offset(self) -> int:
-        return self.frames.offset
-
-    @property
     def damaged_bytes(self) -> int:
         """How many bytes were skipped."""
         return self.frames.damaged_bytes + self._undecoded_bytes
@@ -319,22 +314,21 @@ class SegmentReader:
                 yield batch
 
     def _batch(self, frame: Frame, wanted: Collection[str] | None, most_inferences: int | None) -> Batch:
+        readers = None
         if frame.has(DEFLATED):
             reference = self._reference_of(frame)
             if self._dictionary[0] is not reference:
                 self._dictionary = reference, inflated(reference.payload, reference.unpacked_bytes)
             payload = inflated(frame.payload, frame.unpacked_bytes, self._dictionary[1])
-            batch, partial = unpack(payload, frame.number, wanted, most_inferences), partial_of(payload)
         else:  # of an earlier version, which wrote Arrow messages
-            if self._earlier is None:
-                from edgetop.recording.arrow_frames import EarlierFrames  # noqa: PLC0415  loads Arrow
+            from edgetop.recording import arrow_frames  # noqa: PLC0415  loads Arrow
 
-                self._earlier = EarlierFrames()
+            self._earlier, readers = self._earlier or arrow_frames.EarlierFrames(), arrow_frames.READERS
             alone = self._reference_of(frame) if frame.has(ALONE) else None
             payload = self._earlier.payload_of(frame, alone, is_gap=self.damaged_bytes > self._damage_counted)
-            batch = self._earlier.unpack(payload, frame.number, wanted, most_inferences)
-            partial = self._earlier.partial_of(payload)
-        self._note(frame, payload, partial)
+        parts = split(payload)
+        batch = unpack(parts, frame.number, wanted, most_inferences, readers=readers)
+        self._note(frame, parts, partial_of(parts, readers))
         return batch
 
     def _reference_of(self, frame: Frame) -> Frame:
@@ -344,11 +338,11 @@ class SegmentReader:
         self._references = {frame.run: reference}
         return reference
 
-    def _note(self, frame: Frame, payload: bytes, partial: Seconds | None) -> None:
-        self.fsync_interval_ns = interval_of(payload) or self.fsync_interval_ns
+    def _note(self, frame: Frame, parts: Parts, partial: Seconds | None) -> None:
+        self.fsync_interval_ns = interval_of(parts) or self.fsync_interval_ns
         self.partial = partial or self.partial
         is_damaged = self.damaged_bytes > self._damage_counted
-        tallies = tallies_of(payload, frame.number)
+        tallies = tallies_of(parts, frame.number)
         if tallies is not None:
             self.missing = self.missing.after(self.tally, tallies[0], is_damaged=is_damaged)
             self.tally = tallies[1]
@@ -359,15 +353,10 @@ class SegmentReader:
                 self.missing = replace(missing, is_counted=False)
             self._until_ns = frame.number
 
-    def skip(self) -> None:
-        """Go to the end of what is complete by now, without unpacking it."""
-        for _ in self.frames.read():
-            pass
 
-    def skip_to(self, offset: int) -> None:
-        """Unpack everything up to `offset`: later frames need it."""
-        while self.offset < offset and next(self.read(()), None) is not None:
-            pass
+def open_segment(path: Path, before: Tally | None = None) -> SegmentReader:
+    """`before`: the tally of earlier segments, if known. Raises OSError."""
+    return SegmentReader(Descriptor(open_regular(path)), before=before)
 
 
 class FellBehindError(Exception):
@@ -377,16 +366,23 @@ class FellBehindError(Exception):
 class Follower:
     """Reads every batch that a writer appends, from a segment on."""
 
-    def __init__(self, folder: Path, current: SegmentReader | None, number: int) -> None:
-        """`current`: where to go on, in segment `number`; None: at the beginning of the first segment after it."""
+    def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
+        """Go on at a `place`; default: at the beginning of the journal. `file`: that segment, if it is open already.
+
+        Raises OSError if that segment has become table rows.
+        """
         self._folder = folder
-        self._current = current
         self._number = number
+        self._current: SegmentReader | None = None
+        if number:
+            self._current = SegmentReader(file) if file else open_segment(folder / segment_name(number))
+            while self._current.frames.offset < offset and next(self._current.read(()), None) is not None:
+                continue  # later frames need those before them
 
     @property
     def place(self) -> tuple[int, int]:
         """The position after what was read: the number of a segment, and an offset in it."""
-        return self._number, self._current.offset if self._current else 0
+        return self._number, self._current.frames.offset if self._current else 0
 
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
         """Everything since the last call; of more than `most_inferences` in a batch, only the last.
@@ -409,20 +405,6 @@ class Follower:
                 raise FellBehindError
             self._current = open_segment(self._folder / segment_name(later[0]))
             self._number = later[0]
-
-
-def follow_from(folder: Path, number: int, offset: int) -> Follower:
-    """A follower at another one's `place`. Raises OSError if that segment has become table rows."""
-    if not number:
-        return Follower(folder, None, 0)
-    current = open_segment(folder / segment_name(number))
-    current.skip_to(offset)
-    return Follower(folder, current, number)
-
-
-def open_segment(path: Path) -> SegmentReader:
-    """Raises OSError."""
-    return SegmentReader(Descriptor(open_regular(path)))
 
 
 SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its lock is checked

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -75,27 +74,20 @@ def _opened(path: Path) -> KeptOutputs:
         inputs = tuple(map(str, file["inputs"].tolist()))
         if not outputs or not inputs or len(outputs) > MAX_OUTPUTS or len(inputs) > MAX_INFERENCES:
             raise ValueError("it holds no outputs, or too many")
-        kept = KeptOutputs(outputs, inputs, _fed(about), partial(_array, file, path))
+        # x [1,3,224,224] float32 random; seed 0
+        fed = [f"{i['name']} {str(i['shape']).replace(' ', '')} {i['dtype']} {i['source']}" for i in about["inputs"]]
+        text = clean(f"{', '.join(fed)}; seed {about['seed']}")
+        kept = KeptOutputs(outputs, inputs, text, partial(_array, file, path))
         file.fid = handle  # which is closed with it from here on
         stack.pop_all()
         return kept
 
 
-def _fed(about: Mapping[str, Any]) -> str:
-    """`x [1,3,224,224] float32 random, seed 0`."""
-    each = [f"{one['name']} {str(one['shape']).replace(' ', '')} {one['dtype']} {one['source']}"
-            for one in about["inputs"]]  # fmt: skip
-    return clean(f"{', '.join(each)}; seed {about['seed']}")
-
-
 def _array(file: Any, path: Path, inference: int, place: int) -> Array:
     try:
-        return _numbers(file[f"{inference:05}-{place}"])
+        array: Array = file[f"{inference:05}-{place}"]
     except (OSError, *_UNREADABLE) as error:
         raise InputError(f"{path}: damaged: {clean(str(error))}") from None
-
-
-def _numbers(array: Array) -> Array:
     if array.dtype.kind not in "fiub":
-        raise ValueError(f"{array.dtype} is no number")
+        raise InputError(f"{path}: damaged: {clean(f'{array.dtype} is no number')}")
     return array

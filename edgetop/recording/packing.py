@@ -9,7 +9,7 @@ reference and no other frame, and a damaged one spoils only itself.
 import json
 import struct
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.frames import varint
-from edgetop.recording.soundness import sound_data
+from edgetop.recording.rows import sound_data
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table
 from edgetop.session.byte_shuffle import pack as pack_numbers
@@ -29,10 +29,6 @@ from edgetop.session.seconds import SECOND, Seconds
 
 # Kinds 1 to 4 and 6 to 9 are those of earlier versions (`arrow_frames`).
 MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
-KINDS = {
-    "manifest": MANIFEST, "inferences": INFERENCES, "readings": READINGS, "events": EVENTS, "seconds": SECONDS,
-    "bursts": BURSTS,
-}  # fmt: skip
 MAX_NUMBERS = 8 * 1024 * 1024  # of one column: 64 MiB
 LEVEL = 1  # of zlib: higher ones take twice the time for 3 % of the size
 
@@ -41,59 +37,69 @@ _INTERVAL = struct.Struct("<q")
 _INFO_FIELDS = tuple(field.name for field in fields(OperatorInfo))
 TALLY_STEP_NS = 1_000_000  # the precision of a tally's time: digits that vary in each batch cost room in each
 
+Parts = Mapping[int, bytes]  # of a payload, by their kinds
+# For each kind the field of a batch (or "partial") and what decodes it, given the limit of a column.
+Readers = Mapping[int, tuple[str, Callable[[bytes, int], Any]]]
+
 
 def pack(batch: Batch) -> bytes:
-    """Encode everything except `until_ns`, which the frame carries, and `restart`."""
-    return b"".join(pack_part(kind, data) for kind, data in _parts(batch))
+    """Encode everything except `until_ns`, which the frame carries, and `restart`.
+
+    The parts that differ least from batch to batch come first: a reference is the beginning of a payload.
+    """
+    parts: tuple[tuple[int, Any, Callable[[Any], bytes]], ...] = (
+        (READINGS, batch.readings, _pack_readings),
+        (EVENTS, batch.events, _pack_events),
+        (SECONDS, batch.seconds, _pack_seconds),
+        (BURSTS, batch.bursts, _pack_bursts),
+        (INFERENCES, batch.inferences, _pack_inferences),
+    )
+    packed = b"".join(pack_part(kind, put(rows)) for kind, rows, put in parts if len(rows))
+    return packed if batch.manifest is None else packed + pack_part(MANIFEST, _json(to_json(batch.manifest)))
 
 
 def pack_part(kind: int, data: bytes) -> bytes:
     return _PART.pack(kind, len(data)) + data
 
 
-def _parts(batch: Batch) -> Iterator[tuple[int, bytes]]:
-    """The parts that differ least from batch to batch come first: a reference is the beginning of a payload."""
-    if len(batch.readings):
-        rows = batch.readings
-        yield READINGS, pack_steps(rows["t_ns"]) + pack_steps(rows["sensor"]) + rows["value"].tobytes()
-    if batch.events:
-        texts = ("kind", "severity", "source", "message")
-        yield (
-            EVENTS,
-            _json([[e.t_ns, *(encodable(getattr(e, of)) for of in texts), dict(e.data)] for e in batch.events]),
-        )
-    if len(batch.seconds):
-        yield SECONDS, _pack_seconds(batch.seconds)
-    if batch.bursts:
-        yield BURSTS, _pack_bursts(batch.bursts)
-    if len(batch.inferences):
-        yield INFERENCES, _pack_inferences(batch.inferences)
-    if batch.manifest is not None:
-        yield MANIFEST, _json(to_json(batch.manifest))
+def split(payload: bytes) -> Parts:
+    """The parts of a payload. Raises ValueError if one is cut short or occurs twice."""
+    parts: dict[int, bytes] = {}
+    offset = 0
+    while offset < len(payload):
+        if offset + _PART.size > len(payload):
+            raise ValueError("a part of a batch is cut short")
+        kind, size = _PART.unpack_from(payload, offset)
+        offset += _PART.size
+        if offset + size > len(payload):
+            raise ValueError("a part of a batch is cut short")
+        if kind in parts:
+            raise ValueError("a part of a batch occurs twice")
+        parts[kind] = payload[offset : offset + size]
+        offset += size
+    return parts
 
 
 def unpack(
-    payload: bytes,
+    parts: Parts,
     until_ns: int,
     wanted: Collection[str] | None = None,
     most_inferences: int | None = None,
+    *,
     most_numbers: int = MAX_NUMBERS,
+    readers: Readers | None = None,
 ) -> Batch:
     """Decode the batch of a frame, or only the `wanted` fields of it.
 
-    `most_inferences`: of more, only the last one is returned. `most_numbers`: the limit of one column.
-    Raises ValueError if the payload is invalid.
+    `most_inferences`: of more, only the last one is returned. `most_numbers`: the limit of one column. `readers`: those
+    of another version. Raises ValueError if a part is invalid.
     """
-    parts = split(payload)
-    fields: dict[str, Any] = {}
-    for name in KINDS if wanted is None else wanted:
-        if KINDS[name] in parts:
-            fields[name] = _READERS[name](parts[KINDS[name]], most_numbers)
-    return last_only(Batch(until_ns=until_ns, **fields), most_inferences)
-
-
-def last_only(batch: Batch, most_inferences: int | None) -> Batch:
-    """The batch, with only its last inference if it has more than `most_inferences`."""
+    fields = {
+        name: read(parts[kind], most_numbers)
+        for kind, (name, read) in (readers or READERS).items()
+        if kind in parts and name != "partial" and (wanted is None or name in wanted)
+    }
+    batch = Batch(until_ns=until_ns, **fields)
     if most_inferences is None or len(batch.inferences) <= most_inferences:
         return batch
     return replace(batch, inferences=batch.inferences[-1:])
@@ -102,11 +108,6 @@ def last_only(batch: Batch, most_inferences: int | None) -> Batch:
 def encodable(text: str) -> str:
     """The text without lone surrogates, which UTF-8 cannot encode: names of files that are not UTF-8 have them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def _plain_info(info: OperatorInfo) -> list[object]:
-    values = (getattr(info, name) for name in _INFO_FIELDS)  # astuple() copies each, which takes five times as long
-    return [encodable(value) if isinstance(value, str) else value for value in values]
 
 
 def _json(document: object) -> bytes:
@@ -131,7 +132,7 @@ def _pack_inferences(inferences: Inferences) -> bytes:
     return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in names))))
 
 
-def _read_inferences(data: bytes, most: int = MAX_NUMBERS) -> Inferences:
+def _read_inferences(data: bytes, most: int) -> Inferences:
     columns = Columns(data, most)
     pause_ns = columns.take()
     inferences = inferences_of(pause_ns, lambda _: columns.take(len(pause_ns)))
@@ -152,7 +153,11 @@ def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.A
     return inferences
 
 
-def _read_readings(data: bytes, most: int = MAX_NUMBERS) -> Readings:
+def _pack_readings(rows: Readings) -> bytes:
+    return pack_steps(rows["t_ns"]) + pack_steps(rows["sensor"]) + rows["value"].tobytes()
+
+
+def _read_readings(data: bytes, most: int) -> Readings:
     columns = Columns(data, most)
     t_ns = columns.take_steps()
     readings = np.empty(len(t_ns), READING)
@@ -172,7 +177,7 @@ def _pack_seconds(seconds: Seconds) -> bytes:
     )
 
 
-def _read_seconds(data: bytes, most: int = MAX_NUMBERS) -> Seconds:
+def _read_seconds(data: bytes, most: int) -> Seconds:
     columns = Columns(data, most)
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
@@ -198,12 +203,13 @@ def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
     plain, infos = [], None
     for burst in bursts:
         same, infos = burst.infos == infos, burst.infos
-        named = None if same else list(map(_plain_info, infos))
+        rows = ((getattr(info, name) for name in _INFO_FIELDS) for info in infos)  # astuple() takes five times as long
+        named = None if same else [[encodable(v) if isinstance(v, str) else v for v in row] for row in rows]
         plain.append([burst.t_ns, burst.number, named, burst.calls.tolist(), burst.total_ns.tolist()])
     return _json(plain)
 
 
-def _read_bursts(data: bytes) -> tuple[Burst, ...]:
+def _read_bursts(data: bytes, _: int) -> tuple[Burst, ...]:
     bursts: list[Burst] = []
     infos: tuple[OperatorInfo, ...] = ()
     try:
@@ -230,7 +236,12 @@ def _whole(number: Any) -> int:
     return number
 
 
-def _read_events(data: bytes) -> tuple[Event, ...]:
+def _pack_events(events: Sequence[Event]) -> bytes:
+    texts = ("kind", "severity", "source", "message")
+    return _json([[e.t_ns, *(encodable(getattr(e, of)) for of in texts), dict(e.data)] for e in events])
+
+
+def _read_events(data: bytes, _: int) -> tuple[Event, ...]:
     events = []
     try:
         for t_ns, *texts, details in _parsed(data):
@@ -243,13 +254,14 @@ def _read_events(data: bytes) -> tuple[Event, ...]:
     return tuple(events)
 
 
-_READERS: dict[str, Callable[[bytes, int], object]] = {
-    "manifest": lambda data, _: from_json(_parsed(data)),
-    "inferences": _read_inferences,
-    "readings": _read_readings,
-    "events": lambda data, _: _read_events(data),
-    "seconds": _read_seconds,
-    "bursts": lambda data, _: _read_bursts(data),
+READERS: Readers = {
+    MANIFEST: ("manifest", lambda data, _: from_json(_parsed(data))),
+    INFERENCES: ("inferences", _read_inferences),
+    READINGS: ("readings", _read_readings),
+    EVENTS: ("events", _read_events),
+    SECONDS: ("seconds", _read_seconds),
+    BURSTS: ("bursts", _read_bursts),
+    PARTIAL: ("partial", _read_seconds),
 }
 
 
@@ -258,8 +270,8 @@ def pack_interval(fsync_interval_ns: int) -> bytes:
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
 
-def interval_of(payload: bytes) -> int | None:
-    data = split(payload).get(INTERVAL, b"")
+def interval_of(parts: Parts) -> int | None:
+    data = parts.get(INTERVAL, b"")
     return int(_INTERVAL.unpack(data)[0]) if len(data) == _INTERVAL.size else None
 
 
@@ -268,10 +280,10 @@ def pack_partial(second: Seconds) -> bytes:
     return pack_part(PARTIAL, _pack_seconds(second)) if len(second) else b""
 
 
-def partial_of(payload: bytes) -> Seconds | None:
-    """Raises ValueError."""
-    data = split(payload).get(PARTIAL)
-    return None if data is None else _read_seconds(data)
+def partial_of(parts: Parts, readers: Readers | None = None) -> Seconds | None:
+    """The second of `pack_partial`. Raises ValueError."""
+    given = (items for items in (readers or READERS).items() if items[0] in parts and items[1][0] == "partial")
+    return next((read(parts[kind], MAX_NUMBERS) for kind, (_, read) in given), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,9 +306,9 @@ def pack_tally(before: Tally, after: Tally) -> bytes:
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
-def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
+def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally] | None:
     """The tallies before and after a frame; None from a writer of an earlier version. Raises ValueError."""
-    data = split(payload).get(TALLY)
+    data = parts.get(TALLY)
     if data is None:
         return None
     numbers, number, shift = [], 0, 0
@@ -309,24 +321,6 @@ def tallies_of(payload: bytes, until_ns: int) -> tuple[Tally, Tally] | None:
     since_ms, inferences, counted, own, own_counted = numbers
     before = Tally(until_ns - since_ms * TALLY_STEP_NS, inferences, counted)
     return before, Tally(until_ns, inferences + own, counted + own_counted)
-
-
-def split(payload: bytes) -> dict[int, bytes]:
-    """The parts of a payload by their kinds. Raises ValueError if one is cut short or occurs twice."""
-    parts: dict[int, bytes] = {}
-    offset = 0
-    while offset < len(payload):
-        if offset + _PART.size > len(payload):
-            raise ValueError("a part of a batch is cut short")
-        kind, size = _PART.unpack_from(payload, offset)
-        offset += _PART.size
-        if offset + size > len(payload):
-            raise ValueError("a part of a batch is cut short")
-        if kind in parts:
-            raise ValueError("a part of a batch occurs twice")
-        parts[kind] = payload[offset : offset + size]
-        offset += size
-    return parts
 
 
 def deflated(payload: bytes, reference: bytes = b"") -> bytes:

@@ -6,7 +6,7 @@ read. A session whose writer died is recovered when it is opened; one whose writ
 read as it is at that moment.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgetop.errors import InputError
-from edgetop.recording import soundness
 from edgetop.recording.files import has_journal, read_manifest
 from edgetop.recording.journal import Follower
-from edgetop.recording.recovery import Closing, closing_of, recover
-from edgetop.recording.rows import TABLES, WHOLE, Piece, Span, between, in_order, joined, times, within
+from edgetop.recording.recovery import closing_of, recover
+from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Piece, Span, between, in_order, joined, sound, times, within
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
@@ -45,7 +44,7 @@ class Recording:
         self._is_played = False  # all of them
         self._measured = 0  # single ones of the measured phase
         for _ in range(MOMENTS):
-            self._closing: Closing | None = None
+            self._closing: Batch | None = None  # what comes after the tables and the journal
             try:
                 self._open()
                 break
@@ -61,7 +60,7 @@ class Recording:
         self._snapshot = Snapshot(self.folder, self.manifest)
         if has_journal(self.folder):
             self._closing = closing_of(self._snapshot, self.manifest, is_live=self.is_live)
-            self.manifest = self._closing.manifest
+            self.manifest = self._closing.manifest or self.manifest
 
     @property
     def problems(self) -> list[str]:
@@ -83,8 +82,8 @@ class Recording:
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
         end_ns = min(self.end_ns, span.end_ns)
         until, first = 0, True
-        while first or not all(cursor.is_over for cursor in cursors.values()):
-            nearest = min((cursor.next_ns for cursor in cursors.values() if not cursor.is_over), default=0)
+        while first or any(cursor.rest is not None for cursor in cursors.values()):
+            nearest = min((int(times(c.rest)[0]) for c in cursors.values() if c.rest is not None), default=0)
             until = max(until + step_s * NS, nearest // (step_s * NS) * step_s * NS)  # years of nothing are one step
             yield self._batch({name: cursor.take(until) for name, cursor in cursors.items()}, min(until, end_ns), first)
             first = False
@@ -131,11 +130,11 @@ class Recording:
         for rows in self._snapshot.rows(name, span):
             if len(kept := within(span, self._plausible(name, rows))):
                 yield kept
-        if self._closing and len(rest := within(span, self._closing.rows(name))):
+        if self._closing and len(rest := within(span, getattr(self._closing, FIELDS[name]))):
             yield rest
 
     def _plausible(self, name: str, rows: Any) -> Any:
-        kept, lasts_ns = _SOUND[name](rows), self.manifest.duration_ns
+        kept, lasts_ns = sound(name, rows), self.manifest.duration_ns
         if lasts_ns and lasts_ns > 0 and not self.is_live:
             kept = within(Span(end_ns=lasts_ns + LONG_AFTER_NS), kept)
         if len(kept) < len(rows):
@@ -154,7 +153,7 @@ class Recording:
             found += self._row_groups(file, at_once)
         rest = [self._plausible(name, rows) for rows in self._snapshot.journalled(name)]
         if self._closing:
-            rest.append(self._closing.rows(name))
+            rest.append(getattr(self._closing, FIELDS[name]))
         if rest := [rows for rows in rest if len(rows)]:
             whole = joined(name, rest)
             t_ns = times(whole)
@@ -202,8 +201,7 @@ class Recording:
         self._counted += sum(seconds.runs for seconds in taken["seconds"])
         return Batch(
             until_ns=until_ns,
-            bursts=joined("operators", taken["operators"]),
-            **{name: joined(name, rows) for name, rows in taken.items() if name != "operators"},
+            **{FIELDS[name]: joined(name, rows) for name, rows in taken.items()},
             manifest=self.manifest if first else None,
             restart=first,
         )
@@ -218,38 +216,18 @@ class _Cursor:
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces = pieces
-        self._rest = next(pieces, None)
-
-    @property
-    def is_over(self) -> bool:
-        return self._rest is None
-
-    @property
-    def next_ns(self) -> int:
-        """The time of the next row."""
-        return int(times(self._rest)[0])
+        self.rest = next(pieces, None)  # not taken yet, in memory; None: it is over
 
     def take(self, until_ns: int) -> list[Any]:
         """The rows before the first one at or after `until_ns`, in pieces."""
-        return list(self._take(until_ns))
-
-    def _take(self, until_ns: int) -> Iterator[Any]:
-        while self._rest is not None:
-            later = np.flatnonzero(times(self._rest) >= until_ns)
+        taken = []
+        while self.rest is not None:
+            later = np.flatnonzero(times(self.rest) >= until_ns)
+            cut = int(later[0]) if len(later) else len(self.rest)
+            if cut:
+                taken.append(between(self.rest, 0, cut))
             if len(later):
-                cut = int(later[0])
-                if cut:
-                    yield between(self._rest, 0, cut)
-                    self._rest = between(self._rest, cut, len(self._rest))
-                return
-            yield self._rest
-            self._rest = next(self._pieces, None)
-
-
-_SOUND: dict[str, Callable[[Any], Any]] = {
-    "inferences": soundness.sound_inferences,
-    "readings": soundness.sound_readings,
-    "operators": soundness.sound_bursts,
-    "events": soundness.sound_events,
-    "seconds": soundness.sound_seconds,
-}
+                self.rest = between(self.rest, cut, len(self.rest))
+                break
+            self.rest = next(self._pieces, None)
+        return taken

@@ -7,27 +7,20 @@ removed only when everything is on the disk, so a recovery may itself be killed 
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from edgetop import formatting
 from edgetop.errors import RecordingError
-from edgetop.recording import soundness
 from edgetop.recording.catalog import CATALOG
-from edgetop.recording.files import (
-    JOURNAL,
-    WriterLock,
-    has_journal,
-    open_regular,
-    read_manifest,
-    write_manifest,
-)
+from edgetop.recording.files import JOURNAL, WriterLock, has_journal, open_regular, read_manifest
 from edgetop.recording.journal import Missing, SegmentReader, Unwritten, read_unwritten, segment_name
 from edgetop.recording.packing import Tally
+from edgetop.recording.rows import MAX_SESSION_NS, sound
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
@@ -42,19 +35,6 @@ COARSE_TIME_NS = 3 * NS  # a file system may round the time of a file down by so
 _CLOSING = "closing"  # the source of last rows
 
 Recovered = Literal["live", "recovered", "unwritable"]
-
-
-@dataclass(frozen=True, slots=True)
-class Closing:
-    """What recovery adds behind the last row that was written."""
-
-    manifest: Manifest
-    until_ns: int
-    seconds: Seconds = NO_SECONDS
-    events: tuple[Event, ...] = ()
-
-    def rows(self, name: str) -> Any:
-        return {"seconds": self.seconds, "events": self.events}.get(name, ())
 
 
 def recover(folder: Path) -> Recovered:
@@ -80,12 +60,13 @@ def recover(folder: Path) -> Recovered:
 
 def _recover(folder: Path) -> None:
     from edgetop.recording.compaction import WaitingRows, compact  # noqa: PLC0415  loads Arrow
-    from edgetop.recording.tables import Tables, settle  # noqa: PLC0415
+    from edgetop.recording.tables import Tables  # noqa: PLC0415
 
     journal = folder / JOURNAL
     before = read_manifest(folder)
     snapshot = Snapshot(folder, before)
     closing = closing_of(snapshot, before, is_live=False)
+    assert closing.manifest
     sensor_ids = [info.id for info in closing.manifest.sensors]
     tables = Tables(journal)
     missing = snapshot.missing_seconds()
@@ -95,16 +76,17 @@ def _recover(folder: Path) -> None:
         source = journal / (segment_name(max(snapshot.segments)) if snapshot.segments else _CLOSING)
         os.close(open_regular(source, os.O_RDWR | os.O_CREAT))
         waiting = WaitingRows(tables, source.name)
-        waiting.add(Batch(seconds=closing.seconds, events=closing.events))
+        waiting.add(closing)
         waiting.flush()
-    tables.commit()
-    write_manifest(folder, closing.manifest)
     sources = {segment_name(number): segment.is_spoilt for number, segment in snapshot.segments.items()}
-    settle(folder, tables, {**sources, _CLOSING: False, CATALOG: snapshot.catalog.is_spoilt})
+    tables.publish(folder, closing.manifest, {**sources, _CLOSING: False, CATALOG: snapshot.catalog.is_spoilt})
 
 
-def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Closing:
-    """`manifest`: the one in the folder."""
+def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
+    """What recovery adds behind the last row that was written, with the final manifest.
+
+    `manifest`: the one in the folder.
+    """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
     before = Tally() if min(snapshot.segments, default=0) == 1 else None
@@ -115,9 +97,9 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Clos
         last.finish(segment)
         before = segment.tally
     if is_live:
-        return Closing(last.manifest, last.until_ns)
+        return Batch(last.until_ns, manifest=last.manifest)
     if manifest.state != "live" and not snapshot.segments:  # only publishing remains
-        return Closing(manifest, manifest.duration_ns or 0)
+        return Batch(manifest.duration_ns or 0, manifest=manifest)
     if manifest.state == "recovered":  # by a recovery that was interrupted after it had read everything
         return _closing(snapshot, last, _missing_seconds(snapshot, last), manifest.end_reason, manifest.lost)
     unwritten = read_unwritten(snapshot.folder / JOURNAL)
@@ -129,9 +111,9 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Clos
         reason = "disk-full"
     lost = _lost(snapshot, last, unwritten, reason if not is_complete else None)
     if is_complete and not last.damaged_bytes:
-        return Closing(replace(last.manifest, lost=lost), last.manifest.duration_ns or 0)
+        return Batch(last.manifest.duration_ns or 0, manifest=replace(last.manifest, lost=lost))
     seconds = NO_SECONDS if is_complete else _missing_seconds(snapshot, last)
-    last.until_ns = max(last.until_ns, min(unwritten.until_ns, soundness.MAX_SESSION_NS))
+    last.until_ns = max(last.until_ns, min(unwritten.until_ns, MAX_SESSION_NS))
     return _closing(snapshot, last, seconds, reason, lost)
 
 
@@ -196,7 +178,7 @@ class _JournalEnd:
     def finish(self, segment: SegmentReader) -> None:
         """The segment was read to its end."""
         self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
-        self.partial = soundness.sound_seconds(segment.partial) if len(segment.partial) else self.partial
+        self.partial = sound("seconds", segment.partial) if len(segment.partial) else self.partial
         self.damaged_bytes += segment.damaged_bytes
         self.longest_frame = max(self.longest_frame, segment.frames.longest)
         self.missing = self.missing.with_more(segment.missing)
@@ -204,13 +186,13 @@ class _JournalEnd:
         self.first_tally = self.first_tally or segment.first_tally
 
     def add(self, batch: Batch) -> None:
-        self.until_ns = max(self.until_ns, min(batch.until_ns, soundness.MAX_SESSION_NS))
+        self.until_ns = max(self.until_ns, min(batch.until_ns, MAX_SESSION_NS))
         if batch.manifest is not None:
             self.manifest = batch.manifest
-        seconds = soundness.sound_seconds(batch.seconds)
+        seconds = sound("seconds", batch.seconds)
         if len(seconds):
             self.seconds_until_ns = int(seconds.rows["t_ns"][-1]) + NS
-        inferences = soundness.sound_inferences(batch.inferences)
+        inferences = sound("inferences", batch.inferences)
         if len(inferences):
             self.inferences.append(inferences)
         begin = 0 if self.seconds_until_ns is None else self.seconds_until_ns
@@ -227,7 +209,7 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
     earlier: list[Inferences] = []  # row groups back to the first that began before `begin`, if the journal is shorter
     first_ns = int(last.inferences[0]["t_ns"][0]) if last.inferences else begin
     for rows in snapshot.last_rows("inferences") if first_ns >= begin else ():
-        earlier.insert(0, soundness.sound_inferences(rows))
+        earlier.insert(0, sound("inferences", rows))
         first_ns = int(earlier[0]["t_ns"][0]) if len(earlier[0]) else first_ns
         if first_ns < begin:
             break
@@ -243,12 +225,10 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
     return concatenate([aggregator.add(later), aggregator.close()])
 
 
-def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: str | None, lost: Lost | None) -> Closing:
+def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: str | None, lost: Lost | None) -> Batch:
     begin = last.seconds_until_ns or 0
     until_ns = max(last.until_ns, begin)
-    recorded = last.inferences or [
-        soundness.sound_inferences(rows) for rows in islice(snapshot.last_rows("inferences"), 1)
-    ]
+    recorded = last.inferences or [sound("inferences", rows) for rows in islice(snapshot.last_rows("inferences"), 1)]
     otherwise_ns = until_ns if len(seconds) else begin  # without single inferences
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
     data: dict[str, JsonValue] = {
@@ -266,7 +246,7 @@ def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: st
     manifest = replace(
         last.manifest, state="recovered", end_reason=reason, duration_ns=until_ns, methodology=methodology, lost=lost
     )
-    return Closing(manifest, until_ns, seconds, (event,))
+    return Batch(until_ns, seconds=seconds, events=(event,), manifest=manifest)
 
 
 _DEATHS = {"writer-killed": "edgetop was killed", "power-loss": "power was lost"}

@@ -1,16 +1,24 @@
-"""Rows of a table in the types of a batch: structured arrays, `Seconds`, and tuples of events or bursts."""
+"""Rows of a table as a batch has them: structured arrays, `Seconds`, tuples of events or bursts; and which are sound.
+
+Sessions come from other people and from failing cards: an implausible row would make an analysis raise, run for ever or
+fill the memory, so it is left out.
+"""
 
 import ctypes
+import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.events import JsonValue, Severity
 from edgetop.session.operators import joined as joined_bursts
-from edgetop.session.records import NO_INFERENCES, NO_READINGS
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, PHASES
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 NO_ROWS: dict[str, Any] = {
@@ -21,9 +29,14 @@ NO_ROWS: dict[str, Any] = {
     "seconds": NO_SECONDS,
 }
 TABLES = tuple(NO_ROWS)
-FIELDS = {"operators": "bursts"}  # of a batch, where it is not named as its table
+FIELDS = {name: "bursts" if name == "operators" else name for name in TABLES}  # of a batch
 
 LATE_NS, ALL_BUT = 5 * NS, 0.9
+MAX_SESSION_NS = 10 * 366 * 86_400 * NS
+MAX_TEXT = 100_000
+
+Mask = npt.NDArray[np.bool_]
+Times = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +46,7 @@ class Span:
     begin_ns: int = -(2**62)
     end_ns: int = 2**62
 
-    def holds(self, t_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def holds(self, t_ns: Times) -> Mask:
         return np.asarray((t_ns >= self.begin_ns) & (t_ns < self.end_ns))
 
     def touches(self, first_ns: int, last_ns: int) -> bool:
@@ -41,16 +54,12 @@ class Span:
         return last_ns >= self.begin_ns and first_ns < self.end_ns
 
     def in_steps_of(self, step_ns: int) -> "Span":
-        """Widened to whole steps.
+        """Widened to whole steps: to seconds, since rows of `seconds` cannot be divided.
 
         >>> Span(1_500, 2_001).in_steps_of(1_000)
         Span(begin_ns=1000, end_ns=3000)
         """
         return Span(self.begin_ns // step_ns * step_ns, -(-self.end_ns // step_ns) * step_ns)
-
-    def in_seconds(self) -> "Span":
-        """Widened to whole seconds, since rows of `seconds` cannot be divided."""
-        return self.in_steps_of(NS)
 
 
 WHOLE = Span()
@@ -93,14 +102,18 @@ def between(rows: Any, begin: int, end: int) -> Any:
     return rows[begin:end]
 
 
-def within(span: Span, rows: Any) -> Any:
-    """The rows whose time lies in `span`."""
-    held = span.holds(times(rows)) if len(rows) else np.empty(0, bool)
-    if held.all():
+def where(rows: Any, wanted: Mask) -> Any:
+    """The rows that are wanted."""
+    if wanted.all():
         return rows
     if isinstance(rows, tuple):
-        return tuple(row for row, is_held in zip(rows, held, strict=True) if is_held)
-    return rows.where(held) if isinstance(rows, Seconds) else rows[held]
+        return tuple(row for row, is_wanted in zip(rows, wanted, strict=True) if is_wanted)
+    return rows.where(wanted) if isinstance(rows, Seconds) else rows[wanted]
+
+
+def within(span: Span, rows: Any) -> Any:
+    """The rows whose time lies in `span`."""
+    return where(rows, span.holds(times(rows))) if len(rows) else rows
 
 
 def in_order(rows: Any) -> Any:
@@ -120,6 +133,69 @@ def in_order(rows: Any) -> Any:
         return rows
     order = np.argsort(t_ns, kind="stable")
     return tuple(rows[place] for place in order) if isinstance(rows, tuple) else rows[order]
+
+
+def sound(name: str, rows: Any) -> Any:
+    """The plausible rows of a table."""
+    if not len(rows):
+        return rows
+    if name == "events":
+        kept = (e for e in rows if -NS <= e.t_ns < MAX_SESSION_NS and e.severity in get_args(Severity))
+        return tuple(
+            e if len(e.message) <= MAX_TEXT else replace(e, message=e.message[:MAX_TEXT] + "...") for e in kept
+        )
+    if name == "operators":
+        return tuple(b for b in rows if are_sound_operators(np.array([b.t_ns]), b.calls, b.total_ns).all())
+    if name == "seconds":
+        mask = _are_sound_seconds(rows)
+        return where(rows, mask if rows.response is None else mask & _are_sound_seconds(rows.response))
+    mask = _in_time(rows["t_ns"])
+    if name == "readings":
+        return where(rows, mask & np.isfinite(rows["value"]))
+    latency, wait = rows["latency_ns"], rows["wait_ns"]
+    mask &= (rows["phase"] < len(PHASES)) & (latency >= 0) & (latency < MAX_SESSION_NS)
+    return where(rows, mask & (np.abs(wait) < MAX_SESSION_NS))
+
+
+def _in_time(t_ns: Times) -> Mask:
+    """Within the years that a session may last; rounding may give a time shortly before its origin."""
+    return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
+
+
+def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
+    """For each row of `operators`, whether it is plausible."""
+    return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
+
+
+def _are_sound_seconds(seconds: Seconds) -> Mask:
+    """For each second, whether its figures and its histogram are plausible."""
+    rows = seconds.rows
+    mask: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
+    for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2"):
+        mask &= rows[name] >= 0
+    buckets = (seconds.bucket < 0) | (seconds.bucket >= histogram.SIZE) | (seconds.bucket_count < 0)
+    second = np.repeat(np.arange(len(rows)), np.diff(seconds.offsets))
+    mask &= np.bincount(second[buckets], minlength=len(rows)) == 0
+    mask &= np.bincount(second, weights=seconds.bucket_count, minlength=len(rows)) == rows["count"]
+    return mask
+
+
+def sound_data(value: object) -> dict[str, JsonValue]:
+    """The data of an event without values that are not plain, which only another program can have written."""
+    if not isinstance(value, dict):
+        return {}
+    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
+    return {
+        k: v
+        for k, v in finite.items()
+        if not isinstance(v, dict | list) and not (isinstance(v, int) and abs(v) >= 2**62)
+    }
+
+
+def sound_batch(batch: Batch) -> Batch:
+    """The plausible part of a batch."""
+    kept = {field: sound(name, getattr(batch, field)) for name, field in FIELDS.items()}
+    return replace(batch, until_ns=min(batch.until_ns, MAX_SESSION_NS), **kept)
 
 
 def release_memory() -> None:

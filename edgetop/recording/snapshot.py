@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgetop.recording import soundness
 from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
 from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
 from edgetop.recording.journal import Follower, SegmentReader, open_segment, segment_name, segments
 from edgetop.recording.packing import Tally
-from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span
+from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.operators import OperatorInfo
@@ -72,9 +71,9 @@ class MissingSeconds:
         """The batch, with the missing seconds before its own."""
         if batch.manifest is not None:
             self._load = batch.manifest.load
-        if len(inferences := soundness.sound_inferences(batch.inferences)):
+        if len(inferences := sound("inferences", batch.inferences)):
             self._inferences.append(inferences)
-        seconds = soundness.sound_seconds(batch.seconds) if len(batch.seconds) else batch.seconds
+        seconds = sound("seconds", batch.seconds)
         if not len(seconds):
             return batch
         first_ns, end_ns = int(seconds.rows["t_ns"][0]), int(seconds.rows["t_ns"][-1]) + NS
@@ -115,7 +114,10 @@ class Snapshot:
         if has_journal(folder):
             self._open_segments()
             try:
-                self._open_pieces()
+                present = {*names_in(self._journal), *map(segment_name, self.segments)}
+                self.catalog = read_catalog(self._journal, present)  # row groups that are valid beside the segments
+                for key in {(group.table, group.piece) for group in self.catalog.groups}:
+                    self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
             except FileNotFoundError:
                 raise
             except OSError as error:
@@ -134,16 +136,10 @@ class Snapshot:
             except OSError as error:
                 self.problems.report(path, f"cannot be read: {error.strerror}")
                 continue
-            segment.skip()
+            for _ in segment.frames.read():  # to the end of what is complete by now
+                continue
             self.segments[number] = segment
         self.segments = dict(sorted(self.segments.items()))
-
-    def _open_pieces(self) -> None:
-        """Open the row groups that are valid beside the opened segments. Raises OSError."""
-        present = {*names_in(self._journal), *map(segment_name, self.segments)}
-        self.catalog = read_catalog(self._journal, present)
-        for key in {(group.table, group.piece) for group in self.catalog.groups}:
-            self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
 
     def torn_bytes(self) -> int:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
@@ -159,7 +155,7 @@ class Snapshot:
     def again(self, number: int, before: Tally | None = None) -> SegmentReader:
         """A segment from its beginning to its end at the moment of this snapshot. `before`: the earlier tally."""
         segment = self.segments[number]
-        return SegmentReader(segment.file, segment.offset, before)
+        return SegmentReader(segment.file, segment.frames.offset, before)
 
     def catalogued_inferences(self) -> int | None:
         """How many are in the unpublished tables; None if the first were dropped to make room."""
@@ -176,11 +172,9 @@ class Snapshot:
     def follow(self) -> Follower:
         """Follow what the writer appends after this moment."""
         if not self.segments:
-            return Follower(self._journal, None, 0)
+            return Follower(self._journal)
         last = max(self.segments)
-        current = SegmentReader(self.segments[last].file)
-        current.skip_to(self.segments[last].offset)
-        return Follower(self._journal, current, last)
+        return Follower(self._journal, last, self.segments[last].frames.offset, self.segments[last].file)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
         """The readable rows of a table in pieces of bounded size: all in `span`, and others read along with them."""
@@ -204,7 +198,7 @@ class Snapshot:
             return
         spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
         missing = self.missing_seconds() if spoilt else None
-        field = FIELDS.get(name, name)
+        field = FIELDS[name]
         for number in self.segments:
             own_ids = self.sensor_ids
             for batch in self.again(number).read({field, "manifest", *(("inferences",) if missing else ())}):
@@ -226,7 +220,7 @@ class Snapshot:
             if table != name:
                 continue
             place = self._journal / piece_name(name, number)
-            groups = [group for group in self.catalog.groups if (group.table, group.piece) == (name, number)]
+            groups = self.catalog.of(name, number)
             if not _are_valid(name, groups):
                 self.problems.report(place, "is damaged: its index is not sound; what of it is sound is read")
                 groups = [group for group in groups if _are_valid(name, [group])]

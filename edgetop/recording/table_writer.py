@@ -5,6 +5,7 @@ over a pipe, answers over another, and ends when its parent ends. It inherits th
 process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was killed.
 """
 
+import contextlib
 import os
 import pickle
 import signal
@@ -23,29 +24,23 @@ _LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX"
 class InlineTableWriter:
     """Does each job in this process, at once."""
 
-    def __init__(self) -> None:
-        self._result: Progress | OSError | None = None
+    is_busy = False
 
-    @property
-    def is_busy(self) -> bool:
-        return self._result is not None
+    def __init__(self) -> None:
+        self._done: Progress | None = None
 
     def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
         """Nothing needs preparation."""
 
     def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:  # noqa: ARG002  it is held anyway
+        """Raises OSError, which `result` of the other one raises."""
         from edgetop.recording.compaction import run_job  # noqa: PLC0415  loads Arrow
 
-        try:
-            self._result = run_job(folder.path, job)
-        except OSError as error:
-            self._result = error
+        self._done = run_job(folder.path, job)
 
     def result(self, *, wait: bool) -> Progress | None:  # noqa: ARG002  the job has ended
-        result, self._result = self._result, None
-        if isinstance(result, OSError):
-            raise result
-        return result
+        done, self._done = self._done, None
+        return done
 
     def close(self) -> None:
         """Nothing is under way."""
@@ -110,12 +105,9 @@ class ChildTableWriter:
         return done
 
     def _end(self, process: "subprocess.Popen[bytes]") -> int:
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe:
-                try:
-                    pipe.close()
-                except OSError:  # a job that it did not read
-                    continue
+        for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+            with contextlib.suppress(OSError):  # a job that it did not read
+                pipe.close()
         self._process, self.is_busy = None, False
         return process.wait()
 

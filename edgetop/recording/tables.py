@@ -19,19 +19,10 @@ import pyarrow.parquet as pq
 
 from edgetop.recording import columns, footer
 from edgetop.recording.catalog import CATALOG, Catalog, RowGroup, piece_name, pieces, read_catalog
-from edgetop.recording.columns import Infos
-from edgetop.recording.files import (
-    JOURNAL,
-    SOCKET,
-    Descriptor,
-    names_in,
-    open_regular,
-    set_aside,
-    sync_folder,
-    write_all,
-)
+from edgetop.recording.columns import EARLIER, SCHEMAS, Infos, as_described, completed
+from edgetop.recording.files import SOCKET, Descriptor, open_regular, set_aside, sync_folder, write_all, write_manifest
 from edgetop.recording.rows import release_memory
-from edgetop.recording.schema import EARLIER, SCHEMAS, as_described, completed
+from edgetop.session.manifest import Manifest
 
 ROW_GROUP_ROWS = 65_536
 _COPY_BYTES = 1024 * 1024
@@ -60,20 +51,18 @@ class Tables:
         """
         self._folder = folder
         self._piece_bytes = piece_bytes
-        present = names_in(folder)
-        catalog = read_catalog(folder, present)
+        catalog = read_catalog(folder)
         self._pieces: dict[str, list[_Piece]] = {name: [] for name in SCHEMAS}
         # A new piece must not get the number of a removed one, which entries may still name.
         self._first_free = catalog.first_free
-        for name, numbers in pieces(folder).items():
-            for number in numbers:
-                groups = [group for group in catalog.groups if (group.table, group.piece) == (name, number)]
-                metadata_of(name, groups)
-                end = max((group.end for group in groups), default=0)
-                piece = self._open_piece(name, number, end)
-                if catalog.is_spoilt:  # keep row groups behind the end that the catalog may have named
-                    piece.size = max(end, os.fstat(piece.file.fd).st_size)
-                self._pieces[name].append(piece)
+        for name, number in pieces(folder):
+            groups = catalog.of(name, number)
+            metadata_of(name, groups)
+            end = max((group.end for group in groups), default=0)
+            piece = self._open_piece(name, number, end)
+            if catalog.is_spoilt:  # keep row groups behind the end that the catalog may have named
+                piece.size = max(end, os.fstat(piece.file.fd).st_size)
+            self._pieces[name].append(piece)
         self._catalog = Catalog(folder, catalog.size)
         self._committed = self._marks()
         for name in EARLIER:
@@ -83,10 +72,11 @@ class Tables:
         """Rewrite the pieces of a writer of an earlier version with all columns of the table."""
         for old in list(self._pieces[name]):
             groups, source = self._groups_of(name, old), piece_name(name, old.number)
-            if not groups or _schema_of(name, groups) == SCHEMAS[name]:
+            metadata = metadata_of(name, groups)
+            if not groups or metadata.num_columns == len(SCHEMAS[name]):
                 continue
             self._add_piece(name)
-            file = pq.ParquetFile(f"/proc/self/fd/{old.file.fd}", metadata=metadata_of(name, groups))
+            file = pq.ParquetFile(f"/proc/self/fd/{old.file.fd}", metadata=metadata)
             for number in range(len(groups)):
                 rows = as_described(file.read_row_group(number), SCHEMAS[name])
                 self.append(name, completed(rows, SCHEMAS[name]), source)
@@ -155,30 +145,50 @@ class Tables:
         (self._folder / piece_name("inferences", oldest.number)).unlink()
         return oldest.size
 
-    def publish(self, folder: Path) -> None:
-        """Complete each table and move it to `folder` under its name.
+    def publish(self, folder: Path, manifest: Manifest, sources: Mapping[str, bool]) -> None:
+        """Commit the rows, write the final manifest, move the completed tables to `folder` and remove the journal.
 
+        `sources`: the journal files that became table rows, and whether each is damaged.
         Raises OSError, and ValueError if the catalog is damaged.
         """
+        self.commit()
+        write_manifest(folder, manifest)
+        for name, is_spoilt in sources.items():
+            if is_spoilt and name != CATALOG:
+                set_aside(folder, name)
+            elif name != CATALOG:
+                (self._folder / name).unlink(missing_ok=True)
         sync_folder(self._folder)
         for name in SCHEMAS:
             target = folder / f"{name}.parquet"
-            if os.path.lexists(target):  # an earlier writer died in the middle of this
-                continue
-            whole = self._joined(name)
-            groups = self._groups_of(name, whole)
-            rows = sum(group.rows for group in groups)
-            end = footer.footer_of(_template(SCHEMAS[name]), rows, [group.entry for group in groups])
-            os.ftruncate(whole.file.fd, whole.size)
-            write_all(whole.file.fd, end, whole.size)
-            os.fsync(whole.file.fd)
-            _check(whole.file, rows)
-            (self._folder / piece_name(name, whole.number)).replace(target)
+            if not os.path.lexists(target):  # else an earlier writer died in the middle of this
+                self._completed(name).replace(target)
+        sync_folder(folder)
+        if sources.get(CATALOG):
+            set_aside(folder, CATALOG)
+        (folder / SOCKET).unlink(missing_ok=True)
+        shutil.rmtree(self._folder)
         sync_folder(folder)
 
+    def _completed(self, name: str) -> Path:
+        """A whole table with its footer. Raises ValueError if it is not a Parquet file."""
+        whole = self._joined(name)
+        groups = self._groups_of(name, whole)
+        rows = sum(group.rows for group in groups)
+        end = footer.footer_of(_template(SCHEMAS[name]), rows, [group.entry for group in groups])
+        os.ftruncate(whole.file.fd, whole.size)
+        write_all(whole.file.fd, end, whole.size)
+        os.fsync(whole.file.fd)
+        try:
+            found = pq.read_metadata(f"/proc/self/fd/{whole.file.fd}").num_rows
+        except pa.ArrowException as error:
+            raise ValueError(str(error)) from None
+        if found != rows:  # the files that it was made of must not be removed then
+            raise ValueError("its row groups have another number of rows")
+        return self._folder / piece_name(name, whole.number)
+
     def _groups_of(self, name: str, piece: _Piece) -> list[RowGroup]:
-        groups = read_catalog(self._folder, names_in(self._folder)).groups
-        return [group for group in groups if (group.table, group.piece) == (name, piece.number)]
+        return read_catalog(self._folder).of(name, piece.number)
 
     def _joined(self, name: str) -> _Piece:
         """Move the rows of all pieces into the first one."""
@@ -210,26 +220,6 @@ def _with_magic(piece: _Piece) -> _Piece:
     return piece
 
 
-def settle(folder: Path, tables: Tables, sources: Mapping[str, bool]) -> None:
-    """Publish the tables and remove the journal: all rows are committed and the manifest is the final one.
-
-    `sources`: the journal files that became table rows, and whether each is damaged.
-    """
-    for name, is_spoilt in sources.items():
-        if name == CATALOG:
-            continue
-        if is_spoilt:
-            set_aside(folder, name)
-        else:
-            (folder / JOURNAL / name).unlink(missing_ok=True)
-    tables.publish(folder)
-    if sources.get(CATALOG):
-        set_aside(folder, CATALOG)
-    (folder / SOCKET).unlink(missing_ok=True)
-    shutil.rmtree(folder / JOURNAL)
-    sync_folder(folder)
-
-
 def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
     """A Parquet file of one row group, or of none if there are no rows."""
     sink = pa.BufferOutputStream()
@@ -246,32 +236,21 @@ def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _check(file: Descriptor, rows: int) -> None:
-    """Raises ValueError if it is not a Parquet file of so many rows: its sources must not be removed then."""
-    try:
-        metadata = pq.read_metadata(f"/proc/self/fd/{file.fd}")
-    except pa.ArrowException as error:
-        raise ValueError(str(error)) from None
-    if metadata.num_rows != rows:
-        raise ValueError("its row groups have another number of rows")
-
-
 def _template(schema: pa.Schema) -> bytes:
     return footer.split(_encoded(schema, schema.empty_table()))[1]
 
 
-def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
-    """The schema with which these row groups were written: the present or an earlier one of the table."""
-    try:
-        _metadata_as(SCHEMAS[name], groups)
-    except ValueError:
-        return EARLIER.get(name, SCHEMAS[name])
-    return SCHEMAS[name]
-
-
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
-    """The index of a piece that has no footer yet. Raises ValueError if an entry is damaged."""
-    return _metadata_as(_schema_of(name, groups), groups)
+    """The index of a piece that has no footer yet, with the present or an earlier schema of its table.
+
+    Raises ValueError if an entry is damaged.
+    """
+    try:
+        return _metadata_as(SCHEMAS[name], groups)
+    except ValueError:
+        if name not in EARLIER:
+            raise
+        return _metadata_as(EARLIER[name], groups)
 
 
 def _metadata_as(schema: pa.Schema, groups: list[RowGroup]) -> pq.FileMetaData:

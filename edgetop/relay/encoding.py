@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.packing import pack, pack_part, split, unpack
-from edgetop.recording.soundness import MAX_SESSION_NS, sound_batch
+from edgetop.recording.rows import MAX_SESSION_NS, sound_batch
 from edgetop.relay.wire import MAX_PAYLOAD
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -77,14 +77,13 @@ class Decoder:
             raise ValueError("a batch is longer or shorter than it can be")
         until_ns, restart, *position = _HEAD.unpack_from(payload)
         _require(-NS <= until_ns < MAX_SESSION_NS and restart in (0, 1))
-        parts = payload[_HEAD.size :]
         try:
-            kinds = split(parts)
+            parts = split(payload[_HEAD.size :])
             batch = unpack(parts, until_ns, most_numbers=MAX_NUMBERS)
-            if _STRETCHES in kinds:
-                batch = replace(batch, stretches=Columns(kinds[_STRETCHES], MAX_NUMBERS).take_table(STRETCH))
-            if _JUDGED in kinds:  # the analysis checks its contents
-                batch = replace(batch, judged=json.loads(kinds[_JUDGED]))
+            if _STRETCHES in parts:
+                batch = replace(batch, stretches=Columns(parts[_STRETCHES], MAX_NUMBERS).take_table(STRETCH))
+            if _JUDGED in parts:  # the analysis checks its contents
+                batch = replace(batch, judged=json.loads(parts[_JUDGED]))
                 _require(isinstance(batch.judged, dict))
         except (ArithmeticError, LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"not a batch: {error}") from None

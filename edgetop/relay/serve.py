@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from edgetop.control.wire import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
 from edgetop.recording.files import JOURNAL, FolderHandle, open_folder
-from edgetop.recording.journal import FellBehindError, JournalTail, follow_from
+from edgetop.recording.journal import FellBehindError, Follower, JournalTail
 from edgetop.recording.registry import successor
 from edgetop.recording.rows import release_memory
 from edgetop.relay import wire
@@ -231,7 +231,7 @@ class _Relay:
         """Return the tail of the journal from that position on; None where the position does not exist any more."""
         segment, offset, self._until_ns = position
         try:
-            follower = follow_from(self._folder.path / JOURNAL, segment, offset)
+            follower = Follower(self._folder.path / JOURNAL, segment, offset)
         except OSError:
             return None
         return JournalTail(self._folder, follower, self._clock)

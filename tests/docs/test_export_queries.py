@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.columns import SCHEMAS
 from tests.support.exports import export
 from tests.support.recordings import back_to_back, record, session, with_phases
 

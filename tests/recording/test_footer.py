@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.recording import footer
-from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.tables import _encoded, _template
 from tests.support.recordings import back_to_back, record, session
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.columns import SCHEMAS
 from edgetop.session.records import PHASES
 from tests.support.recordings import back_to_back, record, session, with_phases
 

@@ -152,7 +152,7 @@ def test_several_readers_follow_one_writer_across_segments(tmp_path: Path) -> No
     given = back_to_back(4_000, 1e6)
     journal = Journal(tmp_path, NS, 3_000)
     journal.append(Batch(0, manifest=first_manifest()))
-    followers = [Follower(tmp_path, None, 0) for _ in range(3)]
+    followers = [Follower(tmp_path) for _ in range(3)]
     seen: list[list[Batch]] = [[] for _ in followers]
     for i, batch in enumerate(pieces_of(given, 60)):
         journal.append(batch)
@@ -170,9 +170,7 @@ def test_a_follower_goes_on_where_a_reader_stopped(tmp_path: Path) -> None:
     given = back_to_back(400, 1e6)
     pieces = pieces_of(given, 10)
     journal = written(tmp_path, pieces[:4])
-    segment = open_segment(tmp_path / segment_name(1))
-    segment.skip_to(journal.size)
-    follower = Follower(tmp_path, segment, 1)
+    follower = Follower(tmp_path, 1, journal.size)
     for batch in pieces[4:]:
         journal.append(batch)
     assert merge(list(follower.read())).inferences.tobytes() == given[len(merge(pieces[:4]).inferences) :].tobytes()
@@ -182,7 +180,7 @@ def test_a_removed_segment_that_is_open_is_read_to_its_end(tmp_path: Path) -> No
     given = back_to_back(300, 1e6)
     pieces = pieces_of(given, 3)
     journal = written(tmp_path, pieces[:1])
-    follower = Follower(tmp_path, None, 0)
+    follower = Follower(tmp_path)
     seen = list(follower.read())
     journal.append(pieces[1])
     journal.close()

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.columns import bursts_from_arrow, to_arrow
-from edgetop.recording.schema import OPERATORS, completed
+from edgetop.recording.columns import OPERATORS, bursts_from_arrow, completed, to_arrow
 from edgetop.session.operators import Burst, Operator, OperatorInfo, burst_of
 
 LONG, INT, TEXT = st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), st.text(max_size=12)

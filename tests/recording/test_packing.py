@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.recording import packing
-from edgetop.recording.packing import deflated, inflated, interval_of, pack, pack_interval, unpack
+from edgetop.recording.packing import deflated, inflated, interval_of, pack, pack_interval, split
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import to_json
@@ -46,6 +46,12 @@ SECONDS = st.lists(st.integers(0, 2**33), max_size=20).map(
 )
 
 
+def unpack(
+    payload: bytes, until_ns: int, wanted: tuple[str, ...] | None = None, most_inferences: int | None = None
+) -> Batch:
+    return packing.unpack(split(payload), until_ns, wanted, most_inferences)
+
+
 def same(back: Batch, given_in: Batch) -> None:
     assert back.until_ns == given_in.until_ns
     assert back.inferences.tobytes() == given_in.inferences.tobytes()
@@ -76,9 +82,9 @@ def test_kinds_of_a_later_version_are_passed_over() -> None:
 
 
 def test_the_interval_of_syncing_comes_back_where_it_was_said() -> None:
-    assert interval_of(pack_interval(7) + pack(Batch(0, inferences([1])))) == 7
-    assert interval_of(pack(Batch(0, inferences([1])))) is None
-    assert interval_of(b"") is None
+    assert interval_of(split(pack_interval(7) + pack(Batch(0, inferences([1]))))) == 7
+    assert interval_of(split(pack(Batch(0, inferences([1]))))) is None
+    assert interval_of(split(b"")) is None
 
 
 @pytest.mark.parametrize("cut", range(1, 60))

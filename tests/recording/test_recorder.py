@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.errors import InputError
+from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.compaction import ROW_GROUP_BYTES
 from edgetop.recording.files import WriterLock, read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.schema import SCHEMAS
 from edgetop.recording.tables import ROW_GROUP_ROWS
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import READING

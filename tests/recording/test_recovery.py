@@ -16,11 +16,11 @@ from edgetop.analysis.report import report_document
 from edgetop.feeds.attach import AttachFeed
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
+from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.files import Retention, read_manifest, write_manifest
 from edgetop.recording.frames import ALONE, DEFLATED, MAGIC
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.schema import SCHEMAS
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest

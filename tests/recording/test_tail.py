@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.recording.files import JOURNAL, open_folder
-from edgetop.recording.journal import SILENT_NS, FellBehindError, JournalTail, follow_from
+from edgetop.recording.journal import SILENT_NS, FellBehindError, Follower, JournalTail
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import merge
 from edgetop.session.seconds import NS
@@ -51,7 +51,7 @@ def test_who_was_away_goes_on_from_a_place(script: Script, live: LiveRecording, 
     script.batches.clear()
     live.put(*script.measure(20).batches)
     number, offset = first.follower.place
-    batch = JournalTail(open_folder(live.folder), follow_from(live.folder / JOURNAL, number, offset), clock).read()
+    batch = JournalTail(open_folder(live.folder), Follower(live.folder / JOURNAL, number, offset), clock).read()
     assert batch
     whole = merge(script.batches)
     for name in ("seconds", "readings", "events", "inferences", "until_ns"):
@@ -60,7 +60,7 @@ def test_who_was_away_goes_on_from_a_place(script: Script, live: LiveRecording, 
 
 def test_a_place_that_is_none_is_an_error_of_the_system(live: LiveRecording) -> None:
     with pytest.raises(OSError, match="No such file"):
-        follow_from(live.folder / JOURNAL, 10**7, 0)
+        Follower(live.folder / JOURNAL, 10**7, 0)
 
 
 def test_it_is_over_when_the_tables_are_complete(script: Script, live: LiveRecording, clock: ManualClock) -> None:

@@ -15,8 +15,8 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
+from edgetop.recording.columns import SECONDS
 from edgetop.recording.reader import Recording
-from edgetop.recording.schema import SECONDS
 from edgetop.session.batch import merge
 from edgetop.session.records import INFERENCE
 from tests.support.recordings import content

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetop.recording import packing
 from edgetop.recording.packing import pack_part
-from edgetop.recording.soundness import MAX_SESSION_NS
+from edgetop.recording.rows import MAX_SESSION_NS
 from edgetop.relay import encoding
 from edgetop.relay.encoding import MAX_NUMBERS, MAX_SENSORS, MAX_TEXT, MAX_UNPACKED, NOWHERE, OLD_S, Decoder, Encoder
 from edgetop.session.batch import Batch, merge

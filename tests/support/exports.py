@@ -6,10 +6,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from edgetop.recording.columns import OPERATORS
 from edgetop.recording.export.protocol import TABLES, NamedOutput, Selection, load
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span
-from edgetop.recording.schema import OPERATORS
 
 
 def export(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.lake.tables import SCHEMA, label_text
-from edgetop.recording.schema import SECONDS
+from edgetop.recording.columns import SECONDS
 from edgetop.session import histogram
 
 FIRST_DAY = date(2026, 11, 20)

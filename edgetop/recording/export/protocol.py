@@ -52,27 +52,32 @@ class NamedOutput:
             ):
                 yield shown
             return
-        partial = self._partial()
-        with self._write_errors(), _removed(partial):
-            with partial.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(self.path)
+        with self._renamed() as partial, partial.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
         """An existing folder is never replaced: it may contain anything, and a recording is not a copy."""
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
-        partial = self._partial()
-        with self._write_errors(), _removed(partial):
+        with self._renamed() as partial:
             partial.mkdir()
             yield partial
-            partial.rename(self.path)
 
-    def _partial(self) -> Path:
-        return self.path.parent / f".{self.path.name[:200]}.{os.getpid()}.partial"
+    @contextlib.contextmanager
+    def _renamed(self) -> Iterator[Path]:
+        """A path beside the final one, to which it is renamed at the end; after an error nothing of it is left."""
+        partial = self.path.parent / f".{self.path.name[:200]}.{os.getpid()}.partial"
+        with self._write_errors():
+            try:
+                yield partial
+                partial.replace(self.path)
+            finally:
+                if partial.is_dir():
+                    shutil.rmtree(partial, ignore_errors=True)
+                partial.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def _write_errors(self, what_is_left: str = "nothing of it is left") -> Iterator[None]:
@@ -96,16 +101,6 @@ def is_device(path: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or stat.S_ISBLK(mode)
-
-
-@contextlib.contextmanager
-def _removed(partial: Path) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        partial.unlink(missing_ok=True)
 
 
 class StreamOutput:
@@ -175,13 +170,12 @@ class Format:
     function: str = "export"
 
 
-_HERE = "edgetop.recording.export"
 FORMATS = {
-    "csv": Format(f"{_HERE}.to_text", ".csv", "a file a table", "export_csv"),
-    "json": Format(f"{_HERE}.to_text", ".jsonl", "a line a row, the manifest first", "export_json"),
-    "parquet": Format(f"{_HERE}.to_parquet", ".parquet", "one wide table on a regular grid, a column a sensor"),
-    "perfetto": Format(f"{_HERE}.to_perfetto", ".pftrace", "a trace for ui.perfetto.dev"),
-    "session": Format(f"{_HERE}.to_session", "-cut.edgetop", "a recording, to send to a colleague"),
+    "csv": Format("to_text", ".csv", "a file a table", "export_csv"),
+    "json": Format("to_text", ".jsonl", "a line a row, the manifest first", "export_json"),
+    "parquet": Format("to_parquet", ".parquet", "one wide table on a regular grid, a column a sensor"),
+    "perfetto": Format("to_perfetto", ".pftrace", "a trace for ui.perfetto.dev"),
+    "session": Format("to_session", "-cut.edgetop", "a recording, to send to a colleague"),
 }
 
 
@@ -195,5 +189,6 @@ def default_path(recording: Path, name: str, *, is_one: bool = False) -> Path:
 
 def load(name: str) -> Export:
     """Import the export function of a format. Raises InputError if a package that it needs is missing."""
-    export: Export = getattr(importlib.import_module(FORMATS[name].module), FORMATS[name].function)
+    form = FORMATS[name]
+    export: Export = getattr(importlib.import_module(f"{__package__}.{form.module}"), form.function)
     return export

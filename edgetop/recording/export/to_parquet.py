@@ -18,7 +18,7 @@ from edgetop.errors import InputError
 from edgetop.formatting import count
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.packing import encodable
-from edgetop.recording.rows import Span
+from edgetop.recording.rows import WHOLE, Span, within
 from edgetop.session import histogram
 from edgetop.session.batch import Batch, merge
 from edgetop.session.manifest import Manifest, SensorInfo, to_json
@@ -68,11 +68,11 @@ class Grid:
         """Rounded down if a second cannot be divided evenly."""
         return self.seconds * NS // self.per_second
 
-    def cell_of(self, t_ns: Ints) -> Ints:
+    def cell_of(self, t_ns: Ints | int) -> Ints:
         second, rest = np.divmod(t_ns, NS)
         return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
 
-    def start_ns(self, cell: Ints) -> Ints:
+    def start_ns(self, cell: Ints | int) -> Ints:
         """The first ns of a cell."""
         second, part = np.divmod(cell * self.seconds, self.per_second)
         return np.asarray(second * NS - (-part * NS // self.per_second))
@@ -208,15 +208,15 @@ class _Wide:
 
     def tables(self, batches: Iterator[Batch], span: Span) -> Iterator[pa.Table]:
         """A row for each cell of `span`, in tables of bounded size."""
-        begin, end = (int(cell) for cell in self._grid.cell_of(np.array([span.begin_ns, span.end_ns])))
+        begin, end = (int(self._grid.cell_of(t_ns)) for t_ns in (span.begin_ns, span.end_ns))
         waiting = Batch()
         for batch in batches:
             waiting = merge([waiting, replace(batch, restart=False)])
-            done = max(begin, min(end, int(self._grid.cell_of(np.array([waiting.until_ns - LATE_NS]))[0])))
+            done = max(begin, min(end, int(self._grid.cell_of(waiting.until_ns - LATE_NS))))
             done -= done % self._grid.per_second  # whole seconds, which show whether inferences are missing
             yield from self._rows(waiting, begin, done)
             begin = max(begin, done)
-            waiting = self._between(waiting, begin, 2**62)
+            waiting = self._between(waiting, begin)
         yield from self._rows(waiting, begin, end)
 
     def _rows(self, batch: Batch, begin: int, end: int) -> Iterator[pa.Table]:
@@ -226,20 +226,11 @@ class _Wide:
             last = min(end, first + most)
             yield self._table(self._between(batch, first, last), first, last)
 
-    def _between(self, batch: Batch, begin: int, end: int) -> Batch:
-        def select(rows: Any, t_ns: Ints) -> Any:
-            cell = self._grid.cell_of(t_ns)
-            wanted = (cell >= begin) & (cell < end)
-            return rows.where(wanted) if isinstance(rows, Seconds) else rows[wanted]
-
-        events = np.array([event.t_ns for event in batch.events], np.int64)
-        return replace(
-            batch,
-            inferences=select(batch.inferences, batch.inferences["t_ns"]),
-            seconds=select(batch.seconds, batch.seconds.rows["t_ns"]),
-            readings=select(batch.readings, batch.readings["t_ns"]),
-            events=tuple(batch.events[place] for place in select(np.arange(len(events)), events)),
-        )
+    def _between(self, batch: Batch, begin: int, end: int | None = None) -> Batch:
+        end_ns = WHOLE.end_ns if end is None else int(self._grid.start_ns(end))
+        span = Span(int(self._grid.start_ns(begin)), end_ns)
+        fields = ("inferences", "seconds", "readings", "events")
+        return replace(batch, **{name: within(span, getattr(batch, name)) for name in fields})
 
     def _table(self, batch: Batch, begin: int, end: int) -> pa.Table:
         cells, grid = end - begin, self._grid
@@ -249,7 +240,7 @@ class _Wide:
         columns |= self._latency(batch, begin, cells)
         kinds: list[list[str]] = [[] for _ in range(cells)]
         for event in batch.events:
-            kinds[int(grid.cell_of(np.int64(event.t_ns))) - begin].append(event.kind)
+            kinds[int(grid.cell_of(event.t_ns)) - begin].append(event.kind)
         columns["events"] = pa.array(kinds, pa.list_(pa.string()))
         highest = [info.kind in _HIGHEST for info in self._manifest.sensors]
         values = sensor_values(batch.readings, grid.cell_of(batch.readings["t_ns"]) - begin, cells, highest)

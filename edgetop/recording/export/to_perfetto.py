@@ -23,6 +23,7 @@ _SEQUENCE = 1
 _REALTIME, _MONOTONIC, _BOOTTIME = 1, 3, 6  # protos/perfetto/common/builtin_clock.proto
 
 Argument = str | int | float
+_FIELD_OF = {str: "string_value", int: "int_value", float: "double_value"}
 
 
 class TraceWriter:
@@ -37,18 +38,12 @@ class TraceWriter:
         self._file = file
         # A clock from an odd file must not make the timestamps, which are unsigned, fail.
         self._origin_ns = origin_ns if 0 <= origin_ns < 2**62 else 0
-        self._event = protos.TrackEvent
         self._new_packet = protos.TracePacket
-        self._packet = protos.TracePacket()
         self._tracks = 0
 
-    def _next(self) -> Any:
-        self._packet = self._new_packet()  # one that is cleared keeps the memory of all it has held
-        self._packet.trusted_packet_sequence_id = _SEQUENCE
-        return self._packet
-
-    def _write(self) -> None:
-        data = self._packet.SerializeToString()
+    def _write(self, **fields: Any) -> None:
+        """One packet. A new one each time: one that is cleared keeps the memory of all it has held."""
+        data = self._new_packet(trusted_packet_sequence_id=_SEQUENCE, **fields).SerializeToString()
         self._file.write(_FIELD_PACKET + varint(len(data)) + data)
 
     def _time(self, t_ns: int) -> int:
@@ -56,61 +51,44 @@ class TraceWriter:
 
     def clock(self, t_ns: int, utc_us: int) -> None:
         """Write the wall clock's time. The trace's clock counts as CLOCK_BOOTTIME, its default: boards do not sleep."""
-        packet = self._next()
-        packet.timestamp = self._time(t_ns)
-        for clock, value in ((_BOOTTIME, packet.timestamp), (_MONOTONIC, packet.timestamp), (_REALTIME, utc_us * 1000)):
-            packet.clock_snapshot.clocks.add(clock_id=clock, timestamp=max(0, value))
-        self._write()
+        now_ns = self._time(t_ns)
+        times = {_BOOTTIME: now_ns, _MONOTONIC: now_ns, _REALTIME: max(0, utc_us * 1000)}
+        clocks = [{"clock_id": clock, "timestamp": value} for clock, value in times.items()]
+        self._write(timestamp=now_ns, clock_snapshot={"clocks": clocks})
 
     def track(self, name: str, parent: int | None = None, unit: str | None = None) -> int:
-        """A new track, of a counter where it has a unit; what it is known by from here on."""
+        """A new track, of a counter if it has a unit; returns its number, by which it is referred to from here on."""
         self._tracks += 1
-        descriptor = self._next().track_descriptor
-        descriptor.uuid = self._tracks
-        descriptor.name = encodable(name)
-        if parent is not None:
-            descriptor.parent_uuid = parent
-        if unit is not None:
-            descriptor.counter.unit_name = encodable(unit)
-        self._write()
+        counter = None if unit is None else {"unit_name": encodable(unit)}
+        descriptor = {"uuid": self._tracks, "name": encodable(name), "parent_uuid": parent, "counter": counter}
+        self._write(track_descriptor={key: value for key, value in descriptor.items() if value is not None})
         return self._tracks
+
+    def _event(self, kind: str, track: int, t_ns: int, **fields: Any) -> None:
+        self._write(timestamp=self._time(t_ns), track_event={"type": kind, "track_uuid": track, **fields})
 
     def count(self, track: int, t_ns: int, value: float) -> None:
         """The counter has this value from here on."""
-        event = self._at(track, t_ns, self._event.TYPE_COUNTER)
-        event.double_counter_value = value
-        self._write()
+        self._event("TYPE_COUNTER", track, t_ns, double_counter_value=value)
 
     def begin(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
         """A slice begins; within one that has not ended, it is a part of that."""
-        self._named(self._at(track, t_ns, self._event.TYPE_SLICE_BEGIN), name, arguments)
+        self._event("TYPE_SLICE_BEGIN", track, t_ns, **_named(name, arguments))
 
     def end(self, track: int, t_ns: int) -> None:
         """The slice that began last ends."""
-        self._at(track, t_ns, self._event.TYPE_SLICE_END)
-        self._write()
+        self._event("TYPE_SLICE_END", track, t_ns)
 
     def instant(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
-        self._named(self._at(track, t_ns, self._event.TYPE_INSTANT), name, arguments)
+        self._event("TYPE_INSTANT", track, t_ns, **_named(name, arguments))
 
-    def _at(self, track: int, t_ns: int, kind: int) -> Any:
-        packet = self._next()
-        packet.timestamp = self._time(t_ns)
-        packet.track_event.type = kind
-        packet.track_event.track_uuid = track
-        return packet.track_event
 
-    def _named(self, event: Any, name: str, arguments: dict[str, Argument]) -> None:
-        event.name = encodable(name)
-        for key, value in arguments.items():
-            annotation = event.debug_annotations.add(name=key)
-            if isinstance(value, str):
-                annotation.string_value = encodable(value)
-            elif isinstance(value, int):
-                annotation.int_value = value
-            else:
-                annotation.double_value = value
-        self._write()
+def _named(name: str, arguments: dict[str, Argument]) -> dict[str, Any]:
+    annotations = [
+        {"name": key, _FIELD_OF[type(value)]: encodable(value) if isinstance(value, str) else value}
+        for key, value in arguments.items()
+    ]
+    return {"name": encodable(name), "debug_annotations": annotations}
 
 
 _PERCENTILES = ("p50", "p90", "p99", "max")

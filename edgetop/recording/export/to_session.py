@@ -17,15 +17,15 @@ import numpy.typing as npt
 from edgetop import __version__, formatting
 from edgetop.recording.compaction import WaitingRows
 from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.files import FOLDER_MODE, JOURNAL, write_manifest
+from edgetop.recording.files import FOLDER_MODE, JOURNAL
 from edgetop.recording.outputs import copy_outputs
 from edgetop.recording.rows import Span
-from edgetop.recording.tables import Tables, settle
+from edgetop.recording.tables import Tables
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import WARMUP, last_end_ns, measured
-from edgetop.session.seconds import Seconds
+from edgetop.session.seconds import NS, Seconds
 
 # Said once, and true of all that follows.
 SAID_ONCE = frozenset({
@@ -35,12 +35,16 @@ SAID_ONCE = frozenset({
     *("sensor-missing", "no-sensors", "clock-source"),
     *("gate", "alert-rule"),
 })  # fmt: skip
+_STATE_OF = {
+    "phase": "phase", "profiler": "profiler", "sensor-lost": "sensor", "sensor-back": "sensor",
+    "recording-paused": "recording", "recording-resumed": "recording",
+}  # fmt: skip
 _LAST_WORDS = ("ended", "recovered")
 _TIMES = ("last_end_ns", "began_ns")  # in the data of events: session time
 
 
 def export(selection: Selection, output: Output) -> None:
-    span = selection.bounds.in_seconds()
+    span = selection.bounds.in_steps_of(NS)
     with output.folder() as folder:
         folder.chmod(FOLDER_MODE)
         (folder / JOURNAL).mkdir(FOLDER_MODE)
@@ -57,9 +61,7 @@ def export(selection: Selection, output: Output) -> None:
         for events in _events(selection, span, counts, manifest):
             waiting.put("events", events)
         waiting.flush()
-        tables.commit()
-        write_manifest(folder, manifest)
-        settle(folder, tables, {})
+        tables.publish(folder, manifest, {})
         recording.problems.extend(copy_outputs(recording.folder, folder))
 
 
@@ -184,12 +186,5 @@ def _subject(event: Event) -> tuple[str, ...]:
     """Return which state an event sets: of the events of one state, the last is in force. (): it sets none."""
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)
-    subjects = {
-        "phase": ("phase",),
-        "profiler": ("profiler",),
-        "sensor-lost": ("sensor", event.source),
-        "sensor-back": ("sensor", event.source),
-        "recording-paused": ("recording",),
-        "recording-resumed": ("recording",),
-    }
-    return subjects.get(event.kind, ())
+    state = _STATE_OF.get(event.kind, "")
+    return (state, event.source if state == "sensor" else "") if state else ()

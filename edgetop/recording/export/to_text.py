@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from edgetop.recording.columns import to_arrow
+from edgetop.recording.columns import SCHEMAS, to_arrow
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.files import MANIFEST
-from edgetop.recording.schema import SCHEMAS
 from edgetop.session.manifest import to_json
 
 

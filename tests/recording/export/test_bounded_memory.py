@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.recording import columns
-from edgetop.recording.schema import SCHEMAS
+from edgetop.recording.columns import SCHEMAS
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from tests.support.recordings import back_to_back, record, session
 

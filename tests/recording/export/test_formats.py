@@ -3,8 +3,8 @@ import sys
 
 import pytest
 
+from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.export.protocol import FORMATS, TABLES, load
-from edgetop.recording.schema import SCHEMAS
 from tests.support.exports import export
 
 

@@ -4,8 +4,8 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
+from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.rows import Span
-from edgetop.recording.schema import SCHEMAS
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from tests.support.exports import export, put_operators
