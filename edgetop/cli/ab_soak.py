@@ -3,7 +3,6 @@
 import random
 import shlex
 from collections.abc import Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +13,20 @@ from edgetop.cli import comparison_text
 from edgetop.cli.child_run import ChildRun, run_to_end
 from edgetop.cli.comparing import comparison_json, exit_code, read_samples
 from edgetop.cli.output import print_text
-from edgetop.cli.sweeping import heat_now, make_folder
+from edgetop.cli.sweeping import heat_now, new_folder
 from edgetop.comparison.compare import compare
 from edgetop.comparison.gates import judge_gates
 from edgetop.comparison.sample import grouped
 from edgetop.errors import EXIT_INTERRUPTED
-from edgetop.paths import recordings_home
 from edgetop.session.turns import SIDES
 
 ABOVE_START_C = 1.0  # how near to where the first began each begins
-LOOK_S = 0.5
 VARIANT = "variant"  # the label that says whose a session is
 
 
 def soak(options: dict[str, Any], written: Sequence[str]) -> int:
     """Run the sessions, one after the other, and compare them. `written`: the options of both, as they were given."""
-    folder = options["output"] or recordings_home() / f"soak-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
-    folder = Path(folder).absolute()
-    make_folder(folder, "name another folder with -o")
+    folder = new_folder(options["output"], "soak", advice="name another folder with -o")
     heat = heat_now(options)
     cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]
     order = counterbalanced(options["repeat"], options["order_seed"])

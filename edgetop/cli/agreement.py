@@ -54,16 +54,12 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
     if found and found["refused"]:
         yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"
     for one in found["agreement"] if found else ():
-        parts = [f"{AGREEMENT[key][0]} {value_text(one[key], AGREEMENT[key][1])}{_unit(key)}"
-                for key in SHOWN if one[key] is not None]  # fmt: skip
+        shown = ((key, *AGREEMENT[key]) for key in SHOWN if one[key] is not None)
+        parts = (f"{what} {value_text(one[key], unit)}{' dB' if unit == 'dB' else ''}" for key, what, unit in shown)
         yield f"outputs    {clean(one['name'])} of B to A's: {', '.join(parts)}"
     for one in found["judged"] if found else ():
         each = (f"{side} {value_text(value, one['unit'])}" for side, value in zip(SIDES, one["values"], strict=True))
         yield f"outputs    {clean(one['label'])}: {', '.join(each)}"
-
-
-def _unit(key: str) -> str:
-    return " dB" if AGREEMENT[key][1] == "dB" else ""
 
 
 def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -55,8 +55,19 @@ class ChildRun:
                 preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
             )
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it is over within that time."""
+    def run(self, look: Callable[[], None]) -> Outcome:
+        """Wait for its end and return its outcome. `look` is called meanwhile; what it raises ends the run in order."""
+        try:
+            while not self._ends_within(LOOK_S):
+                look()
+        except BaseException:
+            self.stop()
+            while not self._ends_within(LOOK_S):
+                pass
+            raise
+        return self._outcome()
+
+    def _ends_within(self, seconds: float) -> bool:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
         return self._process.returncode is not None
@@ -67,10 +78,13 @@ class ChildRun:
             self._process.send_signal(signal.SIGTERM)
 
     @property
-    def last_line(self) -> str:
-        """Return the last line of its output so far."""
-        lines = [line for line in self._text().splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+    def progress(self) -> str:
+        """Return the last of its progress so far."""
+        return self._last_line.rpartition("\r")[2].strip()
+
+    @property
+    def _last_line(self) -> str:
+        return next((line for line in reversed(self._text().splitlines()) if line.strip()), "")
 
     def _text(self) -> str:
         with contextlib.suppress(OSError), self._log.open("rb") as file:
@@ -78,8 +92,7 @@ class ChildRun:
             return file.read().decode("utf-8", "replace")
         return ""
 
-    def outcome(self) -> Outcome:
-        """Wait for the end of the process and return its outcome."""
+    def _outcome(self) -> Outcome:
         code = self._process.wait()
         report = None
         with contextlib.suppress(OSError, ValueError):
@@ -89,7 +102,7 @@ class ChildRun:
         if code < 0:
             reason = f"edgetop was killed by signal {-code}"
         elif code and not reason and code != EXIT_GATE_FAILED:
-            reason = self.last_line or f"exit code {code}"
+            reason = self._last_line or f"exit code {code}"
         for notice in (report or {}).get("warnings", ()):
             if notice["code"] == "provider-dropped":
                 reason = reason or notice["message"]
@@ -101,20 +114,16 @@ class ChildRun:
 def run_to_end(child: ChildRun, session: Path) -> None:
     """Wait for its end. Raises EdgetopError where it failed, KeyboardInterrupt where it was stopped."""
     try:
-        while not child.wait(LOOK_S):
-            if sys.stderr.isatty():
-                now = child.last_line.rpartition("\r")[2].strip()
-                click.echo(f"\r  {formatting.cut(formatting.clean(now), 70)}\x1b[K", nl=False, err=True)
-    except KeyboardInterrupt:
-        child.stop()
-        while not child.wait(LOOK_S):
-            pass
-        raise
+        outcome = child.run(lambda: show_progress(f"  {formatting.cut(formatting.clean(child.progress), 70)}"))
     finally:
-        with contextlib.suppress(OSError):
-            if sys.stderr.isatty():
-                click.echo("\r\x1b[K", nl=False, err=True)
-    outcome = child.outcome()
+        show_progress("")
     if not outcome.is_complete:
         error = InputError if outcome.code == InputError.exit_code else EdgetopError
         raise error(f"{session.name}: {outcome.reason or f'it ended: {outcome.end_reason}'}")
+
+
+def show_progress(line: str) -> None:
+    """Replace the line on stderr by this one, where there is a terminal."""
+    with contextlib.suppress(OSError):  # a terminal that is gone
+        if sys.stderr.isatty():
+            click.echo(f"\r{line}\x1b[K", nl=False, err=True)

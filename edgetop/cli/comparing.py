@@ -40,7 +40,10 @@ def print_comparison(sessions: Sequence[str], options: Mapping[str, Any]) -> int
     found = _compared(samples, options)
     results = judge_gates(options["gates"], found, strict=options["strict"])
     if options["junit"]:
-        _write_junit(options["junit"], found.names[0], samples, results)
+        cases = [Case(f"{one.gate.text} {one.session}", None if one.ok else ("failure", one.reason)) for one in results]
+        seconds = sum(one.session.duration_ns or 0 for one in samples) / 1e9
+        xml = suite_xml(f"compare.{found.names[0]}", cases, seconds, samples[0].session.created_utc)
+        write_xml(options["junit"], xml)
     if page:
         from edgetop.cli.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
 
@@ -127,9 +130,3 @@ def _work(model: Model) -> tuple[int | None, int | None]:
         return None, None
     totals = found.totals
     return found.weights.parameters, None if totals.macs_unknown else totals.macs
-
-
-def _write_junit(path: Path, baseline: str, samples: Sequence[Sample], results: Sequence[RelativeResult]) -> None:
-    cases = [Case(f"{one.gate.text} {one.session}", None if one.ok else ("failure", one.reason)) for one in results]
-    seconds = sum(one.session.duration_ns or 0 for one in samples) / 1e9
-    write_xml(path, suite_xml(f"compare.{baseline}", cases, seconds, samples[0].session.created_utc))

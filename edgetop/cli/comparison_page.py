@@ -25,8 +25,8 @@ WIDE = 4.0  # from the least to the most: beyond it each edge is as many times t
 def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
     """Raises OutputError."""
     names = comparison.names
-    lines = [*ranking_lines(comparison), *gate_lines(gates)]
-    verdict = [_line(line) for line in lines if line]
+    lines = (line.partition("  ") for line in (*ranking_lines(comparison), *gate_lines(gates)) if line)
+    verdict = [[(head, ""), (words.strip(), "FAILED" if "FAILED" in words else "")] for head, _, words in lines]
     heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", ""))]
     facts = [row for row in comparison.rows if not any(row.ratios)]
     figures = [row for row in comparison.rows if any(row.ratios) and any(value is not None for value in row.values)]
@@ -53,11 +53,6 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
     ]  # fmt: skip
     title = f"edgetop compare {', '.join(names)}"
     write_page(output, title, text, [*_histograms(comparison), *_ratios(comparison)])
-
-
-def _line(line: str) -> list[tuple[str, str]]:
-    head, _, words = line.partition("  ")
-    return [(head, ""), (words.strip(), "FAILED" if "FAILED" in words else "")]
 
 
 def _histograms(comparison: Comparison) -> Iterator[Any]:

@@ -57,17 +57,13 @@ def _table(comparison: Comparison) -> Iterator[str]:
         if max(map(len, lines)) > columns:  # what cannot be told is said once, below
             lines = list(_lines(comparison.names, figures, waiting[:shown], cells, is_brief=True))
         yield ""
-        yield from _facts(comparison.names, facts, waiting[:shown], cells)
+        places = (0, *waiting[:shown])
+        heads = ["row", *(shortened(comparison.names[place], cells) for place in places)]
+        texts = [[row.label, *(value_text(row.values[place], row.unit, cells) for place in places)] for row in facts]
+        yield from table(heads, texts, heads)
         yield ""
         yield from lines
         waiting = waiting[shown:]
-
-
-def _facts(names: Sequence[str], rows: Sequence[Row], others: Sequence[int], cells: int) -> Iterator[str]:
-    places = (0, *others)
-    lines = [[row.label, *(value_text(row.values[place], row.unit, cells) for place in places)] for row in rows]
-    heads = ["row", *(shortened(names[place], cells) for place in places)]
-    return table(heads, lines, heads)
 
 
 def _lines(

@@ -1,6 +1,5 @@
 """`edgetop fit`: from the desk to the device, by models that ran on both."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +50,7 @@ def command(**options: Any) -> int:
       edgetop fit --on pi-a,pi-b,pi-c --from desk-a,desk-b,desk-c --predict desk-new --json
     """
     from edgetop.cli.comparing import read_samples  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415
     from edgetop.comparison.fit import fit, predict  # noqa: PLC0415
 
     key, problems, samples = f"{options['of']}_ms", [], {}
@@ -67,7 +66,7 @@ def command(**options: Any) -> int:
         raise InputError(f"fit: {why}", "record more models on both: edgetop run MODEL")
     predictions = [one for new in samples["predict"] for one in predict(whole, new, key)]
     if options["as_json"]:
-        click.echo(json.dumps(_document(options["of"], whole, predictions), indent=1))
+        print_json(_document(options["of"], whole, predictions))
     else:
         print_text("\n".join(_text(options["of"], whole, predictions)))
     raise_problems(problems, "the rest is fitted")

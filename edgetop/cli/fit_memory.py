@@ -19,7 +19,6 @@ from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputEr
 MIB = 2**20
 DURATION = "5s"
 FAULTS_HZ = 2.0  # major page faults a second: fewer are of something else
-LOOK_S = 0.5
 
 # Of `run`: what each trial is given.
 _OF_RUN = passed_on(
@@ -150,24 +149,21 @@ def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
 
 def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
     """Run once. Raises InputError where the run fails for another reason than memory."""
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
     limit = [] if limit_bytes is None else [f"--limit=memory={limit_bytes}"]
     with tempfile.TemporaryDirectory(prefix="edgetop-fit-") as name:
         session = Path(name) / "trial.edgetop"
         child = ChildRun(["run", os.path.abspath(model), *words, *limit, "-o", str(session)], Path(name))  # noqa: PTH100
-        try:
-            while not child.wait(LOOK_S):
-                pass
-        except BaseException:
-            child.stop()
-            child.wait(30)
-            raise
-        outcome = child.outcome()
+        outcome = child.run(lambda: None)
         if outcome.code == EXIT_ENGINE_DIED:
             why = outcome.reason.removeprefix("the engine died: ").partition(" (")[0]
             return Trial(limit_bytes, ok=False, reason=why)
         if not outcome.is_complete or outcome.report is None:
             raise InputError(outcome.reason or f"the run ended: {outcome.end_reason}")
-        latency, rates = outcome.report["latency"], _rates(session)
+        latency, tracks = outcome.report["latency"], Analysis.of(Recording(session).play()).tracks
+        rates = {track.info.id: track.mean for track in tracks.views("rate")}
         return Trial(
             limit_bytes,
             p50_ms=latency["p50_ms"],
@@ -176,15 +172,6 @@ def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
             major_faults_hz=rates.get("rate/major-faults"),
             limit_hits_hz=rates.get("rate/memory-limit-hits"),
         )
-
-
-def _rates(session: Path) -> dict[str, float]:
-    """The means of what a session counted."""
-    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
-    from edgetop.recording.reader import Recording  # noqa: PLC0415
-
-    tracks = Analysis.of(Recording(session).play()).tracks
-    return {track.info.id: track.mean for track in tracks.views("rate") if track.mean is not None}
 
 
 def _words(model: Path, least: int | None, resolution: int, whole: Trial) -> str:

@@ -1,9 +1,7 @@
 """`edgetop forecast`: from the desk to the field."""
 
-import json
 import math
-import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +38,7 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
       edgetop forecast soak-42 --ambient 35C --lake s3://boards/lake --json
     """
     from edgetop.cli.choosing import recorded  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     recording = Recording(recorded(session))
@@ -52,7 +50,7 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
 
         record = fared(Place(target, tries=TRIES_OF_READER))
     if as_json:
-        sys.stdout.write(json.dumps(_document(found, throughput_hz, recording.manifest, record), indent=1) + "\n")
+        print_json(_document(found, throughput_hz, recording.manifest, record))
     else:
         simulated = "SIMULATED " if recording.manifest.board.simulated else ""
         print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)] + _fared_lines(record)))
@@ -128,7 +126,7 @@ def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, re
             round(end * throughput_hz, 4) for end in found.share
         ],
         "fan_can_rise": found.fan_can_rise if found.throttles else None, "reason": found.reason or None,
-        "fared": record.to_json() if record else None,
+        "fared": asdict(record) if record else None,
     }  # fmt: skip
 
 

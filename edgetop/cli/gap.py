@@ -1,6 +1,5 @@
 """`edgetop gap`: why an application is slower than a loop over the same model."""
 
-import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -139,11 +138,11 @@ def loop_after(app: Path, model: Path) -> None:
 
 
 def print_gap(found: "Gap", *, as_json: bool) -> None:
-    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
     from edgetop.cli.summary import wrapped  # noqa: PLC0415
 
     if as_json:
-        click.echo(json.dumps(found.to_json(), indent=1))
+        print_json(found.to_json())
     else:
         print_text("\n".join(wrapped(_lines(found))))
 

@@ -6,22 +6,13 @@ The page shows boards by p99 and throttled share, versions against each other, h
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from edgetop.cli import page as html
 from edgetop.cli.comparison_text import ratio_cells, row_label, value_text
 from edgetop.cli.output import print_json, print_text, table
-from edgetop.cli.page import (
-    COLOURS,
-    MOST_SERIES,
-    bars,
-    plain,
-    put_legend_above,
-    refuse_html,
-    section,
-    shown,
-    shown_lines,
-    write_page,
-)
+from edgetop.cli.page import COLOURS, MOST_SERIES
 from edgetop.errors import InputError
 from edgetop.formatting import clean, shortened
 from edgetop.lake.engines import Answer, ask, refuse_missing
@@ -47,7 +38,7 @@ def answer(target: str, question: str, statement: str | None, options: Mapping[s
     if options["print_sql"]:
         print_text(sql)
         return
-    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
+    page = html.refuse_html(options["html"], force=options["force"]) if options["html"] else None
     refuse_missing(options["engine"])
     place = Place(target, tries=TRIES_OF_READER)
 
@@ -149,11 +140,10 @@ def write_fleet(
     compared = regressions(answers["regressions"].records())
     text = [_table("fleet", answers["fleet"], len(answers["fleet"].rows))]
     text += [_table(name, answers[name], MOST_BARS) for name in ("worst", "throttling", "energy")]
-    text.append(
-        f'<section><h2>regressions</h2><pre class="scroll">{shown_lines(regressions_text(compared))}</pre></section>'
-    )
+    lines = html.shown_lines(regressions_text(compared))
+    text.append(f'<section><h2>regressions</h2><pre class="scroll">{lines}</pre></section>')
     charts = [*_boards(answers["worst"].records()), *_versions(answers["regressions"].records())]
-    write_page(output, title, text, [*charts, *_heat(sessions), *_tail(sessions)])
+    html.write_page(output, title, text, [*charts, *_heat(sessions), *_tail(sessions)])
 
 
 def _table(title: str, answer: Answer, most: int) -> str:
@@ -164,7 +154,9 @@ def _table(title: str, answer: Answer, most: int) -> str:
         for row in answer.rows[:most]
     ]  # fmt: skip
     more = f" (the first {most} of {len(answer.rows)})" if len(answer.rows) > most else ""
-    return section(f"{title}{more}", rows, heads) if rows else f"<section><h2>{shown(title)}</h2>nothing fits</section>"
+    if not rows:
+        return f"<section><h2>{html.shown(title)}</h2>nothing fits</section>"
+    return html.section(f"{title}{more}", rows, heads)
 
 
 def _boards(worst: Records) -> Iterator[Any]:
@@ -173,7 +165,7 @@ def _boards(worst: Records) -> Iterator[Any]:
     if not known:
         return
     names = [f"{place}  {_name(one['board'])}, {_name(one['model'])}" for place, one in enumerate(known[:MOST_BARS], 1)]
-    yield bars("boards by p99, ms", names, [one["p99_ms"] for one in known[:MOST_BARS]])
+    yield html.bars("boards by p99, ms", names, [one["p99_ms"] for one in known[:MOST_BARS]])
     points = [
         (one["model"], 100 * one["throttled_share"], one["p99_ms"], one["board"])
         for one in known
@@ -215,25 +207,18 @@ def _heat(sessions: Records) -> Iterator[Any]:
     if by_enclosure:
         hottest = sorted(by_enclosure.items(), key=lambda one: -max(one[1]))[:MOST_BARS]
         names = [f"{place}  {_name(name)}, {len(each)} sessions" for place, (name, each) in enumerate(hottest, 1)]
-        yield bars("hottest zone by enclosure, C", names, [max(each) for _, each in hottest])
+        yield html.bars("hottest zone by enclosure, C", names, [max(each) for _, each in hottest])
 
 
 def _tail(sessions: Records) -> Iterator[Any]:
     """Slow inferences of all sessions by their cause."""
     counts = Counter[str]()
     for one in sessions:
-        for cause, count in _counts(one["tail"]):
-            counts[cause] += count
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # not from an edgetop
+            counts.update({str(cause): int(count) for cause, count in json.loads(one["tail"] or "{}").items()})
     if counts:
         names, values = zip(*counts.most_common(MOST_BARS), strict=True)
-        yield bars("slow inferences by cause", [_name(name) for name in names], values)
-
-
-def _counts(text: str | None) -> list[tuple[str, int]]:
-    try:
-        return [(str(cause), int(count)) for cause, count in json.loads(text or "{}").items()]
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return []
+        yield html.bars("slow inferences by cause", [_name(name) for name in names], values)
 
 
 def _scatter(title: str, points: Sequence[tuple[str, float, float, str]]) -> Iterator[Any]:
@@ -254,8 +239,8 @@ def _scatter(title: str, points: Sequence[tuple[str, float, float, str]]) -> Ite
             "board": [clean(board) for *_, board in of_series], "series": [_name(name)] * len(of_series),
         }  # fmt: skip
         chart.scatter("x", "y", size=7, color=colour, alpha=0.7, source=source, legend_label=_name(name))
-    put_legend_above(chart)
-    yield plain(chart)
+    html.put_legend_above(chart)
+    yield html.plain(chart)
 
 
 def _name(text: str) -> str:

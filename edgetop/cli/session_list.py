@@ -4,10 +4,10 @@ Of a finished session the manifest and the cached outcome are read; without an o
 A running session is read up to now; one whose writer has died is recovered, as by any command that opens it.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgetop import formatting
 from edgetop.analysis.verdict import final_verdict
@@ -16,7 +16,7 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import bytes_below
 from edgetop.recording.files import SUFFIX, has_journal, read_manifest
 from edgetop.recording.registry import Outcome, all_sessions, read_outcome, write_outcome
-from edgetop.session.manifest import Manifest, Model
+from edgetop.session.manifest import Manifest
 from edgetop.ui.text import fit, line, width
 
 if TYPE_CHECKING:
@@ -62,7 +62,8 @@ def _listed(folder: Path) -> Listed:
         text = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
         place, reason = str(folder.absolute()), " ".join(text.split())
         return Listed(name, place, None, "unreadable", None, size_bytes, None, None, None, reason=reason)
-    board = manifest.board
+    board, both = manifest.board, manifest.ab.variants if manifest.ab else ()  # of an A/B session, which may differ
+    models = dict.fromkeys(one.path for one in (*(variant.model for variant in both), manifest.model))
     return Listed(
         name=name,
         path=str(folder.absolute()),
@@ -70,19 +71,13 @@ def _listed(folder: Path) -> Listed:
         state=manifest.state,
         duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9,
         size_bytes=size_bytes,
-        model=" | ".join(PurePath(one.path).name for one in _models(manifest)),
+        model=" | ".join(PurePath(path).name for path in models),
         board=board.model or board.cpu,
         verdict=outcome.verdict,
         created_utc=manifest.created_utc,
         p50_ms=outcome.p50_ms,
         p99_ms=outcome.p99_ms,
     )
-
-
-def _models(manifest: Manifest) -> list[Model]:
-    """Return the session's model, or both models of an A/B session where they differ."""
-    both = [variant.model for variant in manifest.ab.variants] if manifest.ab else []
-    return list({one.path: one for one in [*both, manifest.model]}.values())
 
 
 def _finished(folder: Path) -> tuple[Manifest, Outcome]:
@@ -120,16 +115,22 @@ def outcome_of(analysis: "Analysis") -> Outcome:
     return Outcome(verdict.brief or verdict.word, p50_ms, p99_ms)
 
 
-def document(sessions: Sequence[Listed]) -> list[dict[str, Any]]:
-    return [asdict(session) for session in sessions]
-
-
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
     """A head, and a line for each; no wider than `columns`, None: as wide as it is."""
     rows = [HEAD, *(_cells(session) for session in sessions)]
     widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
-    reasons = ["", *(session.reason or "" for session in sessions)]
-    return [_line(row, widths, columns, clean(reason)) for row, reason in zip(rows, reasons, strict=True)]
+    reasons = ["", *(clean(session.reason or "") for session in sessions)]
+    lines = []
+    for row, reason in zip(rows, reasons, strict=True):
+        cells = []
+        for cell, wide, head in zip(row[:-2] if reason else row, widths, HEAD, strict=False):
+            space = " " * (wide - _cells_of(cell))
+            cells.append(space + cell if head in RIGHT else cell + space)
+        text = GAP.join([*cells, reason]).rstrip()  # the reason is in place of the last columns
+        if columns is not None and _cells_of(text) > columns:
+            text = "".join(span.text for span in fit(line(text), columns)).rstrip()
+        lines.append(text)
+    return lines
 
 
 def _cells(session: Listed) -> tuple[str, ...]:
@@ -147,20 +148,5 @@ def _cells(session: Listed) -> tuple[str, ...]:
     )
 
 
-def _line(row: Sequence[str], widths: Sequence[int], columns: int | None, reason: str) -> str:
-    """`reason`: in place of the last columns."""
-    cells = row[:-2] if reason else row
-    text = GAP.join([*_aligned(cells, widths), reason]).rstrip()
-    if columns is None or _cells_of(text) <= columns:
-        return text
-    return "".join(span.text for span in fit(line(text), columns)).rstrip()
-
-
 def _cells_of(text: str) -> int:
     return width(line(text))
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
-    for cell, wide, head in zip(row, widths, HEAD, strict=False):
-        space = " " * (wide - _cells_of(cell))
-        yield space + cell if head in RIGHT else cell + space

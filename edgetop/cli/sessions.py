@@ -1,8 +1,8 @@
 """`edgetop sessions`: what runs and what was recorded."""
 
-import json
 import shutil
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -22,13 +22,13 @@ def command(*, as_json: bool) -> None:
     """
     from pathlib import Path  # noqa: PLC0415  --help needs none of it
 
-    from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.cli.session_list import document, listed, table  # noqa: PLC0415
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
+    from edgetop.cli.session_list import listed, table  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
 
     sessions = listed(recordings_home(), Path.cwd())
     if as_json:
-        click.echo(json.dumps(document(sessions), indent=1))
+        print_json([asdict(session) for session in sessions])
         return
     if not sessions:
         print_text(f"no running and no recorded sessions in {recordings_home()}", err=True)

@@ -1,6 +1,5 @@
 """The result of a sweep: its table, the comparison of its combinations, and the recommended one."""
 
-import json
 import shlex
 import statistics
 from collections.abc import Iterator, Sequence
@@ -9,13 +8,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import click
-
 from edgetop.cli import options as text
 from edgetop.cli.agreement import judge_of, worst
 from edgetop.cli.comparing import read_samples
 from edgetop.cli.comparison_text import ranking_lines, value_text
-from edgetop.cli.output import notice_lines, print_text, raise_problems, table, write_csv
+from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
 from edgetop.cli.summary import wrapped
 from edgetop.comparison.compare import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample
@@ -50,7 +47,7 @@ def print_result(
 
         write_comparison(page, comparison, ())
     if as_json:
-        click.echo(json.dumps(_document(folder, plan, candidates, choice, comparison, as_good), indent=1))
+        print_json(_document(folder, plan, candidates, choice, comparison, as_good))
     else:
         text = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # what is copied stands in one line

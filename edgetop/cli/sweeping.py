@@ -9,16 +9,15 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import click
 
 from edgetop import formatting
 from edgetop.cli import demo, run
 from edgetop.cli.agreement import judge_of
 from edgetop.cli.board import open_board
-from edgetop.cli.child_run import ChildRun
+from edgetop.cli.child_run import ChildRun, show_progress
 from edgetop.cli.output import print_text
 from edgetop.cli.page import refuse_html
 from edgetop.cli.sweep_result import print_result
@@ -42,6 +41,8 @@ ENDING_S = 30.0
 LOG = "sweep.log"
 ELSEWHERE = "name another place with --csv"
 BOARD = "board.json"  # the heat of a virtual board
+HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_mj": "mJ", "rss_peak_mib": "MiB",
+         "max_c": "max °C", "cooldown_s": "cool s"}  # fmt: skip
 WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
 
@@ -50,7 +51,9 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
     providers = [name for each in options["providers"] for name in each]
     lists = (options["threads"], tuple(dict.fromkeys(providers)), options["batch"], options["rate"])
     combinations = combined(models_of(options), *(given or (None,) for given in lists))
-    parsed = _parsed(run_options, combinations[0].arguments)
+    command = demo.command if any(word.startswith("--scenario") for word in run_options) else run.command
+    # A run's command line is parsed here, so that its errors show before the first run.
+    parsed = command.make_context(command.name, [*combinations[0].arguments, *run_options]).params
     seed = parsed["seed"]
     plan = Plan(
         runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options["repeat"], seed)),
@@ -65,7 +68,7 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
     if options["dry_run"]:
         print_text(_plan_words(plan, None, None, each=True))
         return EXIT_DONE
-    folder = _new_folder(options["output"])
+    folder = new_folder(options["output"], "sweep", SUFFIX, "edgetop sweep --resume {}")
     with _held(folder):
         heat = heat_now({**parsed, "board_state": folder / BOARD})
         target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
@@ -95,12 +98,6 @@ def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return wanted
 
 
-def _parsed(run_options: list[str], arguments: list[str]) -> Mapping[str, Any]:
-    """Parse a run's command line, so that errors show before the first run. Raises click's errors."""
-    command = demo.command if any(word.startswith("--scenario") for word in run_options) else run.command
-    return command.make_context(command.name, [*arguments, *run_options]).params
-
-
 def heat_now(options: Mapping[str, Any]) -> tuple[str, float] | None:
     """The hottest zone of the board now."""
     scenario = options.get("scenario")
@@ -114,22 +111,21 @@ def heat_now(options: Mapping[str, Any]) -> tuple[str, float] | None:
     return (heat.sensor, heat.celsius) if heat else None
 
 
-def _new_folder(output: Path | None) -> Path:
-    path = output or recordings_home() / f"sweep-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "") -> Path:
+    """Make the folder of a sweep or a soak, by default at home by this name and the time.
+
+    Raises InputError with this advice, in which {} is the folder, where it exists, OutputError where it cannot be made.
+    """
+    path = output or recordings_home() / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
-    folder = path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX)
-    make_folder(folder, f"edgetop sweep --resume {folder}")
-    return folder
-
-
-def make_folder(folder: Path, advice: str) -> None:
-    """Make a folder for sessions. Raises InputError with this advice where it exists, OutputError where it cannot."""
+    folder = path if path.suffix == suffix else path.with_name(path.name + suffix)
     try:
         folder.mkdir(parents=True, mode=0o700)
     except FileExistsError:
-        raise InputError(f"{folder}: is there already", advice) from None
+        raise InputError(f"{folder}: is there already", advice.format(folder)) from None
     except OSError as error:
         raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+    return folder
 
 
 @contextlib.contextmanager
@@ -213,7 +209,7 @@ class Sweep:
             self._child.stop()
 
     def _run_all(self) -> None:
-        self._say(self._row("", "settings", ("p50 ms", "p99 ms", "1/s", "mJ", "MiB", "max °C", "cool s")))
+        self._say(self._row("", "settings", HEADS.values()))
         for done in (one for one in self._plan.runs if one.state != "planned"):
             self._say(self._row_of(done))
         while self._stopped is None and (one := self._plan.next_run):
@@ -237,9 +233,7 @@ class Sweep:
         command = "demo" if is_virtual else "run"
         arguments = [command, *one.settings.arguments, *self._plan.options, *cool, *board, *label, "-o", str(folder)]
         self._child = ChildRun(arguments, self._folder, self._plan.folder)
-        while not self._child.wait(LOOK_S):
-            self._follow(one)
-        outcome, self._child = self._child.outcome(), None
+        outcome, self._child = self._child.run(partial(self._follow, one)), None
         if outcome.is_complete and not outcome.reason:
             assert outcome.report
             return {"state": "done", "figures": figures_of(outcome.report)}
@@ -258,11 +252,9 @@ class Sweep:
             if self._took_s:  # as long as runs took so far
                 to_go = sum(one.state == "planned" for one in self._plan.runs)
                 left = f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * to_go * 1e9)} left"
-            now = self._child.last_line.rpartition("\r")[2].strip() or "starting"
+            now = self._child.progress or "starting"
             line = f"{place}/{len(self._plan.runs)}{left}  {one.settings.words(self._plan.varied)}: {now}"
-            line = formatting.cut(clean(line), shutil.get_terminal_size().columns - 1)
-            with contextlib.suppress(OSError):
-                click.echo(f"\r{line}\x1b[K", nl=False, err=True)
+            show_progress(formatting.cut(clean(line), shutil.get_terminal_size().columns - 1))
 
     def _leave(self, *, is_asked: bool) -> None:
         """Give the terminal back; what is said goes to the log."""
@@ -277,9 +269,8 @@ class Sweep:
             self._say(f"edgetop: {self._folder / LOG}: {error.strerror}: the sweep stays on this terminal")
 
     def _say(self, text: str) -> None:
+        show_progress("")
         with contextlib.suppress(OSError):  # a terminal that is gone
-            if sys.stderr.isatty():
-                click.echo("\r\x1b[K", nl=False, err=True)
             print_text(text, err=True)
         trim_log(self._folder / LOG)
 
@@ -287,8 +278,7 @@ class Sweep:
         place, name = f"{self._plan.runs.index(one) + 1}", one.settings.words(self._plan.varied)
         if one.state == "failed":
             return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
-        keys = ("p50_ms", "p99_ms", "throughput_hz", "gross_mj", "rss_peak_mib", "max_c", "cooldown_s")
-        values = [one.figures.get(key) for key in keys]
+        values = [one.figures.get(key) for key in HEADS]
         cells = (UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in values)
         return self._row(place, name, cells)
 

@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.ab import Ratio as TurnsRatio
 from edgetop.analysis.ab_words import verdict_words
 from edgetop.analysis.report import to_json
 from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
 from edgetop.comparison.outputs import Judge, lines
-from edgetop.comparison.sample import Group, in_turns, turns_ratio
+from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
 from edgetop.session.events import Notice
 
@@ -29,6 +28,7 @@ RANKED_BY = "p50_ms"
 LONE = "cannot tell: one session each"
 FEW = "cannot tell (too few)"
 CHANCE = "cannot tell (one of many rows)"
+AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,34 +88,33 @@ def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | 
     moved, of = operators(base.samples[0], others)
     outputs = [next((one.outputs for one in group.samples if one.outputs), None) for group in groups]
     agreeing, refused = lines(outputs, judge or Judge())
-    facts = (Row(fact.key, fact.label, fact.unit, _facts(groups, fact.read), (None,) * len(groups)) for fact in FACTS)
+    none = (None,) * len(groups)
+    facts = (Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none) for one in FACTS)
     rows = discovered([_row(groups, figure, level) for figure in FIGURES])
     return Comparison(
         groups=tuple(groups),
         rows=(
             *facts,
-            *(Row(one.key, one.label, one.unit, one.values, (None,) * len(groups)) for one in agreeing),
+            *(Row(one.key, one.label, one.unit, one.values, none) for one in agreeing),
             *rows,
             *(_row(groups, figure, level / of) for figure in moved),
         ),
-        fair=(*fairness(groups), *(_not_compared(groups[place].name, why) for place, why in refused.items())),
+        fair=(
+            *fairness(groups),
+            *(
+                Notice("outputs-not-compared", f"{groups[place].name}: outputs are not compared: {why}", AS_MANY)
+                for place, why in refused.items()
+            ),
+        ),
         ranking=_ranking(groups, next(figure for figure in FIGURES if figure.key == ranked_by)),
         ranked_by=ranked_by,
     )
 
 
-def _not_compared(name: str, why: str) -> Notice:
-    advice = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
-    return Notice("outputs-not-compared", f"{name}: outputs are not compared: {why}", advice)
-
-
-def _facts(groups: Sequence[Group], read: Callable[[Any], Value]) -> tuple[Value, ...]:
-    """Return the value that the sessions of each group share, or all their values."""
-    found = []
-    for group in groups:
-        each = list(dict.fromkeys(read(sample) for sample in group.samples))
-        found.append(each[0] if len(each) == 1 else ", ".join(str(one) for one in each))
-    return tuple(found)
+def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
+    """Return the value that the sessions of a group share, or all their values."""
+    each = list(dict.fromkeys(map(read, group.samples)))
+    return each[0] if len(each) == 1 else ", ".join(map(str, each))
 
 
 def _row(groups: Sequence[Group], figure: Figure, level: float) -> Row:
@@ -142,18 +141,12 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
     is_lone = len(base.samples) == len(other.samples) == 1
     if is_lone and (view := in_turns(base.samples[0], other.samples[0])):
         whole = replace(judged(None, before, after, figure), words="")
-        return _by_turns(whole, turns_ratio(view, figure.key), math.exp(min(before, 700.0)))
+        if (turns := turns_ratio(view, figure.key)) is None:
+            return whole
+        value, low, high = (round(end, 6) for end in (turns.value, *turns.ci95))
+        apart = [round(math.exp(min(before, 700.0)) * (end - 1), 6) for end in (value, low, high)]
+        return Ratio(value, (low, high), turns.verdict, apart[0], (apart[1], apart[2]), verdict_words(turns))
     return judged(_contrast(base, other, figure), before, after, figure, level, is_lone=is_lone)
-
-
-def _by_turns(whole: Ratio, known: TurnsRatio | None, before: float) -> Ratio:
-    """Replace a ratio by that of an A/B session's turns. `known` None: the turns do not give it."""
-    if known is None:
-        return whole
-    value, low, high = (round(end, 6) for end in (known.value, *known.ci95))
-    apart = [round(before * (end - 1), 6) for end in (value, low, high)]
-    words = verdict_words(known)
-    return Ratio(value, (low, high), known.verdict, apart[0], (apart[1], apart[2]), words)
 
 
 def judged(
@@ -188,13 +181,9 @@ def _verdict(figure: Figure, low: float, high: float, *, is_lone: bool) -> tuple
     off = max(0.0, -low, high) if figure.is_difference else max(1 - math.exp(low), math.expm1(min(high, 700.0)))
     if is_lone or off > figure.within:
         return "unknown", LONE if is_lone else FEW
-    return "same", f"the same within {_amount(off, figure)}"
-
-
-def _amount(off: float, figure: Figure) -> str:
     if figure.unit == "share":
-        return f"{off * 100:.2g} points"
-    return f"{off:.2g} {figure.unit}" if figure.is_difference else f"{off * 100:.2g} %"
+        return "same", f"the same within {off * 100:.2g} points"
+    return "same", f"the same within {f'{off:.2g} {figure.unit}' if figure.is_difference else f'{off * 100:.2g} %'}"
 
 
 def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
@@ -217,23 +206,19 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 def discovered(rows: list[Row]) -> list[Row]:
     """Of the rows that are not lead figures, call only those different that pass the false discovery rate."""
     leads = {figure.key for figure in FIGURES if figure.is_lead}
-    places = [
-        (i, k) for i, row in enumerate(rows) for k, one in enumerate(row.ratios) if one and one.chance is not None
-    ]
-    ordered = sorted(places, key=lambda place: _chance(rows, place))
-    passed = [n for n, place in enumerate(ordered, 1) if _chance(rows, place) <= LEVEL * n / len(ordered)]
-    kept = set(ordered[: max(passed, default=0)])
-    for i, k in places:
+    chances = sorted(
+        (one.chance, i, k)
+        for i, row in enumerate(rows)
+        for k, one in enumerate(row.ratios)
+        if one and one.chance is not None
+    )
+    passed = [n for n, (chance, *_) in enumerate(chances, 1) if chance <= LEVEL * n / len(chances)]
+    for _, i, k in chances[max(passed, default=0) :]:
         one = rows[i].ratios[k]
-        if one and one.verdict not in ("same", "unknown") and rows[i].key not in leads and (i, k) not in kept:
+        if one and one.verdict not in ("same", "unknown") and rows[i].key not in leads:
             doubtful = replace(one, verdict="unknown", words=CHANCE)
             rows[i] = replace(rows[i], ratios=(*rows[i].ratios[:k], doubtful, *rows[i].ratios[k + 1 :]))
     return rows
-
-
-def _chance(rows: Sequence[Row], place: tuple[int, int]) -> float:
-    one = rows[place[0]].ratios[place[1]]
-    return 1.0 if one is None or one.chance is None else one.chance
 
 
 def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
@@ -272,7 +257,10 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
                 "key": row.key,
                 "unit": row.unit,
                 "values": list(row.values),
-                "ratios": [_ratio_json(r) for r in row.ratios],
+                "ratios": [
+                    one and {name: value for name, value in to_json(one).items() if name != "chance"}
+                    for one in row.ratios
+                ],
             }
             for row in comparison.rows
         ],
@@ -280,10 +268,3 @@ def comparison_document(comparison: Comparison) -> dict[str, Any]:
         "ranking": to_json(comparison.ranking),
         "ranked_by": comparison.ranked_by,
     }
-
-
-def _ratio_json(one: Ratio | None) -> dict[str, Any] | None:
-    if one is None:
-        return None
-    names = ("value", "ci95", "verdict", "difference", "difference_ci95", "words")
-    return {name: to_json(getattr(one, name)) for name in names}

@@ -7,6 +7,7 @@ what may be zero or negative as differences.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,9 @@ class Figure:
 
     def known(self, sample: Sample) -> Number:
         """The value, where it can be compared."""
-        value = self.read(sample)
+        return self.comparable(self.read(sample))
+
+    def comparable(self, value: Number) -> Number:
         if value is None or not math.isfinite(value) or (value <= 0 and not self.is_difference):
             return None
         return value
@@ -96,32 +99,31 @@ class Figure:
         return (sample.report.latency.settled or {}).get(self.key.removesuffix("_ms"), True)
 
 
+def _at(path: str) -> Callable[[Sample], Any]:
+    """Return the function that reads this part of a report; None where one on the way to it is missing."""
+
+    def read(sample: Sample) -> Any:
+        part: Any = sample.report
+        for name in path.split("."):
+            part = None if part is None else getattr(part, name)
+        return part
+
+    return read
+
+
+def _time(key: str, label: str, path: str, **more: Any) -> Figure:
+    return Figure(key=key, label=label, unit="ms", more="slower", less="faster", read=_at(path), **more)
+
+
 def _latency(name: str, label: str, quantile: float | None = None, *, is_lead: bool = False) -> Figure:
     key = f"{name}_ms"
-    return Figure(
-        key=key, label=label, unit="ms", more="slower", less="faster",
-        read=lambda sample: getattr(sample.report.latency, key),
+    return _time(
+        key, label, f"latency.{key}",
         quarters=key,
         interval=lambda sample: (sample.report.latency.ci95 or {}).get(key),
         is_lead=is_lead,
         is_judged=name != "max",  # it grows with the number of inferences
         least_count=SETTLED_COUNTS[quantile] if quantile else 0,
-    )  # fmt: skip
-
-
-def _response(name: str, label: str) -> Figure:
-    key = f"{name}_ms"
-    return Figure(
-        key=f"response_{key}", label=f"response {label}", unit="ms", more="slower", less="faster",
-        read=lambda sample: getattr(sample.report.latency.response, key, None),
-        quarters=key if name in ("p50", "p90", "p99") else "",
-    )  # fmt: skip
-
-
-def _span(span: str, name: str) -> Figure:
-    return Figure(
-        key=f"{span}_{name}_ms", label=f"{span} {name}", unit="ms", more="slower", less="faster",
-        read=lambda sample: getattr(getattr(sample.report, span), f"{name}_ms", None), quarters=f"{name}_ms",
     )  # fmt: skip
 
 
@@ -131,18 +133,14 @@ def _share(key: str, label: str, read: Callable[[Sample], Number]) -> Figure:
 
 def _energy(key: str, label: str, ci95: str, *, is_lead: bool = False) -> Figure:
     return Figure(
-        key=key, label=label, unit="mJ", is_lead=is_lead,
-        read=lambda sample: getattr(sample.report.energy, key),
-        interval=lambda sample: getattr(sample.report.energy, ci95), run_to_run=2 * RUN_TO_RUN,
+        key=key, label=label, unit="mJ", is_lead=is_lead, read=_at(f"energy.{key}"), interval=_at(f"energy.{ci95}"),
+        run_to_run=2 * RUN_TO_RUN,
     )  # fmt: skip
 
 
 def _usage(key: str, label: str, unit: str) -> Figure:
     is_judged = key.startswith(("cpu", "mem"))
-    return Figure(
-        key=key, label=label, unit=unit, is_judged=is_judged,
-        read=lambda sample: getattr(sample.report.usage, key, None),
-    )  # fmt: skip
+    return Figure(key=key, label=label, unit=unit, is_judged=is_judged, read=_at(f"usage.{key}"))
 
 
 def _slowed_share(sample: Sample) -> Number:
@@ -166,10 +164,6 @@ def _headroom_c(sample: Sample) -> Number:
     return min(left, default=None)
 
 
-def _provider(sample: Sample) -> str | None:
-    return ", ".join(sample.session.engine.providers) or None
-
-
 def _runtime(sample: Sample) -> str | None:
     engine = sample.session.engine
     return f"{engine.runtime} {engine.version or ''}".strip() if engine.runtime else None
@@ -188,17 +182,15 @@ FACTS = (
     Fact("macs", "MACs", lambda sample: sample.macs),
     Fact("precision", "precision", lambda sample: sample.session.model.precision),
     Fact("runtime", "runtime", _runtime),
-    Fact("provider", "provider", _provider),
+    Fact("provider", "provider", lambda sample: ", ".join(sample.session.engine.providers) or None),
     Fact("threads", "threads", lambda sample: sample.session.engine.threads or "default"),
     Fact("board", "board", _board),
-    Fact("count", "inferences", lambda sample: sample.report.latency.count),
+    Fact("count", "inferences", _at("latency.count")),
 )
 
-_TIME = {"unit": "ms", "more": "slower", "less": "faster"}
-
 FIGURES = (
-    Figure(key="init_ms", label="load", read=lambda sample: sample.report.phases.init_ms, **_TIME),  # type: ignore[arg-type]
-    Figure(key="first_ms", label="first inference", read=lambda s: s.report.phases.first_ms, **_TIME),  # type: ignore[arg-type]
+    _time("init_ms", "load", "phases.init_ms"),
+    _time("first_ms", "first inference", "phases.first_ms"),
     _latency("mean", "mean"),
     _latency("p50", "p50", 0.50, is_lead=True),
     _latency("p90", "p90", 0.90),
@@ -206,35 +198,39 @@ FIGURES = (
     _latency("p99", "p99", 0.99, is_lead=True),
     _latency("p999", "p99.9", 0.999),
     _latency("max", "max"),
-    Figure(key="jitter_ms", label="jitter", unit="ms", read=lambda sample: sample.report.latency.jitter_ms),
+    Figure(key="jitter_ms", label="jitter", unit="ms", read=_at("latency.jitter_ms")),
     Figure(
         key="throughput_hz", label="throughput", unit="1/s", more="faster", less="slower", is_lead=True,
-        read=lambda sample: sample.report.latency.throughput_hz, quarters="mean_ms",
+        read=_at("latency.throughput_hz"), quarters="mean_ms",
     ),
-    *(_response(name, label) for name, label in (("p50", "p50"), ("p90", "p90"), ("p99", "p99"), ("p999", "p99.9"))),
-    _share("miss_rate", "deadline misses", lambda sample: getattr(sample.report.latency.deadline, "miss_rate", None)),
-    *(_span(span, name) for span in ("burst", "sustained") for name in ("p50", "p99")),
-    _share("throttled_share", "time throttled", lambda sample: sample.report.throttled_share),
+    *(
+        _time(f"response_{name}_ms", f"response {name}", f"latency.response.{name}_ms", quarters=f"{name}_ms")
+        for name in ("p50", "p90", "p99")
+    ),
+    _time("response_p999_ms", "response p99.9", "latency.response.p999_ms"),
+    _share("miss_rate", "deadline misses", _at("latency.deadline.miss_rate")),
+    *(
+        _time(f"{span}_{name}_ms", f"{span} {name}", f"{span}.{name}_ms", quarters=f"{name}_ms")
+        for span in ("burst", "sustained") for name in ("p50", "p99")
+    ),
+    _share("throttled_share", "time throttled", _at("throttled_share")),
     _share("slowed_share", "time slowed", _slowed_share),
     Figure(key="temp_end_c", label="hottest at end", unit="°C", read=hottest_end_c, is_difference=True, within=2.0),
     Figure(key="headroom_c", label="headroom", unit="°C", read=_headroom_c, is_difference=True, within=2.0),
-    Figure(
-        key="mean_w", label="mean power", unit="W",
-        read=lambda sample: sample.report.power.mean_w, run_to_run=2 * RUN_TO_RUN,
-    ),
+    Figure(key="mean_w", label="mean power", unit="W", read=_at("power.mean_w"), run_to_run=2 * RUN_TO_RUN),
     _energy("gross_mj", "energy, gross", "ci95_mj", is_lead=True),
     _energy("net_mj", "energy, net", "net_ci95_mj"),
     Figure(
         key="inferences_per_charge", label="per charge", unit="inferences",
-        read=lambda sample: sample.report.energy.inferences_per_charge,
+        read=_at("energy.inferences_per_charge"),
     ),
     Figure(
         key="rss_peak_mib", label="peak RSS", unit="MiB", is_lead=True,
-        read=lambda sample: sample.report.memory.rss_peak_mib, run_to_run=2 * RUN_TO_RUN, is_crowded=False,
+        read=_at("memory.rss_peak_mib"), run_to_run=2 * RUN_TO_RUN, is_crowded=False,
     ),
     Figure(
         key="growth_mib_per_h", label="growth", unit="MiB/h", is_difference=True, within=1.0,
-        read=lambda sample: sample.report.memory.growth_mib_per_h,
+        read=_at("memory.growth_mib_per_h"),
     ),
     _usage("cpu_mean_pct", "CPU", "%"),
     _usage("cpu_peak_pct", "CPU, peak", "%"),

@@ -56,7 +56,7 @@ class Pair:
 @dataclass(frozen=True, slots=True)
 class Line:
     kind: Kind
-    pairs: tuple[Pair, ...]
+    pairs: tuple[Pair, ...]  # the fastest first
     slope: float  # of the logarithms: 1 is a device that is slower by the same factor for all
     factor: float  # what a model of 1 ms takes there, in ms
     r2: float | None  # None: all take the same time there
@@ -69,8 +69,7 @@ class Line:
 
     @property
     def range_ms(self) -> tuple[float, float]:
-        known = [pair.from_ms for pair in self.pairs]
-        return min(known), max(known)
+        return self.pairs[0].from_ms, self.pairs[-1].from_ms
 
     def interval(self, from_ms: float, level: float = LEVEL) -> tuple[float, float]:
         """Return the interval in ms for the latency there of a model of this kind that takes `from_ms` here.
@@ -212,7 +211,10 @@ def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
     for one in {sample.session.id: sample for sample in samples}.values():
         _refuse_unfit(one, option)
         found.setdefault(one.session.model.sha256 or "", []).append(one)
-    boards = {_board(one) for one in samples}
+    boards = {
+        f"{board.model or board.cpu}{' SIMULATED' if board.simulated else ''}"
+        for board in (one.session.board for one in samples)
+    }
     if len(boards) > 1:
         raise InputError(f"{option}: sessions of several boards: {'; '.join(sorted(boards))}", "give those of one")
     for each in found.values():
@@ -232,10 +234,6 @@ def _refuse_unfit(one: Sample, option: str) -> None:
         raise InputError(f"{option} {session.name}: {kind}, which is not of one model", "record it with edgetop run")
     if session.model.sha256 is None:
         raise InputError(f"{option} {session.name}: the hash of its model is not known", "record it with edgetop run")
-
-
-def _board(one: Sample) -> str:
-    return f"{one.session.board.model or one.session.board.cpu}{' SIMULATED' if one.session.board.simulated else ''}"
 
 
 def _settings(one: Sample) -> str:

@@ -299,7 +299,10 @@ class _Search:
 
     def _input_size(self) -> None:
         inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
-        own, looped = _elements(inputs), sum(math.prod(one.shape) for one in theirs)
+        # Of the inputs in the hook's format: "image 1x3x224x224, mask 1x1".
+        shapes_of_own = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)
+        own = sum(math.prod(map(int, shape.split("x"))) for shape in shapes_of_own)
+        looped = sum(math.prod(one.shape) for one in theirs)
         if looped and own > looped:
             shapes = ", ".join(f"{one.name} {'x'.join(map(str, one.shape))}" for one in theirs)
             text = f"{inputs} in the application, {shapes} in the loop"
@@ -311,12 +314,6 @@ def _mean_ms(of: Evidence) -> float:
     if not len(measured):
         raise ValueError(f"{of.manifest.name} has no measured inferences to look at (--no-raw?)")
     return float(measured["latency_ns"].mean()) / 1e6
-
-
-def _elements(inputs: str) -> int:
-    """Count the elements of inputs in the hook's format, "image 1x3x224x224, mask 1x1"; 0: unknown."""
-    shapes = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)
-    return sum(math.prod(map(int, shape.split("x"))) for shape in shapes)
 
 
 def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:

@@ -220,17 +220,17 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
                 refused[place] = str(error)
     rows = []
     if any(kept):
-        rows.append(Line("outputs", "outputs kept", "", tuple(None if one is None else _words(one) for one in kept)))
+        words = tuple(
+            f"{len(one.inputs)}{', dequantised' if any(of.scale for of in one.outputs) else ''}" if one else None
+            for one in kept
+        )
+        rows.append(Line("outputs", "outputs kept", "", words))
     for output, of in enumerate(base.outputs if base and found else ()):
         for end, (label, unit) in AGREEMENT.items():
             each = tuple(getattr(found[place][output], end) if place in found else None for place in range(len(kept)))
             if any(value is not None for value in each):
                 rows.append(Line(f"output/{of.name}/{end}", f"{of.name}: {label}", unit, each))
     return [*rows, *judged_lines(kept, judge)], refused
-
-
-def _words(kept: KeptOutputs) -> str:
-    return f"{len(kept.inputs)}{', dequantised' if any(one.scale for one in kept.outputs) else ''}"
 
 
 def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:

@@ -50,7 +50,7 @@ class Contrast:
 
 def contrast(first: Side, second: Side) -> Contrast | None:
     """Contrast the two sides. None: the sessions do not show how much such sessions differ."""
-    difference = _mean(second) - _mean(first)
+    difference = float(np.mean(second.values)) - float(np.mean(first.values))
     sizes = len(first.values), len(second.values)
     if max(sizes) == 1:
         if first.lone is None or second.lone is None:
@@ -64,10 +64,6 @@ def contrast(first: Side, second: Side) -> Contrast | None:
     weight = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
     is_even = sizes[0] == sizes[1] and max(parts) <= ALIKE * min(parts)
     return Contrast(difference, math.sqrt(whole), sum(sizes) - 2.0 if is_even or not weight else whole**2 / weight)
-
-
-def _mean(side: Side) -> float:
-    return float(np.mean(side.values))
 
 
 def _variance(side: Side) -> float:

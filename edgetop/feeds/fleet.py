@@ -14,21 +14,8 @@ from typing import Any, Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError
-from edgetop.feeds.remote import (
-    ALIVE_EVERY_NS,
-    PAUSES_S,
-    SILENCE_S,
-    Confirmed,
-    Connect,
-    Conversation,
-    Link,
-    LinkEndedError,
-    MisfitError,
-    Over,
-    Received,
-    Summarised,
-    UnreachableError,
-)
+from edgetop.feeds import remote
+from edgetop.feeds.remote import ALIVE_EVERY_NS, PAUSES_S, SILENCE_S, Connect, Conversation, Link
 from edgetop.feeds.ssh import Target
 from edgetop.session.clock import Clock
 from edgetop.session.events import Order
@@ -181,7 +168,7 @@ class Board:
                 conversation.order(number, order)
             else:
                 self._confirm(number, "there is no link")
-        except (LinkEndedError, ValueError) as error:
+        except (remote.LinkEndedError, ValueError) as error:
             self._confirm(number, str(error) or "the link is lost")
 
     @property
@@ -204,9 +191,9 @@ class Board:
         while not self._leaving.is_set() and not self.is_done:
             try:
                 self._watch()
-            except MisfitError as error:
+            except remote.MisfitError as error:
                 self._fail("misfit", error, error.version)
-            except (LinkEndedError, TimeoutError, ValueError, UnreachableError) as error:
+            except (remote.LinkEndedError, TimeoutError, ValueError, remote.UnreachableError) as error:
                 self._fail("lost" if self._came_ns is not None else "unreachable", error)
             except InputError as error:  # it answers, and has nothing to show
                 self._session = self.address.target.session
@@ -231,7 +218,7 @@ class Board:
         try:
             self._link = self._connect(self._session, False)
         except InputError as error:
-            raise UnreachableError(str(error)) from None
+            raise remote.UnreachableError(str(error)) from None
         conversation = Conversation(self._link, str(self.address.target), None, gates=self._gates)
         self._conversation = conversation
         is_first, alive_ns = True, self._clock.monotonic_ns()
@@ -240,7 +227,7 @@ class Board:
         try:
             while not self._leaving.is_set():
                 for received in conversation.listen(SILENCE_S):
-                    if isinstance(received, Over):
+                    if isinstance(received, remote.Over):
                         self._end()
                         return
                     is_first = self._handle(received, is_first=is_first)
@@ -259,11 +246,11 @@ class Board:
         self._session, self._attempts = self.address.target.session, len(self._pauses_s)
         self.is_done = self._session is not None
 
-    def _handle(self, received: Received, *, is_first: bool) -> bool:
+    def _handle(self, received: remote.Received, *, is_first: bool) -> bool:
         """Whether the first summary of a link, which repeats events of before, is yet to come. Raises ValueError."""
-        if isinstance(received, Confirmed):
+        if isinstance(received, remote.Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
-        elif not isinstance(received, Summarised):
+        elif not isinstance(received, remote.Summarised):
             raise ValueError("a batch that nobody asked for")  # noqa: TRY004  a broken link, as any that is unsound
         else:
             now_ns = self._clock.monotonic_ns()

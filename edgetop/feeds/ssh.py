@@ -77,23 +77,16 @@ class LentTerminal:
     @property
     def is_in_use(self) -> bool:
         """Whether one of the group has the terminal open to ask: ssh opens /dev/tty for a question and closes it."""
-        return self._tty >= 0 and any(_has_tty_open(process) for process in _group(self._leader))
+        return self._tty >= 0 and _has_tty_open(self._leader)
 
 
-def _group(group: int) -> list[Path]:
-    found = []
+def _has_tty_open(group: int) -> bool:
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, IndexError):  # it has ended
-            if int((process / "stat").read_text().rpartition(")")[2].split()[_PGRP]) == group:
-                found.append(process)
-    return found
-
-
-def _has_tty_open(process: Path) -> bool:
-    try:
-        return any(os.readlink(fd) == "/dev/tty" for fd in (process / "fd").iterdir())  # noqa: PTH115
-    except OSError:
-        return False
+            is_of_group = int((process / "stat").read_text().rpartition(")")[2].split()[_PGRP]) == group
+            if is_of_group and any(os.readlink(fd) == "/dev/tty" for fd in (process / "fd").iterdir()):  # noqa: PTH115
+                return True
+    return False
 
 
 # No name begins with a dash, which ssh might take for an option, and none holds what a shell would act on.

@@ -72,12 +72,13 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
         # Each file gives a piece to each part, and each piece is an object of Ray's: the default, 200, never ends.
         parts = LEAST_PARTS + max(map(len, used.values()), default=0) // FILES_A_PART
         daft.set_execution_config(shuffle_aggregation_default_partitions=parts)
-    frames = {}
+    frames, scheme = {}, place.target.partition("://")[0] + "://" if "://" in place.target else ""
     for table, paths in used.items():
         if not paths:
             frames[table] = daft.from_arrow(dataset(place, table, ()).to_table())
             continue
-        frame = daft.read_parquet([_url(place, path) for path in paths], file_path_column="path", io_config=_io(place))
+        urls = [scheme + place.at(path) for path in paths]
+        frame = daft.read_parquet(urls, file_path_column="path", io_config=_io(place))
         frames[table] = frame
         for key, pattern in zip(KEYS, (r"/date=([^/]+)/", r"/board=([^/]+)/", r"/([^/.]+)[^/]*$"), strict=True):
             frames[table] = frames[table].with_column(key, functions.regexp_extract(daft.col("path"), pattern, 1))
@@ -86,11 +87,6 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
     except Exception as error:  # noqa: BLE001  Daft has no class for what is wrong in a text
         raise InputError(f"Daft: {_first(error)}", "edgetop help lake") from None
     return Answer(tuple(found), tuple(zip(*found.values(), strict=True)))
-
-
-def _url(place: Place, path: str) -> str:
-    scheme = place.target.partition("://")[0] + "://" if "://" in place.target else ""
-    return scheme + place.at(path)
 
 
 def _io(place: Place) -> Any:

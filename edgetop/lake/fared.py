@@ -7,7 +7,7 @@ measured.
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,7 @@ class Fared:
     told: int  # in which the forecast said whether the board throttles
     right: int
     measured: int  # whose steady temperature is known of both
-    inside: int  # the range
-    """Of `measured`."""
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    inside: int  # of these: it is in the range
 
 
 def fared(place: Place, since: str = "") -> Fared:

@@ -181,6 +181,7 @@ _RANK = "min(CASE WHEN upto * 1000 >= {share} * total THEN bucket ELSE NULL END)
 def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | None, name: str = "duckdb") -> str:
     """The text for one engine."""
     dialect, source = DIALECTS[name], "summed"
+    words = set(re.findall(r"\w+", " ".join(question.columns.values())))
     columns = [f"summed.{key} AS {key}" for key in by]
     text = _PLAIN
     if question.quantiles:
@@ -190,7 +191,7 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
     columns += [f"summed.{column} AS {column}" for column in question.columns]
     with_parts = text.format(
         named=", ".join(f"coalesce({key}, '-') AS {key}" for key in by),
-        rest=", ".join(sorted({*_columns_of(question), "session"} - {*by})),
+        rest=", ".join(sorted({"session", *({*COLUMNS, "board"} & words)} - {*by})),
         where=" AND ".join(filter(None, (chosen.where(dialect), question.where))),
         group=", ".join(by),
         figures=",\n    ".join(f"{what} AS {column}" for column, what in question.columns.items()),
@@ -211,9 +212,3 @@ def _middle_ms(bucket: str) -> str:
     exponent = f"(floor({bucket} / {sub}e0) - 1)"
     wide = f"({bucket} - {exponent} * {sub} + 5e-1) * exp({exponent} * 6.931471805599453e-1)"
     return f"CASE WHEN {bucket} < {2 * sub} THEN ({bucket} + 5e-1) * {unit} ELSE {wide} * {unit} END"
-
-
-def _columns_of(question: Question) -> set[str]:
-    """Return the columns of `sessions` that a question reads."""
-    words = set(re.findall(r"\w+", " ".join(question.columns.values())))
-    return {name for name in (*COLUMNS, "board") if name in words}

@@ -69,7 +69,7 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
     """None: of no board both are known."""
-    known = [pair for pair in both if all(_is_known(figure, one[figure.key]) for one in pair)]
+    known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:
         return None
     scaled = np.array([[figure.on_scale(one[figure.key]) for one in pair] for pair in known])
@@ -80,7 +80,3 @@ def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) ->
         found = Contrast(after - before, float(apart.std(ddof=1)) / math.sqrt(count), count - 1)
     values = tuple(round(mean if figure.is_difference else math.exp(mean), 6) for mean in (before, after))
     return Row(figure.key, figure.label, figure.unit, values, (None, judged(found, before, after, figure, level)))
-
-
-def _is_known(figure: Figure, value: float | None) -> bool:
-    return value is not None and math.isfinite(value) and (value > 0 or figure.is_difference)

@@ -17,7 +17,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -154,11 +154,14 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
     if until_s <= begin_s:
         return ""
     where, sent = _partition(place, manifest, board), 0
+    ids = [info.id for info in manifest.sensors]
     for start_s in range(begin_s, until_s, PIECE_S):
         span = Span(start_s * NS, (start_s + PIECE_S) * NS)
         for table in sorted(TABLES, key=lambda name: name == LAST):
+            pieces, sink = [to_arrow(table, rows, ids) for rows in recording.rows(table, span)], io.BytesIO()
+            pq.write_table(pa.concat_tables([SCHEMAS[table].empty_table(), *pieces]), sink, compression="zstd")
             path = f"{table}/{where}/{manifest.id}.{start_s}-{start_s + PIECE_S}.parquet"
-            sent += _put(place, path, _parquet(recording, table, span))[0]
+            sent += _put(place, path, sink.getvalue())[0]
     row = row_until(Recording(folder), {}, Span(end_ns=until_s * NS))
     sent += _put(place, f"{TABLE}/{where}/{manifest.id}.parquet", row)[0]
     return f"{manifest.name}: {until_s - begin_s} s more, {sent} bytes"
@@ -185,14 +188,6 @@ def _pieces(place: Place, manifest: Manifest, board: str) -> list[str]:
     where = f"date={manifest.created_utc[:10]}/board={board}"
     found = (path for table in TABLES for path in place.below(f"{table}/{where}"))
     return [path for path in found if _PIECE.fullmatch(path) and f"/{manifest.id}." in path]
-
-
-def _parquet(recording: Recording, table: str, span: Span) -> bytes:
-    ids = [info.id for info in recording.manifest.sensors]
-    pieces = [to_arrow(table, rows, ids) for rows in recording.rows(table, span)]
-    sink = io.BytesIO()
-    pq.write_table(pa.concat_tables([SCHEMAS[table].empty_table(), *pieces]), sink, compression="zstd")
-    return sink.getvalue()
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
@@ -225,7 +220,10 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
     row = _found(place, given)
     try:
         manifest = from_json(json.loads(row[MANIFEST]))
-        files = dict(_sound(json.loads(row[FILES])))
+        files = json.loads(row[FILES])
+        for table, (size, sha256) in files.items():
+            if table not in TABLES or type(size) is not int or size < 0 or type(sha256) is not str:
+                raise ValueError(f"no such file: {table}")  # noqa: TRY301  a file of the lake that is not sound
     except (ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{place.target}: the row of {row['session']} is not sound: {error}") from None
     if not files:
@@ -260,10 +258,3 @@ def _found(place: Place, given: str) -> Mapping[str, Any]:
         raise InputError(f"{given}: fits {len(rows)} sessions", ", ".join(row["session"] for row in rows[:5]))
     row: Mapping[str, Any] = rows[0]
     return row
-
-
-def _sound(files: Any) -> Iterator[tuple[str, tuple[int, str]]]:
-    for table, (size, sha256) in files.items():
-        if table not in TABLES or type(size) is not int or size < 0 or type(sha256) is not str:
-            raise ValueError(f"no such file: {table}")
-        yield table, (size, sha256)

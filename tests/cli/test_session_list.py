@@ -5,13 +5,13 @@ import os
 import stat
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from edgetop.cli.session_list import Listed, document, listed, table
+from edgetop.cli.session_list import Listed, listed, table
 from edgetop.recording.files import read_manifest, write_manifest
 from edgetop.recording.registry import Outcome, register, write_outcome
 from edgetop.session.batch import Batch
@@ -49,7 +49,7 @@ def test_sessions_of_all_places_are_listed_newest_first(tmp_path: Path) -> None:
     over(home / "at-home.edgetop", 10)
     over(here / "near.edgetop", 12)
     register(home, over(tmp_path / "far" / "far.edgetop", 11), "id-far")
-    sessions = document(listed(home, here))
+    sessions = [asdict(session) for session in listed(home, here)]
     assert [session["name"] for session in sessions] == ["near", "far", "at-home"]
     assert [list(session) for session in sessions] == [KEYS] * 3
     assert sessions[1]["path"] == str(tmp_path / "far" / "far.edgetop")
