@@ -268,8 +268,7 @@ class AbFold:
         if event.kind == TURNS:
             self._plan = plan_of(event.data)
         elif event.kind == SETTLED:
-            left_out_ns = event.data.get("left_out_ns")
-            self._left_out_ns = left_out_ns if isinstance(left_out_ns, int) else None
+            self._left_out_ns = event.whole("left_out_ns")
         elif event.kind == QUAD and _is_sound(event.data):
             (self._alone if event.data.get("alone") else self._quads).append(event.data)
         else:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from edgetop import formatting
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.tail import SlowInference, tail_parts, tail_words
+from edgetop.analysis.tail import CAUSES, SlowInference, tail_parts, tail_words
 from edgetop.session.manifest import Load
 
 WORTH_REPORTING = 1e-4  # of inferences: rarer misses are shown in the latency pane alone
@@ -109,22 +109,8 @@ def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_ra
     if not parts or parts[0].cause == "unexplained":
         return MissCause("unknown", "some calls slow, cause unknown", f"{fits} some calls take longer, cause unknown")
     who = parts[0].who[0][0] if parts[0].who else ""
-    brief = BRIEF[parts[0].cause].format(who=who or "another process")
+    brief = CAUSES[parts[0].cause][1].format(who=who or "another process")
     return MissCause(parts[0].cause, f"slow calls: {brief}", f"{fits} some calls take longer: {tail_words(parts)}")
-
-
-# In a few words, the causes of slow inferences.
-BRIEF = {
-    "contention": "{who} took the CPU",
-    "cpu-quota": "CPU quota used up",
-    "page-faults": "page faults",
-    "burst": "operators profiled",
-    "sensor-read": "slow sensor reads",
-    "slowdown": "in a slowdown",
-    "memory-pressure": "memory was short",
-    "limit": "the board was limited",
-    "clock": "the clock was low",
-}
 
 
 def _ms(ns: float) -> str:

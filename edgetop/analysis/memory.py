@@ -169,7 +169,7 @@ class MemoryGrowth:
         if batch.manifest is not None:
             self._places = {i: info.id for i, info in enumerate(batch.manifest.sensors) if info.id in self._held}
         for event in batch.events:
-            if event.kind == "phase" and event.data.get("phase") == "measure":
+            if event.phase == "measure":
                 self._began_ns = event.t_ns
         for place, name in self._places.items():
             past = batch.stretches[batch.stretches["sensor"] == place]

@@ -131,11 +131,11 @@ class Operators:
         for number in sorted(self._waiting.keys() & self._unmatched.keys()):
             event = self._unmatched.pop(number)
             info = BurstInfo(
-                runs=_whole(event, "runs"),
-                run_ns=_whole(event, "run_ns"),
-                disturbed=_whole(event, "disturbed_runs") > 0,
+                runs=event.whole("runs") or 0,
+                run_ns=event.whole("run_ns") or 0,
+                disturbed=(event.whole("disturbed_runs") or 0) > 0,
                 averaged=event.data.get("averaged") is True,
-                plain_ns=_whole(event, "plain_ns") or None,
+                plain_ns=event.whole("plain_ns") or None,
             )
             self._take(self._waiting.pop(number), info)
         for unmatched in (self._waiting, self._unmatched):  # while the recording was paused, only the events were kept
@@ -151,18 +151,18 @@ class Operators:
         if event.kind == "profiler":
             self._way, self._reason = str(event.data.get("way", "")), str(event.data.get("reason", ""))
             self.timed_by = self._way or self.timed_by
-            self._every_ns = _whole(event, "every_ns")
+            self._every_ns = event.whole("every_ns") or 0
             return
         if event.kind == "roofline":
             self.ceilings = ceilings_from(event.data)
             return
         is_one = event.kind == "profile-burst"  # a remote viewer gets the sum of several
         if is_one:
-            self._last = self._unmatched[_whole(event, "burst")] = event
-        self._bursts += 1 if is_one else _whole(event, "count")
-        self._busy_ns += _whole(event, "duration_ns")
-        disturbed = _whole(event, "disturbed_runs")
-        self._left_out += _whole(event, "left_out_runs")
+            self._last = self._unmatched[event.whole("burst") or 0] = event
+        self._bursts += 1 if is_one else (event.whole("count") or 0)
+        self._busy_ns += event.whole("duration_ns") or 0
+        disturbed = event.whole("disturbed_runs") or 0
+        self._left_out += event.whole("left_out_runs") or 0
         self._disturbed += disturbed
         # In a sum of several bursts, the figures of threads are of the undisturbed ones only.
         if (not disturbed or not is_one) and (use := use_from(event.data)):
@@ -201,7 +201,7 @@ class Operators:
             every_ns=self._every_ns,
             bursts=self._bursts,
             last_ns=self._last.t_ns if self._last else None,
-            last_runs=_whole(self._last, "runs") if self._last else 0,
+            last_runs=(self._last.whole("runs") or 0) if self._last else 0,
             busy_ns=self._busy_ns,
             run_ns=recent.run_ns,
             operators=operators,
@@ -248,11 +248,6 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
             recent.append((burst, info))
             runs += info.runs
     return recent[::-1]
-
-
-def _whole(event: Event, name: str) -> int:
-    value = event.data.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def scaled_ns(operator: OperatorView, p50_ns: float) -> float:

@@ -112,12 +112,10 @@ class PowerRails:
 
     def fold(self, batch: Batch) -> None:
         for event in batch.events:
-            phase = event.data.get("phase") if event.kind == "phase" else event.kind
-            if phase == "idle":
-                asked_ns = event.data.get("duration_ns")
-                settling = SETTLING * asked_ns if isinstance(asked_ns, int) else 0.0
+            if event.phase == "idle":
+                settling = SETTLING * (event.whole("duration_ns") or 0)
                 self._integrals.began(event.t_ns + round(settling), _IDLE)
-            elif phase in ("warmup", "measure", "ended", "recovered"):
+            elif event.phase in ("warmup", "measure") or event.kind in ("ended", "recovered"):
                 self._integrals.ended(event.t_ns, _IDLE)
         self._integrals.fold(batch)
 

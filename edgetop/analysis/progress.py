@@ -56,7 +56,7 @@ class Progress:
         self._now_ns = max(self._now_ns, batch.until_ns)
         for event in batch.events:
             if event.kind == "profile-burst":  # of which a day has thousands
-                self._saw_sign(event.t_ns + (_count(event.data.get("duration_ns")) or 0))
+                self._saw_sign(event.t_ns + (event.whole("duration_ns") or 0))
             else:
                 self._on_event(event)
         if len(batch.stretches):  # the rest of that past is still to come
@@ -81,12 +81,12 @@ class Progress:
             self._saw_sign(event.t_ns)
             if phase == "idle":
                 self._idle_from_ns = event.t_ns
-                self._learn(idle_ns=_count(data.get("duration_ns")))
+                self._learn(idle_ns=event.whole("duration_ns"))
             elif phase == "warmup":
-                self._learn(warmup_runs=_count(data.get("runs")))
+                self._learn(warmup_runs=event.whole("runs"))
             elif phase == "measure":
                 self._measure_from_ns = event.t_ns
-                self._learn(runs=_count(data.get("runs")), duration_ns=_count(data.get("duration_ns")))
+                self._learn(runs=event.whole("runs"), duration_ns=event.whole("duration_ns"))
         elif event.kind == "rotated":  # the model was warm before the session began
             self._learn(warmup_done=None)
         elif event.kind == "profile-burst-begins":
@@ -95,9 +95,10 @@ class Progress:
             self._learn(end_error=event.message)
         elif event.kind in ("ended", "recovered"):
             self._measure_to_ns = measured_until(event)
-            warmup_done = None if self._known.warmup_done is None else _count(data.get("warmup_runs", 0))
-            self._learn(phase="over", end_reason=str(data.get("reason", "")), warmup_done=warmup_done)
-            self._warmup_ns = _count(data.get("warmup_ns")) or 0
+            self._learn(phase="over", end_reason=str(data.get("reason", "")))
+            if self._known.warmup_done is not None:
+                self._learn(warmup_done=event.whole("warmup_runs") if "warmup_runs" in data else 0)
+            self._warmup_ns = event.whole("warmup_ns") or 0
 
     def _saw_sign(self, t_ns: int) -> None:
         if self._profiling_since_ns is not None and t_ns > self._profiling_since_ns:
@@ -149,8 +150,4 @@ def measured_until(event: Event) -> int | None:
     """Return the end of the last inference from the event that ends a session; None: another event."""
     if event.kind not in ("ended", "recovered"):
         return None
-    return _count(event.data.get("last_end_ns")) or event.t_ns
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return event.whole("last_end_ns") or event.t_ns

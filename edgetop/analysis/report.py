@@ -21,6 +21,7 @@ from edgetop.analysis.forecast.forecast import ForecastView, forecast
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.gates import Gate, GateResult, judge_gate
 from edgetop.analysis.notices import notices
+from edgetop.analysis.operators import ThreadView
 from edgetop.analysis.power import EnergyView, PowerView
 from edgetop.analysis.report_operators import (
     OperatorFigures,
@@ -246,6 +247,15 @@ def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
     }
 
 
+def _threads_json(threads: ThreadView) -> dict[str, Any]:
+    return {
+        "count": threads.count,
+        "wait_share": round(threads.wait_share, 6),
+        "waits_in": threads.most or None,  # the operator in which the first thread waited most
+        "moves_per_s": rounded(threads.moves_per_s),
+    }
+
+
 def _tail_json(tail: TailView) -> dict[str, Any]:
     """Return the JSON part. Its lists are empty if no inference stands out."""
     return {
@@ -290,6 +300,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     SlowInference: _inference_json,
     ThrottlesView: throttles_document,
     Slowdown: _slowdown_json,
+    ThreadView: _threads_json,
     AlertsView: alerts_document,
     ForecastView: forecast,
     Ceilings: Ceilings.to_json,

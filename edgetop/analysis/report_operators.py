@@ -8,7 +8,7 @@ from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import ThreadView, each_call_ns, partitions, scaled_ns
 from edgetop.analysis.power import EnergyView
 from edgetop.analysis.roofline import Rates, applicable, bound, rates
-from edgetop.formatting import rounded, rounded_mj
+from edgetop.formatting import rounded_mj
 from edgetop.session.manifest import Manifest
 
 
@@ -36,14 +36,6 @@ class OperatorFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Threads:
-    count: int
-    wait_share: float | None
-    waits_in: str | None  # the operator in which the first thread waited most
-    moves_per_s: float | None  # from one CPU to another
-
-
-@dataclass(frozen=True, slots=True)
 class Profile:
     """The way in which operators were timed."""
 
@@ -52,7 +44,7 @@ class Profile:
     runs: int
     left_out_runs: int
     disturbed: bool
-    threads: Threads | None
+    threads: ThreadView | None
 
 
 def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
@@ -102,13 +94,6 @@ def share_figures(operator: OperatorView) -> dict[str, Any]:
     }
 
 
-def thread_figures(view: ThreadView | None) -> Threads | None:
-    """Return the figures of threads; None: they are unknown."""
-    if view is None:
-        return None
-    return Threads(view.count, rounded(view.wait_share, 6), view.most or None, rounded(view.moves_per_s))
-
-
 def profile(analysis: Folds) -> Profile | None:
     """Return how operators were timed; None: they were not profiled."""
     operators = analysis.operators
@@ -121,7 +106,7 @@ def profile(analysis: Folds) -> Profile | None:
         runs=tally.runs,
         left_out_runs=operators.left_out_runs,
         disturbed=tally.is_disturbed,
-        threads=thread_figures(operators.threads.view()),
+        threads=operators.threads.view(),
     )
 
 

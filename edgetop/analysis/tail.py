@@ -18,7 +18,7 @@ from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, Signals
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 
 KEPT = 40  # slowest of the session
@@ -34,18 +34,18 @@ LEAST_BEFORE_S = 10  # to know what is rare
 NAMED = 3  # of those who took the CPU
 AFTER_BURST_NS = 100_000_000  # caches are cold after one
 
-# In words, in the order in which coincidences are believed.
+# In words, and in brief, in the order in which coincidences are believed.
 CAUSES = {
-    "contention": "while another process took the CPU",
-    "cpu-quota": "while its CPU quota was used up",
-    "page-faults": "with page faults",
-    "burst": "just after instrumented inferences",
-    "sensor-read": "during a slow read of a sensor",
-    "slowdown": "within a slowdown",
-    "memory-pressure": "while memory was short",
-    "limit": "while the board was limited",
-    "clock": "while the clock was low",
-    "unexplained": "unexplained",
+    "contention": ("while another process took the CPU", "{who} took the CPU"),
+    "cpu-quota": ("while its CPU quota was used up", "CPU quota used up"),
+    "page-faults": ("with page faults", "page faults"),
+    "burst": ("just after instrumented inferences", "operators profiled"),
+    "sensor-read": ("during a slow read of a sensor", "slow sensor reads"),
+    "slowdown": ("within a slowdown", "in a slowdown"),
+    "memory-pressure": ("while memory was short", "memory was short"),
+    "limit": ("while the board was limited", "the board was limited"),
+    "clock": ("while the clock was low", "the clock was low"),
+    "unexplained": ("unexplained", ""),
 }
 
 Rows = npt.NDArray[np.void]
@@ -156,21 +156,11 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
 
 def _proven(counted: Event, lost_ns: int) -> str:
     """Return the cause that the engine's own counters prove."""
-    waited_ns, preempted, major, minor = (
-        counted.data.get(key) for key in ("waited_ns", "preempted", "major_faults", "minor_faults")
-    )
-    if isinstance(waited_ns, int):
-        if waited_ns >= PART * lost_ns:
-            return "contention"
-    elif _number(preempted):
+    waited_ns = counted.whole("waited_ns")
+    preempted, major, minor = (counted.whole(key) or 0 for key in ("preempted", "major_faults", "minor_faults"))
+    if preempted if waited_ns is None else waited_ns >= PART * lost_ns:
         return "contention"
-    if _number(major) or _number(minor) * MINOR_FAULT_NS >= PART * max(lost_ns, 1):
-        return "page-faults"
-    return ""
-
-
-def _number(value: JsonValue) -> int:
-    return value if isinstance(value, int) else 0
+    return "page-faults" if major or minor * MINOR_FAULT_NS >= PART * max(lost_ns, 1) else ""
 
 
 def _is_out_of_quota(second: int, signals: Signals) -> bool:
@@ -224,7 +214,7 @@ def tail_parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:
 def part_words(part: TailPart) -> str:
     """`22 while another process took the CPU (stress-ng)`."""
     who = ", ".join(name for name, _ in part.who[:NAMED])
-    return f"{part.count} {CAUSES[part.cause]}{f' ({who})' if who else ''}"
+    return f"{part.count} {CAUSES[part.cause][0]}{f' ({who})' if who else ''}"
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:

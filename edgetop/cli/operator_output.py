@@ -12,7 +12,7 @@ from edgetop import formatting
 from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.operators import full_name, partitions
 from edgetop.analysis.report import to_json
-from edgetop.analysis.report_operators import rate_figures, share_figures, thread_figures
+from edgetop.analysis.report_operators import rate_figures, share_figures
 from edgetop.analysis.roofline import why_unknown
 from edgetop.cli.operator_run import OperatorProfile, Row, key_of
 from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
@@ -94,7 +94,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
         "way": found.chosen.way,
         "providers": list(loaded.providers),
         "crossings": None if parts is None else parts - 1,
-        "threads": to_json(thread_figures(found.threads)),
+        "threads": to_json(found.threads),
         "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
         "precision": found.precision,
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),

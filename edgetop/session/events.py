@@ -35,6 +35,16 @@ class Event:
         """Whether it is worth going to in a replay."""
         return self.severity != "info" or self.kind in LANDMARKS
 
+    @property
+    def phase(self) -> JsonValue:
+        """Return the phase that begins with this event; None: it is another event."""
+        return self.data.get("phase") if self.kind == "phase" else None
+
+    def whole(self, key: str) -> int | None:
+        """Return a whole number of its data; None: it has none there."""
+        value = self.data.get(key)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
 
 @dataclass(frozen=True, slots=True)
 class Notice:
