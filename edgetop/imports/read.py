@@ -59,7 +59,6 @@ _KINDS: dict[type[Found], str] = {
     SensorLog: "a board's readings",
 }
 
-
 # What is text and no JSON: whose, how it is told, and who reads it.
 _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]], ...] = (
     (trtexec.ORIGIN, trtexec.MARK.search, lambda text, _: trtexec.read_text(text)),
@@ -79,20 +78,18 @@ _LISTS: tuple[tuple[Origin, Callable[[list[Any]], bool], Callable[[list[Any], in
 def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> tuple[Origin, Found]:
     """The tool, and what its file holds. `warmup_ns`: of trtexec; `interval_ns`: of tegrastats. Raises InputError."""
     text = _text(path)
-    if _JSON_LIST.match(text):
+    texts = () if _JSON_LIST.match(text) else _TEXTS
+    readers = [(origin, reads) for origin, is_it, reads in texts if is_it(text)]
+    if not readers:
         return _read_json(path, text, warmup_ns)
-    readers = [(origin, reads) for origin, is_it, reads in _TEXTS if is_it(text)]
     if len(readers) > 1:
         tools = " and of ".join(origin.tool for origin, _ in readers)
         raise InputError(f"{path}: it holds output of {tools}", "keep them in files of their own")
+    ((origin, reads),) = readers
     try:
-        if readers:
-            ((origin, reads),) = readers
-            plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-            return origin, reads(plain, interval_ns)
+        return origin, reads(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), interval_ns)
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
-    return _read_json(path, text, warmup_ns)
 
 
 def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:

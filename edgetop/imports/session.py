@@ -86,6 +86,7 @@ class Imported:
         measured, origin = self.measured, self.measured.origin
         summary, log = measured.summary or NO_SUMMARY, measured.log
         notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.note] if log else [])]
+        init_ns, first_ns = summary.init_ns, summary.first_ns
         first = Manifest(
             format_version=FORMAT_VERSION,
             id=str(uuid.uuid4()),
@@ -96,13 +97,7 @@ class Imported:
             clock=ClockInfo(0, None),
             board=Board(memory_bytes=log.memory_bytes if log else None),
             model=Model(self.model or summary.model or UNKNOWN_MODEL),
-            engine=EngineInfo(
-                runtime=origin.runtime,
-                version=summary.version,
-                providers=measured.providers,
-                init_ns=summary.init_ns,
-                first_ns=summary.first_ns,
-            ),
+            engine=EngineInfo(origin.runtime, summary.version, measured.providers, init_ns=init_ns, first_ns=first_ns),
             load=Load(input=UNKNOWN_MODEL),
             methodology=Methodology(notes=tuple(notes)),
             labels={IMPORTED: origin.tool},

@@ -46,9 +46,9 @@ class Files:
 
 
 V1 = Files(
-    *("memory.usage_in_bytes", "memory.max_usage_in_bytes", "memory.limit_in_bytes"),
-    *("memory.oom_control", "memory.failcnt"),
-)
+    current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limit="memory.limit_in_bytes",
+    events="memory.oom_control", hits="memory.failcnt",
+)  # fmt: skip
 V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memory.events")
 
 
