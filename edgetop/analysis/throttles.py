@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgetop.analysis.progress import measured_until
-from edgetop.analysis.slowdowns.serialization import fork, from_json, to_json
+from edgetop.analysis.slowdowns.serialization import FORM, fork
 from edgetop.analysis.slowdowns.signals import Cause
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
 from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, MAX_SPANS, ROW, Board, Rows, Span, Spans, board_of
@@ -201,14 +201,14 @@ class Throttles(TracksReader):
     def _import_state(self, document: Mapping[str, JsonValue], board: Board) -> None:
         """Continue from an exported state. One of another version is ignored: spans begin here."""
         with contextlib.suppress(ValueError):
-            state = from_json(_State, document.get("throttles"))
+            state = FORM.read(_State, document.get("throttles"), "throttling")
             if state.version == VERSION and state.spans.is_credible(board):
                 self._spans = state.spans
                 self._spans.register(board)
 
     def export_state(self) -> dict[str, JsonValue]:
         """Return the settled spans as JSON, for a viewer that continues from here."""
-        return {"throttles": to_json(_State(VERSION, self._spans))}
+        return {"throttles": FORM.plain(_State(VERSION, self._spans))}
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:

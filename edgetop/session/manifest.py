@@ -4,18 +4,15 @@ Every class here is one object of that file, field by field. An unknown value is
 None. A board's serial number, host name and user name have no field.
 """
 
-import dataclasses
-import functools
 import math
 import sys
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from edgetop.session import histogram
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
+from edgetop.session.typed_json import Form, require
 
 FORMAT_VERSION = 1
 IMPORTED = "imported"  # the label that names the other tool that measured a session
@@ -342,25 +339,8 @@ class Manifest:
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """Plain JSON values, in the order of the fields."""
-    plain = _plain(manifest)
-    assert isinstance(plain, dict)
     optional = ("ab", "lost", "watched", "followed_by", "command")
-    return {key: value for key, value in plain.items() if value or key not in optional}
-
-
-def _plain(value: object) -> object:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
-
-
-T = TypeVar("T")
-_TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # calculations use 64 bits
-_TOO_LARGE = 2**63  # for an integer of the tables
+    return {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
@@ -371,62 +351,21 @@ def from_json(document: Mapping[str, Any]) -> Manifest:
     return built(Manifest, document, "session.json")
 
 
-def built(cls: type[T], document: object, where: str) -> T:
-    """A dataclass from a JSON object with a key for each field; other keys are ignored.
-
-    Raises ValueError that names `where` and the key that is missing or has a value of another type.
-    """
-    if not isinstance(document, Mapping):
-        raise ValueError(f"{where} is not an object")  # noqa: TRY004  a wrong value of a document
-    hints = _hints_of(cls)  # type: ignore[arg-type]  # a class is hashable
-    given = {}
-    for f in dataclasses.fields(cls):  # type: ignore[arg-type]
-        if f.name in document:
-            given[f.name] = _value(hints[f.name], document[f.name], f"{where}: {f.name}")
-        elif f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING:
-            raise ValueError(f"{where}: {f.name} is missing")
-    return cls(**given)
-
-
-@functools.cache
-def _hints_of(cls: type) -> Mapping[str, Any]:
-    """Evaluated once: a journal holds a manifest in every segment."""
-    return typing.get_type_hints(cls)
-
-
-def _value(hint: Any, value: Any, where: str) -> Any:  # noqa: PLR0911  a case a kind of type
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if value is None:
-            return None
-        hint = next(argument for argument in arguments if argument is not type(None))
-        return _value(hint, value, where)
-    if origin is Literal:
-        _require(value in arguments, where)
-        return value
-    if origin is tuple:
-        _require(isinstance(value, list), where)
-        return tuple(_value(arguments[0], item, where) for item in value)
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        _require(isinstance(value, Mapping), where)
-        return {key: _value(arguments[1], item, where) for key, item in value.items()}
-    if dataclasses.is_dataclass(hint):
-        return built(hint, value, where)  # type: ignore[arg-type]
-    return _scalar(hint, value, where)
+_TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # calculations use 64 bits
+_TOO_LARGE = 2**63  # for an integer of the tables
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        _require(abs(value) <= sys.float_info.max, where)
+        require(abs(value) <= sys.float_info.max, where)
         return float(value)
-    _require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), where)
+    require(isinstance(value, hint) and (hint is bool or not isinstance(value, bool)), where)
     if isinstance(value, float):
-        _require(math.isfinite(value) or where.endswith(": trips"), where)
+        require(math.isfinite(value) or where.endswith(": trips"), where)
     elif isinstance(value, int):
-        _require(abs(value) < _TOO_LARGE or not where.endswith(_TIMES), where)
+        require(abs(value) < _TOO_LARGE or not where.endswith(_TIMES), where)
     return value
 
 
-def _require(claim: bool, where: str) -> None:
-    if not claim:
-        raise ValueError(f"{where} has an unexpected value")
+FORM = Form(_scalar)
+built = FORM.read  # of another object with a key for each field

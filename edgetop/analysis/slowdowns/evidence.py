@@ -14,11 +14,12 @@ import numpy as np
 
 from edgetop.analysis.slowdowns.detector import SlowWindow
 from edgetop.analysis.slowdowns.from_start import taken_of
-from edgetop.analysis.slowdowns.serialization import NOT_EXPORTED, fork
+from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause, Channel, Signals
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import clock_time, percent, reading
 from edgetop.session.seconds import NS
+from edgetop.session.typed_json import NOT_EXPORTED
 
 NEAR_S = 3
 BEFORE_S = 30  # before the time in question: what a signal is compared with

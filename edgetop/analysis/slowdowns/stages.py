@@ -13,9 +13,10 @@ import numpy as np
 from edgetop.analysis.slowdowns.detector import INTERRUPTION_S, LEAST_S, SlowWindow, Span
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Finding, Onset, find_cause
 from edgetop.analysis.slowdowns.levels import NEPER
-from edgetop.analysis.slowdowns.serialization import NOT_EXPORTED, fork
+from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slowdown import Then
+from edgetop.session.typed_json import NOT_EXPORTED
 
 WORSE = round(np.log(1.12) * NEPER)  # over the level of a stage: much worse
 SCATTERS = 3.0  # and by so many standard deviations of a window

@@ -18,7 +18,7 @@ from edgetop.analysis.slowdowns.evidence import Evidence
 from edgetop.analysis.slowdowns.from_start import OPENING_S, RECENT_S, REPORTED, Contention, Limited
 from edgetop.analysis.slowdowns.judgement import MAX_ROWS, Judgement
 from edgetop.analysis.slowdowns.levels import ENOUGH, EVERY, LEAST_SIGMA, MAX_LEVELS, POINT, WINDOW, Noise, WindowCutter
-from edgetop.analysis.slowdowns.serialization import from_json, require, to_json
+from edgetop.analysis.slowdowns.serialization import FORM, require
 from edgetop.analysis.slowdowns.signals import CAUSES, Channel
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
@@ -81,7 +81,7 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
     if len(windows):  # older points are not needed again
         points = points[points["second"] >= windows["begin_s"][0] - SEARCHED_BACK_S]
     tables = (judgement.burst_rows, windows, points, judgement.cutter.pending)
-    return {"state": to_json(state), "tables": [to_json(table.tolist()) for table in tables]}
+    return {"state": FORM.plain(state), "tables": [FORM.plain(table.tolist()) for table in tables]}
 
 
 def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
@@ -89,7 +89,7 @@ def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], unt
 
     `until_ns`: the present end of the session.
     """
-    state = from_json(_State, document.get("state"))
+    state = FORM.read(_State, document.get("state"), "a judgement")
     tables: Any = document.get("tables")
     until_s = state.until_s
     require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
