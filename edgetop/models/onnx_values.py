@@ -1,7 +1,7 @@
 """The smaller messages of an ONNX file: tensors, their types, attributes of operators."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,12 +37,12 @@ class Constant:
     external_file: str | None = None
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Attribute:
-    name: str = ""
-    value: Any = None  # int, float, str, a tuple of these, or a Constant
-    reference: str = ""  # of a node in a function: the attribute of the call that it is
-    graphs: list[memoryview] = field(default_factory=list)
+    name: str
+    value: Any  # int, float, str, a tuple of these, or a Constant; None: of another type
+    reference: str  # of a node in a function: the attribute of the call that it is
+    graphs: list[memoryview]
 
 
 def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
@@ -103,12 +103,9 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 def read_info(value: wire.Value, budget: Budget) -> tuple[str, str | None, Shape | None]:
     """A ValueInfoProto: name, dtype and shape; sequences, maps and optionals have neither of the latter."""
-    known = wire.read(value, budget, {1: wire.text, 2: _type})
-    return known.get(1, ""), *known.get(2, (None, None))
-
-
-def _type(value: wire.Value, budget: Budget) -> tuple[str | None, Shape | None]:
-    return wire.read(value, budget, {1: _tensor_type}).get(1, (None, None))  # type: ignore[no-any-return]
+    known = wire.read(value, budget, {1: wire.text, 2: wire.message})
+    dtype_and_shape = wire.read(known.get(2, memoryview(b"")), budget, {1: _tensor_type}).get(1, (None, None))
+    return known.get(1, ""), *dtype_and_shape
 
 
 def _tensor_type(value: wire.Value, budget: Budget) -> tuple[str | None, Shape | None]:
@@ -134,41 +131,39 @@ def _dim(value: wire.Value, budget: Budget) -> Dim:
     return dim
 
 
-_SINGLE_VALUES: dict[int, wire.Reader] = {2: wire.real, 3: wire.signed, 4: wire.text, 5: read_tensor}
+def _listed(read: Callable[[wire.Value, Budget], Sequence[Any]]) -> wire.Reader:
+    """Return the reader of a repeated field, which leaves long lists, the weights of old models' operators, unread."""
+
+    def reader(value: wire.Value, budget: Budget) -> Sequence[Any]:
+        return () if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES else read(value, budget)
+
+    return reader
+
+
+def _graph(value: wire.Value, budget: Budget) -> memoryview:
+    budget.spend(PART_STEPS)
+    return wire.message(value)
+
+
+_LISTS: dict[int, wire.Reader] = {
+    7: _listed(wire.reals),
+    8: _listed(wire.numbers),
+    9: _listed(lambda part, budget: (wire.text(part, budget),)),
+}
+_VALUES: dict[int, wire.Reader] = {2: wire.real, 3: wire.signed, 4: wire.text, 5: read_tensor}
+_ATTRIBUTE: dict[int, wire.Reader] = {1: wire.text, 20: wire.whole, 21: wire.text, **_VALUES}
+_ATTRIBUTE_LISTS: dict[int, wire.Reader] = {6: _graph, 11: _graph, **_LISTS}
 
 
 def read_attribute(message: wire.Value, budget: Budget) -> Attribute:
-    attribute = Attribute()
-    kind = 0
-    lists: dict[int, list[Any]] = {}
-    for number, value in wire.fields(message, budget):
-        if number == 1:
-            attribute.name = wire.text(value, budget)
-        elif number in _SINGLE_VALUES:
-            attribute.value = _SINGLE_VALUES[number](value, budget)
-        elif number in {6, 11}:
-            budget.spend(PART_STEPS)
-            attribute.graphs.append(wire.message(value))
-        elif number in {7, 8, 9}:
-            lists.setdefault(number, []).extend(_items(number, value, budget))
-        elif number == 20:
-            kind = wire.whole(value)
-        elif number == 21:
-            attribute.reference = wire.text(value, budget)
+    known = wire.read(message, budget, _ATTRIBUTE, _ATTRIBUTE_LISTS)
+    values = [known[number] for number in _VALUES if number in known]
+    lists = [known[number] for number in _LISTS if known[number]]
     if lists:
-        attribute.value = tuple(lists[max(lists)])
-    elif attribute.value is None:
-        attribute.value = _EMPTY.get(kind)
-    return attribute
-
-
-def _items(number: int, value: wire.Value, budget: Budget) -> Sequence[Any]:
-    """Return the items of a repeated field; long lists, the weights of old models' operators, are not read."""
-    if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES:
-        return ()
-    if number == 9:
-        return (wire.text(value, budget),)
-    return wire.reals(value, budget) if number == 7 else wire.numbers(value, budget)
+        value: Any = tuple(item for items in lists[-1] for item in items)
+    else:
+        value = values[-1] if values else _EMPTY.get(known.get(20, 0))
+    return Attribute(known.get(1, ""), value, known.get(21, ""), known[6] + known[11])
 
 
 _CONSTANT_KINDS: dict[str, type] = {

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from edgetop.models.graph import OMITTED, Array, Graph, Model, Operator, Shape, Tensor, may_be_read, stored_value
+from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor, may_be_read, stored_value
 from edgetop.models.limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, Budget, MalformedError
 
 # FlatBuffers read in place: tables, vectors and strings, each offset checked before it is followed.
@@ -168,9 +168,14 @@ def read_tflite(data: memoryview) -> Model:
     if bytes(data[4:8]) != b"TFL3":
         raise MalformedError("no TFLite model")
     model = root(data, Budget())
-    buffers = list(model.tables(4))
-    reader = _GraphReader([_operator_code(table) for table in model.tables(1)], buffers)
-    graphs = [reader.read(table) for table in model.tables(2)]
+    buffers, graphs = list(model.tables(4)), []
+    codes = [_operator_code(table) for table in model.tables(1)]
+    left = {0: MAX_TENSORS, 3: MAX_OPERATORS}  # by the field of a graph
+    for table in model.tables(2):
+        left = {field: number - table.length(field, 4) for field, number in left.items()}
+        if min(left.values()) < 0:
+            raise MalformedError("more parts than any model has")
+        graphs.append(_graph(table, codes, buffers))
     if not graphs:
         raise MalformedError("no graph")
     return Model(
@@ -210,73 +215,60 @@ def _readable(data: memoryview) -> str:
     return text if text.isprintable() and text and len(data) <= 1024 else f"{len(data)} bytes"
 
 
-class _GraphReader:
-    """Reads the graphs of one file, which share operator codes and buffers."""
+def _graph(table: Table, codes: list[tuple[str, str]], buffers: list[Table]) -> Graph:
+    tensors = tuple(_tensor(tensor, buffers) for tensor in table.tables(0))
+    operators = tuple(_operator(op, position, codes, tensors) for position, op in enumerate(table.tables(3)))
+    inputs, outputs = (_places(table, field, tensors) for field in (1, 2))
+    return Graph(table.text(4), tensors, operators, inputs, outputs)
 
-    def __init__(self, codes: list[tuple[str, str]], buffers: list[Table]) -> None:
-        self._codes, self._buffers = codes, buffers
-        self._tensors = self._operators = 0
 
-    def read(self, table: Table) -> Graph:
-        self._tensors += table.length(0, 4)
-        self._operators += table.length(3, 4)
-        if self._tensors > MAX_TENSORS or self._operators > MAX_OPERATORS:
-            raise MalformedError("more parts than any model has")
-        tensors = tuple(self._tensor(tensor) for tensor in table.tables(0))
-        operators = tuple(self._operator(op, position, tensors) for position, op in enumerate(table.tables(3)))
-        inputs, outputs = (_places(table, field, tensors) for field in (1, 2))
-        return Graph(table.text(4), tensors, operators, inputs, outputs)
-
-    def _tensor(self, table: Table) -> Tensor:
-        number = table.scalar(1, "u8")
-        dtype = DTYPES[number] if number < len(DTYPES) else None
-        stored = self._stored_bytes(table.scalar(2, "u32"))
-        is_constant = stored > 0 and not table.scalar(5, "bool")
-        shape = _shape(table)
-        quantisation = table.table(4)
-        return Tensor(
-            table.text(3),
-            dtype,
-            shape,
-            is_constant=is_constant,
-            stored_bytes=stored if is_constant else None,
-            value=self._value(table.scalar(2, "u32"), dtype, shape) if is_constant else None,
-            is_quantised=quantisation is not None and quantisation.length(2, 4) > 0,
-        )
-
-    def _stored_bytes(self, number: int) -> int:
-        """Return a buffer's size: within the FlatBuffer or, in files over 2 GB, behind it by offset and size."""
-        if number >= len(self._buffers):
-            raise MalformedError("a tensor of a buffer that is not there")
-        buffer = self._buffers[number]
-        size: int = buffer.scalar(2, "u64")
-        return buffer.length(0) or (size if buffer.scalar(1, "u64") > 1 else 0)
-
-    def _value(self, number: int, dtype: str | None, shape: Shape | None) -> Array | None:
-        if dtype is None or not may_be_read(dtype, shape):
-            return None
+def _tensor(table: Table, buffers: list[Table]) -> Tensor:
+    number, place = table.scalar(1, "u8"), table.scalar(2, "u32")
+    if place >= len(buffers):
+        raise MalformedError("a tensor of a buffer that is not there")
+    dtype, stored = DTYPES[number] if number < len(DTYPES) else None, _stored_bytes(buffers[place])
+    is_constant = stored > 0 and not table.scalar(5, "bool")
+    shape, quantisation = _shape(table), table.table(4)
+    name, value = table.text(3), None
+    if is_constant and dtype is not None and may_be_read(dtype, shape):
         sizes = tuple(dim for dim in shape or () if isinstance(dim, int))
-        return stored_value(self._buffers[number].bytes_of(0), dtype, sizes)
+        value = stored_value(buffers[place].bytes_of(0), dtype, sizes)
+    return Tensor(
+        name,
+        dtype,
+        shape,
+        is_constant=is_constant,
+        stored_bytes=stored if is_constant else None,
+        value=value,
+        is_quantised=quantisation is not None and quantisation.length(2, 4) > 0,
+    )
 
-    def _operator(self, table: Table, position: int, tensors: tuple[Tensor, ...]) -> Operator:
-        number = table.scalar(0, "u32")
-        if number >= len(self._codes):
-            raise MalformedError("an operator of a kind that is not there")
-        op_type, domain = self._codes[number]
-        inputs, outputs = (_places(table, field, tensors) for field in (1, 2))
-        named = [tensors[place].name for place in outputs if place != OMITTED]
-        options = table.table(4)
-        graphs = [options.scalar(field, "i32") for field in SUBGRAPHS.get(op_type, ())] if options else []
-        return Operator(
-            position,
-            named[0] if named else "",
-            op_type,
-            domain,
-            inputs,
-            outputs,
-            {name: options.scalar(*field) if options else 0 for name, field in OPTIONS.get(op_type, {}).items()},
-            tuple(number - 1 for number in graphs if number > 0),  # Model.subgraphs leaves out the file's first graph
-        )
+
+def _stored_bytes(buffer: Table) -> int:
+    """Return a buffer's size: within the FlatBuffer or, in files over 2 GB, behind it by offset and size."""
+    size: int = buffer.scalar(2, "u64")
+    return buffer.length(0) or (size if buffer.scalar(1, "u64") > 1 else 0)
+
+
+def _operator(table: Table, position: int, codes: list[tuple[str, str]], tensors: tuple[Tensor, ...]) -> Operator:
+    number = table.scalar(0, "u32")
+    if number >= len(codes):
+        raise MalformedError("an operator of a kind that is not there")
+    op_type, domain = codes[number]
+    inputs, outputs = (_places(table, field, tensors) for field in (1, 2))
+    named = [tensors[place].name for place in outputs if place != OMITTED]
+    options = table.table(4)
+    graphs = [options.scalar(field, "i32") for field in SUBGRAPHS.get(op_type, ())] if options else []
+    return Operator(
+        position,
+        named[0] if named else "",
+        op_type,
+        domain,
+        inputs,
+        outputs,
+        {name: options.scalar(*field) if options else 0 for name, field in OPTIONS.get(op_type, {}).items()},
+        tuple(number - 1 for number in graphs if number > 0),  # Model.subgraphs leaves out the file's first graph
+    )
 
 
 def _places(table: Table, field: int, tensors: tuple[Tensor, ...]) -> tuple[int, ...]:
