@@ -104,7 +104,7 @@ class LatestSeconds:
             first, *rest = self._fresh
             self._old.append(_Compressed(first))
             self._fresh = [concatenate(rest)]
-            while sum(len(part.rows) for part in self._old[1:]) + len(self._fresh[0]) >= self._most:
+            while self._old and sum(len(part.rows) for part in self._old[1:]) + len(self._fresh[0]) >= self._most:
                 del self._old[0]
 
     def rows(self) -> npt.NDArray[np.void]:
