@@ -13,7 +13,7 @@ from typing import Any
 from edgetop.cli import request
 from edgetop.cli.board import board_root
 from edgetop.cli.sensor_table import board_line
-from edgetop.doctor import logout, machine, runtimes, settings, state
+from edgetop.doctor import logout, machine, settings, state
 from edgetop.doctor.check import Check, Facts, Status, worst
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.engines.process import ProcessEngine
@@ -42,7 +42,7 @@ OF_THIS_MACHINE: dict[str, Examine] = {
     state.BACKGROUND: state.check_background,
     machine.PERMISSIONS: machine.check_permissions,
     machine.UPROBES: machine.check_uprobes,
-    runtimes.NAME: runtimes.check,
+    machine.RUNTIMES: machine.check_runtimes,
     machine.DISK: machine.check_disk,
     machine.CLOCK_SYNC: machine.check_clock,
     logout.NAME: partial(logout.check, uid=os.getuid()),

@@ -1,48 +1,194 @@
-"""Runs the user's commands at alerts: `--on-event`. Loaded while the engine loads its model."""
+"""Commands of the user that are run at alerts, whether or not anybody is at the screen: `--on-event`.
 
-from collections.abc import Callable, Mapping
-from typing import Any
+Each hook has a thread, so that offering an event never waits. What a command prints goes
+into an event of the session and nowhere else; what it costs is bounded: no more often than once
+a minute, for half a minute at most, at a lower priority than the engine. What came too soon after
+another is reported at the next run, or when the session ends.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 from edgetop.analysis.alerts.alert import ANY, AlertNews, alert_document
-from edgetop.analysis.analysis import Analysis
 from edgetop.cli.output import print_text
-from edgetop.runner.hooks import Hook, Hooks
-from edgetop.runner.session_state import SessionState
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.events import JsonValue, Severity
 
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+    from edgetop.runner.session_state import SessionState
+
 EACH = ("throttled",)  # what the board says of itself is reported each time
 MOST_CHARACTERS = 4_000  # of a message: last words of an engine may be many
+APART_NS = 60_000_000_000
+TIMEOUT_S = 30.0
+GRACE_S = 5.0  # at the end of the session
+NICENESS = 5
+OUTPUT_CHARS = 1_000  # characters, the last
+POLL_S = 0.1
+
+NOT_STARTED = 127  # as shells have it
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    event: str  # a name of edgetop.analysis.alerts.alert, or ANY
+    command: tuple[str, ...]  # a program that is there, and its arguments
+
+    @property
+    def label(self) -> str:
+        return f"{self.event}={os.path.basename(self.command[0])}"  # noqa: PTH119  a name, not a file
+
+
+class AddEvent(Protocol):
+    def __call__(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None: ...
+
+
+class _Worker:
+    """One hook and the thread that runs it."""
+
+    def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
+        self.hook = hook
+        self.skipped = 0  # events since it ran last
+        self.ran_ns: int | None = None
+        self._last_skipped: Mapping[str, Any] | None = None
+        self._add_event = add_event
+        self._timeout_s = timeout_s
+        self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+        self._until_s: float | None = None  # the end of the grace
+        self.thread = threading.Thread(target=self._work, name="hook", daemon=True)
+        self.thread.start()
+
+    def give(self, document: Mapping[str, Any]) -> None:
+        self._given.put({**document, "skipped": self.skipped})
+        self.skipped, self._last_skipped = 0, None
+
+    def skip(self, document: Mapping[str, Any]) -> None:
+        self.skipped, self._last_skipped = self.skipped + 1, document
+
+    def end(self, until_s: float) -> None:
+        """Take nothing more on but what was skipped last; what is not done by then is killed."""
+        if self._last_skipped is not None:
+            self.skipped -= 1
+            self.give(self._last_skipped)
+        self._until_s = until_s
+        self._given.put(None)
+
+    def _work(self) -> None:
+        with contextlib.suppress(OSError):  # it then competes as it is
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread, and of what it starts
+        while (document := self._given.get()) is not None:
+            begin_s = time.monotonic()
+            if self._is_late(begin_s + self._timeout_s):
+                continue
+            code, output = self._run(json.dumps(document).encode() + b"\n", begin_s + self._timeout_s)
+            self._report(str(document["event"]), code, output, time.monotonic() - begin_s)
+
+    def _run(self, given: bytes, until_s: float) -> tuple[int | None, str]:
+        """Return the exit code, or None if the time was over and the hook was killed, and the end of its output."""
+        try:
+            process = subprocess.Popen(  # noqa: S603  the user's own command, split by himself
+                self.hook.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            return NOT_STARTED, str(error.strerror)
+        assert process.stdin
+        assert process.stdout
+        with process, contextlib.suppress(BrokenPipeError):  # of the closing as well
+            with contextlib.suppress(BrokenPipeError):  # it reads nothing
+                process.stdin.write(given)  # less than a pipe holds
+                process.stdin.close()
+            output = b""
+            with selectors.DefaultSelector() as selector:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                while process.poll() is None and not self._is_late(until_s):
+                    if not selector.get_map():
+                        time.sleep(POLL_S)
+                    elif selector.select(POLL_S):
+                        chunk = os.read(process.stdout.fileno(), 65_536)
+                        output = (output + chunk)[-4 * OUTPUT_CHARS :]
+                        if not chunk:
+                            selector.unregister(process.stdout)
+                while selector.get_map() and selector.select(0) and (chunk := os.read(process.stdout.fileno(), 65_536)):
+                    output = (output + chunk)[-4 * OUTPUT_CHARS :]
+            was_killed = process.poll() is None
+            if was_killed:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        text = output.decode(errors="replace").strip()[-OUTPUT_CHARS:]
+        return None if was_killed else process.returncode, text
+
+    def _is_late(self, until_s: float) -> bool:
+        return time.monotonic() > (until_s if self._until_s is None else min(until_s, self._until_s))
+
+    def _report(self, event: str, code: int | None, output: str, took_s: float) -> None:
+        said = f": {output}" if output else ""
+        data: dict[str, JsonValue] = {"event": event, "exit_code": code, "output": output}
+        if code == 0:
+            self._add_event("hook-ran", "info", "hook", f"{self.hook.label} ran{said}", **data)
+            return
+        if code is None:
+            why = f"was killed after {took_s:.0f} s"
+        elif code == NOT_STARTED:
+            why = "could not be started"
+        else:
+            signal_name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+            why = f"ended by {signal_name}" if code < 0 else f"ended with exit code {code}"
+        self._add_event("hook-failed", "warning", "hook", f"{self.hook.label} {why}{said}", **data)
 
 
 class EventHooks:
-    """Runs the user's commands at alerts, whether or not anybody is at the screen: `--on-event`."""
+    """Runs the commands of a session. `offer` never waits."""
 
     def __init__(
-        self,
-        hooks: tuple[Hook, ...],
-        session_state: SessionState,
-        clock: Clock,
-        session: Callable[[], Mapping[str, Any]],
-    ) -> None:
+        self, hooks: Sequence[Hook], session_state: "SessionState", clock: Clock,
+        session: Callable[[], Mapping[str, Any]], *, timeout_s: float = TIMEOUT_S,
+    ) -> None:  # fmt: skip
         """`session`: what is passed to the hooks about it."""
         self._session_state = session_state
         self._clock = clock
         self._session = session
-        self._hooks = Hooks(hooks, self._report, clock.monotonic_ns, any_event=ANY)
+        self._workers = [_Worker(hook, self._report, timeout_s) for hook in hooks]
         self._news = AlertNews(each=EACH)
         self._late: list[str] = []  # messages that came too late to be recorded
 
-    def observe(self, analysis: Analysis) -> None:
+    def observe(self, analysis: "Analysis") -> None:
         for alert in self._news.due(analysis.alerts_view()):
             document = alert_document(alert)
             document["message"] = alert.text[:MOST_CHARACTERS]
             about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}
-            self._hooks.offer(alert.name, {**document, **about})
+            self.offer(alert.name, {**document, **about})
 
-    def finish(self) -> None:
+    def offer(self, event: str, document: Mapping[str, Any]) -> None:
+        """Run the hooks of this event, but those that ran within the last minute."""
+        now_ns = self._clock.monotonic_ns()
+        for worker in self._workers:
+            if worker.hook.event not in (event, ANY):
+                continue
+            if worker.ran_ns is not None and now_ns - worker.ran_ns < APART_NS:
+                worker.skip(document)
+                continue
+            worker.ran_ns = now_ns
+            worker.give(document)
+
+    def finish(self, grace_s: float = GRACE_S) -> None:
         """Wait, but not for long, for what still runs; print what failed too late to be recorded."""
-        self._hooks.finish()
+        until_s = time.monotonic() + grace_s
+        for worker in self._workers:
+            worker.end(until_s)
+        for worker in self._workers:
+            worker.thread.join()
         for message in self._late:
             print_text(f"edgetop: {message}", err=True)
 

@@ -25,22 +25,82 @@ Observer = Callable[["Analysis"], None]  # called once a second, and at the end;
 
 
 class LiveSession:
+    """It stands between the conductor and the feed, so that it sees the end of the session.
+
+    Other processes find it and send it orders, from its beginning until its recording is final.
+    """
+
+    conductor: Conductor
     analysis: "Analysis"
 
-    def __init__(
-        self, conductor: Conductor, feed: LiveFeed, folder: FolderHandle | None, session_state: SessionState
-    ) -> None:
-        """`folder`: where it is recorded, or None."""
-        self.conductor = conductor
+    def __init__(self, feed: LiveFeed, session_state: SessionState) -> None:
         self.feed = feed
-        self.folder = folder
         self.state = session_state
+        self.folder: FolderHandle | None = None  # where it is recorded
         self.interrupted = False
         self.hung_up = False  # the terminal did; the run continues without it
         self.leave_now = False  # a signal came: the screen must not wait for a key
+        self._has_begun = False
+        self._early: list[int] = []  # signals that came before
+        self._server: ControlServer | None = None
+        self._registered_as: Path | None = None
         self._observers: Sequence[Observer] = ()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
+
+    def begin(self, conductor: Conductor, folder: FolderHandle | None) -> None:
+        """`folder`: where it is recorded, or None."""
+        self.conductor = conductor
+        self.feed.connect(conductor)
+        if folder:
+            self.follow(folder)
+        self._has_begun = True
+        for number in self._early:
+            self.on_signal(number)
+
+    def follow(self, folder: FolderHandle) -> None:
+        """Go on in that folder: register it, and listen for orders there.
+
+        What fails is an event: the run does not depend on it.
+        """
+        self.folder = folder
+        if self._server:
+            self._server.finish(Answer("", "rotated", 0))
+            self._server = None
+        self._register(folder.name)
+        try:
+            self._server = ControlServer(folder.path, self.conductor)
+        except OSError as error:
+            text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
+            self.state.add_event("no-control", "warning", "edgetop", text)
+        else:
+            self._server.start()
+
+    def _register(self, name: Path) -> None:
+        self._registered_as = name
+        try:
+            register(recordings_home(), name, self.state.manifest.id)
+        except OSError as error:
+            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
+            self.state.add_event("not-registered", "warning", "edgetop", text)
+
+    def put(self, batch: Batch) -> None:
+        self.feed.put(batch)
+        if self.folder and (name := self.folder.name) != self._registered_as:
+            text = f"the recording is in {name} now"
+            self.state.add_event("recording-moved", "info", "edgetop", text, path=str(name))
+            self._register(name)
+
+    def close(self) -> None:
+        if self._server:
+            outcome = self.conductor.outcome
+            if outcome is None:
+                answer = Answer("it did not begin", "input-error", 2)
+            else:
+                error = outcome.error
+                answer = Answer(str(error) if error else "", outcome.end_reason, error.exit_code if error else 0)
+            self._server.finish(answer)
+        self.feed.close()
 
     @property
     def name(self) -> Path:
@@ -56,6 +116,9 @@ class LiveSession:
 
     def on_signal(self, number: int) -> None:
         """End in order. A recorded session continues when the terminal hangs up."""
+        if not self._has_begun:
+            self._early.append(number)
+            return
         self.leave_now = True
         if number == signal.SIGHUP and self.folder:
             self.hung_up = True
@@ -101,65 +164,3 @@ class LiveSession:
         self.analysis.catch_up(self.feed)
         assert outcome is not None
         return outcome
-
-
-class ControlEndpoint:
-    """Lets other processes find the session and send it orders, from its beginning until its recording is final.
-
-    It stands between the conductor and the feed, so that it sees the end of the session.
-    """
-
-    def __init__(self, feed: LiveFeed) -> None:
-        self._feed = feed
-        self._conductor: Conductor | None = None
-        self._server: ControlServer | None = None
-        self._folder: FolderHandle | None = None
-        self._session_state: SessionState | None = None
-        self._registered_as: Path | None = None
-
-    def open(self, folder: FolderHandle, conductor: Conductor, session_state: SessionState) -> None:
-        """Register the session and listen for orders. What fails is an event: the run does not depend on it."""
-        self._conductor, self._folder, self._session_state = conductor, folder, session_state
-        self._register(folder.name, session_state)
-        try:
-            self._server = ControlServer(folder.path, conductor)
-        except OSError as error:
-            text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
-            session_state.add_event("no-control", "warning", "edgetop", text)
-        else:
-            self._server.start()
-
-    def follow(self, folder: FolderHandle) -> None:
-        """The session continues as another one, in that folder."""
-        assert self._conductor
-        assert self._session_state
-        if self._server:
-            self._server.finish(Answer("", "rotated", 0))
-            self._server = None
-        self.open(folder, self._conductor, self._session_state)
-
-    def _register(self, name: Path, session_state: SessionState) -> None:
-        self._registered_as = name
-        try:
-            register(recordings_home(), name, session_state.manifest.id)
-        except OSError as error:
-            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
-            session_state.add_event("not-registered", "warning", "edgetop", text)
-
-    def put(self, batch: Batch) -> None:
-        self._feed.put(batch)
-        if self._folder and self._session_state and (name := self._folder.name) != self._registered_as:
-            text = f"the recording is in {name} now"
-            self._session_state.add_event("recording-moved", "info", "edgetop", text, path=str(name))
-            self._register(name, self._session_state)
-
-    def close(self) -> None:
-        if self._server:
-            outcome = self._conductor.outcome if self._conductor else None
-            if outcome is None:
-                answer = Answer("it did not begin", "input-error", 2)
-            else:
-                error = outcome.error
-                answer = Answer(str(error) if error else "", outcome.end_reason, error.exit_code if error else 0)
-            self._server.finish(answer)
-        self._feed.close()

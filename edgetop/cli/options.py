@@ -21,7 +21,7 @@ from edgetop.formatting import shortened
 from edgetop.nearest import nearest_hint
 
 if TYPE_CHECKING:
-    from edgetop.runner.hooks import Hook
+    from edgetop.cli.event_hooks import Hook
     from edgetop.session.manifest import Battery
 
 MIN_MAX_BYTES = 4 * 2**20
@@ -105,7 +105,7 @@ i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAM
 def event_hook(text: str) -> "Hook":
     """`throttled='notify-send hot'`: a name, and a command that is run without a shell."""
     from edgetop.analysis.alerts.alert import ANY, NAMES  # noqa: PLC0415  --help needs none of it
-    from edgetop.runner.hooks import Hook  # noqa: PLC0415
+    from edgetop.cli.event_hooks import Hook  # noqa: PLC0415
 
     name, equals, command = text.partition("=")
     if not equals:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from edgetop.cli import request
-from edgetop.cli.live_session import ControlEndpoint, LiveSession, Observer
+from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.request import Options
 from edgetop.engines.formats import ModelFile
 from edgetop.recording.files import session_folder
@@ -29,35 +29,21 @@ if TYPE_CHECKING:
 QUOTA_EVERY_S = 300.0
 
 
-class RotatedRecordings:
-    """Makes the recordings that follow with `--rotate`."""
-
-    def __init__(self, options: Options, model: ModelFile, endpoint: ControlEndpoint) -> None:
-        self._options = options
-        self._model = model
-        self._endpoint = endpoint
-        self.session: LiveSession | None = None
-
-    def make(self, manifest: Manifest) -> Following:
-        """Raises InputError. With `-o PATH` the folders are PATH-2, PATH-3 ..."""
-        given = self._options["output"]
-        if given is None:
-            unnamed = request.recording_folder(self._options, self._model)
-            assert unnamed
-            folder = unnamed
-        else:
-            first, number = session_folder(given.absolute()), 2
-            while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
-                number += 1
-        fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
-        recorder = Recorder(folder, fresh, request.retention(self._options), ChildTableWriter())
-
-        def taken() -> None:
-            if self.session:
-                self.session.folder = recorder.handle
-            self._endpoint.follow(recorder.handle)
-
-        return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), taken)
+def following(options: Options, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
+    """Make the recording that follows with `--rotate`. Raises InputError. With `-o PATH` they are PATH-2, PATH-3 ..."""
+    given = options["output"]
+    if given is None:
+        unnamed = request.recording_folder(options, model)
+        assert unnamed
+        folder = unnamed
+    else:
+        first, number = session_folder(given.absolute()), 2
+        while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
+            number += 1
+    fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
+    recorder = Recorder(folder, fresh, request.retention(options), ChildTableWriter())
+    taken = partial(session.follow, recorder.handle)
+    return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), taken)
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:

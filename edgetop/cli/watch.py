@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from edgetop.cli import request, unattended
 from edgetop.cli.board import BoardInUse, cool_board, find_sensors, open_board
 from edgetop.cli.config import line_settings, screen_settings
-from edgetop.cli.live_session import ControlEndpoint, LiveSession, Observer
+from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.metrics import Exporters
 from edgetop.cli.output import print_json, print_text
 from edgetop.cli.request import Options
@@ -196,50 +196,33 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
     clock = SystemClock()
     setup = _set_up(options, stack, clock)
     board, manifest, engine, folder = setup.board, setup.manifest, setup.engine, setup.folder
-    session_state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
-    feed = LiveFeed(outlives_its_screen=folder is not None)
-    endpoint = ControlEndpoint(feed)
+    state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
+    session = LiveSession(LiveFeed(outlives_its_screen=folder is not None), state)
     origin_ns = manifest.clock.origin_monotonic_ns
     sensors = find_sensors(options, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
-    _record_request(session_state, options, setup.model, sensors)
-    rotated = unattended.RotatedRecordings(options, setup.model, endpoint)
-    early = _handle_signals(rotated, signals)
+    _record_request(state, options, setup.model, sensors)
+    signals.enter_context(signals_to(session.on_signal))
     recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
-    report_rotation = partial(session_state.add_event, "rotation-failed", "critical", "edgetop")
+    rotation = None
+    if options.get("rotate"):
+        report = partial(state.add_event, "rotation-failed", "critical", "edgetop")
+        make = partial(unattended.following, options, setup.model, session)
+        rotation = Rotation(options["rotate"], make, report)
     of_engine = partial(_engine_sensors, board, isolation=engine.isolation)
     conductor = Conductor(
         engine=engine,
-        sensors=SessionSensors(Sampler((), clock, origin_ns), sensors, of_engine, session_state),
+        sensors=SessionSensors(Sampler((), clock, origin_ns), sensors, of_engine, state),
         recorder=BackgroundRecorder(recorder) if recorder else None,
-        feed=endpoint,
-        session_state=session_state,
+        feed=session,
+        session_state=state,
         clock=clock,
         derived=partial(_derived, options),
-        rotation=Rotation(options["rotate"], rotated.make, report_rotation) if options.get("rotate") else None,
+        rotation=rotation,
         measure_shapes=partial(measure_shapes, setup.spec, request.engine_python(options)),
     )
-    feed.connect(conductor)
-    board.start(partial(session_state.add_event, "virtual-board", "info", "virtual board"))
-    if recorder:
-        endpoint.open(recorder.handle, conductor, session_state)
-    session = rotated.session = LiveSession(conductor, feed, recorder.handle if recorder else None, session_state)
-    for number in early:
-        session.on_signal(number)
+    board.start(partial(state.add_event, "virtual-board", "info", "virtual board"))
+    session.begin(conductor, recorder.handle if recorder else None)
     return session
-
-
-def _handle_signals(rotated: unattended.RotatedRecordings, signals: contextlib.ExitStack) -> list[int]:
-    """Until `signals` is closed, pass signals to the session of `rotated`. Returns those that come too early."""
-    early: list[int] = []
-
-    def on_signal(number: int) -> None:
-        if rotated.session:
-            rotated.session.on_signal(number)
-        else:
-            early.append(number)
-
-    signals.enter_context(signals_to(on_signal))
-    return early
 
 
 def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:

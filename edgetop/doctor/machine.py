@@ -1,20 +1,25 @@
-"""The machine that edgetop runs on: what the user may open, where recordings go, who keeps the clock right."""
+"""The machine that edgetop runs on: what may be opened, where recordings go, its clock, and the runtimes that load."""
 
 import contextlib
 import ctypes
 import glob
 import grp
+import json
 import os
 import re
 import statistics
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
+from edgetop.engines.spawn import CHILD
 from edgetop.formatting import clean, size
+from edgetop.sensors.root import is_compatible
 from edgetop.taps import perf
 
 # Which of this board's devices the user may not open, and the group that would change it.
@@ -211,3 +216,69 @@ def judge_clock(status: int, error_s: float, *, has_systemd: bool) -> Check:
         fix = "sudo timedatectl set-ntp true" if has_systemd else "sudo chronyd  (or another NTP daemon)"
         return warning(CLOCK_SYNC, "not synchronised: no daemon keeps the clock, says the kernel", advice, fix)
     return ok(CLOCK_SYNC, f"synchronised, {error_s * 1e3:.0f} ms off at most")
+
+
+# The inference runtimes that are installed and load, and what they can run on. They are imported in a process of their
+# own: here they would stay in memory, and some start threads.
+
+RUNTIMES = "runtimes"
+TIMEOUT_S = 60.0  # a cold start from a slow SD card
+SUFFIX = "ExecutionProvider"
+ELSEWHERE = {"Azure"}  # in the wheels of PyPI; it runs nothing here
+
+
+def check_runtimes(facts: Facts) -> list[Check]:
+    try:
+        inventory = read_inventory(facts.python)
+    except (OSError, ValueError) as error:
+        advice = "name an interpreter that works with --engine-python"
+        return [problem(RUNTIMES, f"{clean(facts.python)} cannot be asked: {clean(str(error))}", advice)]
+    return judge_runtimes(inventory, facts)
+
+
+def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """Return the output of `child/__main__.py --inventory` in that Python. Raises OSError or ValueError."""
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
+            [python, str(CHILD), "--inventory"],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, start_new_session=True, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"it said nothing for {timeout_s:g} s") from None
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    try:
+        inventory = json.loads(lines[-1] if lines else "")  # what a runtime prints comes before
+        return {key: inventory[key] for key in ("python", "numpy", "runtimes")}
+    except (ValueError, KeyError, TypeError):
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise ValueError(words[-1] if words else f"exit status {done.returncode}") from None
+
+
+def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
+    runtimes: dict[str, Any] = inventory["runtimes"]
+    loads = {name: found for name, found in runtimes.items() if not found["error"]}
+    broken = {name: found["error"] for name, found in runtimes.items() if found["error"]}
+    finds = []
+    for name, found in loads.items():
+        providers = ", ".join(_local(found["providers"]))
+        where = f" on {clean(providers)}" if providers else ""
+        finds.append(f"{name} {clean(str(found['version'] or ''))}".rstrip() + where)
+    finds += (f"{name} does not load: {clean(error)}" for name, error in broken.items())
+    finding = f"{'; '.join(finds) or 'none'} (Python {clean(str(inventory['python']))})"
+    if inventory["numpy"] is None or inventory["numpy"]["error"]:
+        return [problem(RUNTIMES, f"no numpy that loads for {clean(facts.python)}", None, "pip install numpy")]
+    if not loads:
+        advice = "or name an interpreter that has one with --engine-python"
+        return [problem(RUNTIMES, finding, advice, "pip install 'edgetop[onnx]'  or  'edgetop[tflite]'")]
+    if broken:
+        return [warning(RUNTIMES, finding, "reinstall what does not load, or remove it")]
+    # A Jetson whose ONNX Runtime has no GPU measures its CPU, and few mean to.
+    onnx = loads.get("onnxruntime")
+    if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
+        advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"
+        return [warning(RUNTIMES, finding, advice, "edgetop doctor --engine-python /usr/bin/python3")]
+    return [ok(RUNTIMES, finding)]
+
+
+def _local(providers: list[str]) -> list[str]:
+    return [name for provider in providers if (name := provider.removesuffix(SUFFIX)) not in ELSEWHERE]

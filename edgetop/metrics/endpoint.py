@@ -24,8 +24,11 @@ MOST_AT_ONCE = 8
 PATIENCE_S = 5.0  # with a client that says nothing, or does not read
 
 
-class Endpoint:
+class Endpoint(http.server.ThreadingHTTPServer):
     """An observer of a session. Listens from its making to `close`."""
+
+    daemon_threads = True
+    block_on_close = False
 
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
@@ -42,35 +45,27 @@ class Endpoint:
             except OSError as error:  # as ssl.SSLError is
                 what = f"--metrics-cert {certificate}: cannot be used: {error.strerror or error}"
                 raise InputError(what, "PEM files, please") from None
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.token = token
+        self.analysis: Analysis | None = None
+        self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
         try:
-            self._server = _Server((host, port), token, context)
+            super().__init__((host, port), _Handler)
+            if context:  # shaking hands is left to the thread of the connection, which has a time limit
+                self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(f"--metrics {host}:{port}: cannot listen: {why}", "give another port") from None
         shown = f"[{host}]" if ":" in host else host
-        self.url = f"http{'s' if context else ''}://{shown}:{self._server.server_address[1]}{PATH}"
-        threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True).start()
+        self.url = f"http{'s' if context else ''}://{shown}:{self.server_address[1]}{PATH}"
+        threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
 
     def observe(self, analysis: Analysis) -> None:
-        self._server.analysis = analysis
+        self.analysis = analysis
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-class _Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, address: tuple[str, int], token: str | None, context: ssl.SSLContext | None) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.token = token
-        self.analysis: Analysis | None = None
-        self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
-        super().__init__(address, _Handler)
-        if context:  # shaking hands is left to the thread of the connection, which has a time limit
-            self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.shutdown()
+        self.server_close()
 
     def server_bind(self) -> None:
         """Bind as the library does, but without a name server's lookup of this host."""
@@ -94,7 +89,7 @@ class _Server(http.server.ThreadingHTTPServer):
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    server: _Server
+    server: Endpoint
     timeout = PATIENCE_S
     server_version, sys_version = "edgetop", ""
 

@@ -230,9 +230,8 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     if len(happened) > MAX_EVENTS:
         happened = [*happened[:half], *happened[-half:]]
     chosen = [*happened, *lines, *bursts[:BASELINE_BURSTS]]
-    if later := bursts[
-        BASELINE_BURSTS:
-    ]:  # one event: their number, and the time in which nothing was measured for them
+    later = bursts[BASELINE_BURSTS:]
+    if later:  # as one event: how many, and the time in which nothing was measured for them
         undisturbed = [burst for burst in later if not burst.data.get("disturbed_runs")]
         data: dict[str, JsonValue] = {"count": len(later), **{name: _sum(later, name) for name in _SUMMED}}
         data.update({name: _sum(undisturbed, name) for name in _SUMMED_UNDISTURBED})

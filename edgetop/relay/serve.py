@@ -193,7 +193,9 @@ class _Relay:
         self._folder = open_folder(folder)
         self._past = past
         self._encoder = Encoder()
-        self._orders = _Orders(self._folder, give, link)
+        self._give = give
+        self._under_way: set[int] = set()  # orders, by their number
+        self._done: deque[tuple[int, Answer]] = deque()
         self._clock = clock
         self._period_ns = period_ns
         self._until_ns = 0  # everything was sent up to then
@@ -209,7 +211,7 @@ class _Relay:
             if tail.is_over:
                 tail = None
                 if following := successor(self._folder.name):  # the session in which the engine continues
-                    self._folder = self._orders.folder = open_folder(following)
+                    self._folder = open_folder(following)
                     tail = self._send_past()
                 continue
             due_ns = max(due_ns + self._period_ns, self._clock.monotonic_ns())
@@ -277,20 +279,14 @@ class _Relay:
     def _exchange(self, until_ns: int) -> None:
         for frame in self._link.receive(until_ns):
             if frame.kind == wire.COMMAND:
-                self._orders.take(frame)
-        for number, answer in self._orders.done():
+                self._take_order(frame)
+        while self._done:
+            number, answer = self._done.popleft()
+            self._under_way.discard(number)
             self._link.send(wire.pack_line(wire.ACK, number, pack_answer(answer)))
 
-
-class _Orders:
-    """Orders under way. Each has a thread: a stop is done when the recording is final."""
-
-    def __init__(self, folder: FolderHandle, give: Give, link: Link) -> None:
-        self.folder, self._give, self._link = folder, give, link
-        self._under_way: set[int] = set()
-        self._done: deque[tuple[int, Answer]] = deque()
-
-    def take(self, frame: Frame) -> None:
+    def _take_order(self, frame: Frame) -> None:
+        """Carry out an order on a thread of its own: a stop is done when the recording is final."""
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:
             self._done.append((number, Answer("too many orders at once")))
@@ -300,16 +296,8 @@ class _Orders:
 
     def _carry_out(self, number: int, line: bytes) -> None:
         try:
-            answer = self._give(self.folder.name, parse_order(line))
+            answer = self._give(self._folder.name, parse_order(line))
         except (EdgetopError, OSError, ValueError) as refused:
             answer = Answer(str(refused) or type(refused).__name__)
         self._done.append((number, answer))
         self._link.wake()
-
-    def done(self) -> list[tuple[int, Answer]]:
-        """Return the orders that were completed since the last call."""
-        found = []
-        while self._done:
-            found.append(self._done.popleft())
-            self._under_way.discard(found[-1][0])
-        return found

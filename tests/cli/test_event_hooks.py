@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.event_hooks import EventHooks
+from edgetop.cli.event_hooks import EventHooks, Hook
 from edgetop.engines.spec import EngineSpec
-from edgetop.runner.hooks import Hook
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event

@@ -7,10 +7,11 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from edgetop.runner.hooks import OUTPUT_CHARS, Hook, Hooks
+from edgetop.cli.event_hooks import OUTPUT_CHARS, EventHooks, Hook
 from tests.support.clocks import ManualClock
 from tests.support.waiting import wait_until
 
@@ -39,10 +40,13 @@ def program(source: str) -> tuple[str, ...]:
     return sys.executable, "-S", "-c", source
 
 
-def hooks(told: Told, *sources: str, event: str = "throttled", timeout_s: float = 30.0) -> tuple[Hooks, ManualClock]:
+def hooks(
+    told: Told, *sources: str, event: str = "throttled", timeout_s: float = 30.0
+) -> tuple[EventHooks, ManualClock]:
     clock = ManualClock()
     made = [Hook(event, program(source)) for source in sources]
-    return Hooks(made, told, clock.monotonic_ns, any_event="any", timeout_s=timeout_s), clock
+    state = SimpleNamespace(has_ended=False, add_event=told)
+    return EventHooks(made, state, clock, dict, timeout_s=timeout_s), clock
 
 
 def test_a_hook_reads_the_event_as_json(told: Told, tmp_path: Path) -> None:
@@ -105,7 +109,8 @@ def test_a_signal_is_told_by_its_name(told: Told) -> None:
 
 
 def test_a_program_that_is_gone_is_a_failure(told: Told, tmp_path: Path) -> None:
-    run = Hooks([Hook("throttled", (str(tmp_path / "gone"),))], told, lambda: 0, any_event="any")
+    state = SimpleNamespace(has_ended=False, add_event=told)
+    run = EventHooks([Hook("throttled", (str(tmp_path / "gone"),))], state, ManualClock(), dict)
     run.offer("throttled", {"event": "throttled"})
     assert "could not be started: No such file" in told.next()[1]
     run.finish()

@@ -13,7 +13,8 @@ def test_a_finished_session_is_waited_for_until_it_is_written() -> None:
     """Whoever leaves its screen while its tables are written gets its summary, and no run in the background."""
     conductor: Any = SimpleNamespace(is_stopping=False, outcome=None)
     state: Any = SimpleNamespace()
-    session = LiveSession(conductor, LiveFeed(), None, state)
+    session = LiveSession(LiveFeed(), state)
+    session.begin(conductor, None)
     session.analyse()
     assert session.is_running
     session.feed.put(Batch(until_ns=NS, events=(ended_event(NS, "duration"),)))
