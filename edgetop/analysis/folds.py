@@ -24,7 +24,7 @@ from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog
 from edgetop.analysis.power import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.precision import Precision, PrecisionView
-from edgetop.analysis.progress import Progress, RecordingState
+from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.statistics import Statistics
@@ -34,7 +34,6 @@ from edgetop.analysis.throttles import Throttles
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
-from edgetop.analysis.verdict import is_stalled
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue

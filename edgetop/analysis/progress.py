@@ -7,9 +7,12 @@ import numpy as np
 
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
 from edgetop.session.records import WARMUP, last_end_ns
 
 Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
+STALLED_AFTER_NS = 5_000_000_000
+STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 PHASES: dict[str, Phase] = {"first": "first", "idle": "idle", "warmup": "warmup", "measure": "measure"}  # of events
 
 
@@ -27,6 +30,16 @@ class ProgressView:
     silent_ns: int | None = None  # since the last inference ended, or the phase began; None when none is due
     end_reason: str | None = None
     end_error: str | None = None  # what the engine died of, or which gate ended it
+
+
+def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
+    """Whether an inference is overdue. `longest_ns`: the longest latency so far; None: there was none."""
+    if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
+        return False
+    first_ns = manifest.engine.first_ns if manifest else None
+    usual = first_ns or 0 if longest_ns is None else longest_ns
+    rest_ns = manifest.load.longest_rest_ns if manifest else 0
+    return progress.silent_ns > max(STALLED_AFTER_NS, STALLED_AFTER_LATENCIES * usual) + rest_ns
 
 
 class Progress:

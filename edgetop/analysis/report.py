@@ -166,23 +166,8 @@ def gate_results(folds: Folds) -> tuple[GateResult, ...]:
 @once
 def verdict(folds: Folds) -> Verdict:
     """Return the verdict on the whole session up to now, which screen, report, list and hooks print."""
-    seen = Evidence(
-        progress=folds.progress.view(),
-        session=folds.statistics(),
-        until_ns=folds.progress.measured_until_ns,
-        recent=folds.latency.recent(folds.progress.measured_until_ns),
-        errors=folds.latency.errors,
-        events=folds.events.view(),
-        manifest=folds.manifest,
-        slowdowns=folds.slowdowns.view(),
-        throttles=folds.throttles.view(),
-        growth=folds.growth_view(),
-        recording_trouble=folds.recording.trouble,
-        overload=folds.backlog.view(),
-        deadline=folds.deadline(),
-        gates=gate_results(folds),
-    )
-    return with_ab(judge(seen), folds.ab_view(), folds.progress.view())
+    seen = Evidence(folds, gate_results(folds))
+    return with_ab(judge(seen), folds.ab_view(), seen.progress)
 
 
 def _drift_ratio(analysis: Folds) -> float | None:

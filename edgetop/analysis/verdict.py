@@ -8,27 +8,23 @@ throttles. Past troubles are in the past tense. `STEADY` is a claim: it needs th
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from edgetop import formatting
-from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, DeadlineView, overload_words, too_slow
-from edgetop.analysis.events import EventsView
+from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, overload_words, too_slow
 from edgetop.analysis.gates import GateResult
-from edgetop.analysis.latency import Recent
-from edgetop.analysis.memory import GrowthView, leak_ends, leak_rate
-from edgetop.analysis.overload import OverloadView
-from edgetop.analysis.progress import ProgressView
+from edgetop.analysis.memory import leak_ends, leak_rate
+from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.slowdowns.signals import LIMITS
-from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView, cause_words, is_throttling
-from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.slowdowns.slowdown import Slowdown, cause_words, is_throttling
 from edgetop.analysis.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
-from edgetop.session.manifest import Manifest
+
+if TYPE_CHECKING:
+    from edgetop.analysis.folds import Folds
 
 Level = Literal["good", "neutral", "warning", "critical"]
 
 NOW, MISSED = "now ", " missed"  # around a share of the last seconds, beside that of the whole session
-STALLED_AFTER_NS = 5_000_000_000
-STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
 FROM_START = " FROM THE START"
 SINCE_START = "since the start"
@@ -78,24 +74,19 @@ class Verdict:
         return f"{self.word}: {', '.join(details)}" if details else self.word
 
 
-@dataclass(frozen=True, slots=True)
 class Evidence:
     """The input of the verdict, of the whole session whatever part a screen shows."""
 
-    progress: ProgressView
-    until_ns: int  # now or, of a session that is over, when its last inference ended
-    session: Statistics | None
-    recent: Recent  # of the last seconds, up to now or to the end of the measurement
-    errors: int  # how many inferences raised, in the whole session
-    events: EventsView
-    manifest: Manifest | None
-    slowdowns: SlowdownsView
-    throttles: ThrottlesView
-    growth: GrowthView
-    recording_trouble: str  # why nothing is recorded just now; "": it is
-    overload: OverloadView | None
-    deadline: DeadlineView | None
-    gates: tuple[GateResult, ...]
+    def __init__(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
+        self.progress, self.manifest, self.gates = folds.progress.view(), folds.manifest, gates
+        self.until_ns = folds.progress.measured_until_ns  # now or, of a session that is over, its end
+        self.session = folds.statistics()
+        self.recent = folds.latency.recent(self.until_ns)  # the last seconds up to that
+        self.errors = folds.latency.errors  # how many inferences raised, in the whole session
+        self.events, self.slowdowns = folds.events.view(), folds.slowdowns.view()
+        self.throttles, self.growth = folds.throttles.view(), folds.growth_view()
+        self.recording_trouble = folds.recording.trouble  # why nothing is recorded just now; "": it is
+        self.overload, self.deadline = folds.backlog.view(), folds.deadline()
 
 
 def judge(seen: Evidence) -> Verdict:
@@ -299,16 +290,6 @@ def _preparing(seen: Evidence) -> Verdict:
     done = f"{min(progress.warmup_done or 0, progress.warmup_runs)} of {progress.warmup_runs}"
     also = (THROTTLING,) if _in_force(seen) else ()
     return Verdict("WARMING UP", "neutral", (done,), also)
-
-
-def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
-    """Whether an inference is overdue. `longest_ns`: the longest latency so far; None: there was none."""
-    if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
-        return False
-    first_ns = manifest.engine.first_ns if manifest else None
-    usual = first_ns or 0 if longest_ns is None else longest_ns
-    rest_ns = manifest.load.longest_rest_ns if manifest else 0
-    return progress.silent_ns > max(STALLED_AFTER_NS, STALLED_AFTER_LATENCIES * usual) + rest_ns
 
 
 EXIT_STATUS = "exit-status-"  # how a program that was watched ended, before the number

@@ -78,7 +78,7 @@ class ServiceManager:
         self._folds, self._words = -1, ""
 
     def observe(self, analysis: "Analysis") -> None:
-        from edgetop.analysis.verdict import is_stalled  # noqa: PLC0415
+        from edgetop.analysis.progress import is_stalled  # noqa: PLC0415
 
         news = []
         if self._folds < 0:

@@ -19,10 +19,10 @@ from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, Sen
 from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
 from edgetop.analysis.memory import GrowthView, leak_rate
 from edgetop.analysis.overload import OverloadView
+from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
 from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, begun_words
 from edgetop.analysis.tracks import Tracks, TracksReader
-from edgetop.analysis.verdict import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
