@@ -1,5 +1,6 @@
 """The board of a session: a captured tree, and its sensors of power: the board's, the user's own, a log's."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from edgetop.cli.board import board_root, find_sensors
 from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.i2c import parse_spec
+from edgetop.sensors.i2c import open_monitors, parse_spec
 from edgetop.sensors.power_log import PowerLog
 from edgetop.sensors.protocol import Found, Reader
 from edgetop.sensors.root import Root
@@ -67,7 +68,7 @@ def test_a_log_of_tegrastats_needs_no_format_and_others_do(board: Root, tmp_path
 
 def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     bus = FakeBus(at_40=FakeIna226())
-    monkeypatch.setattr("edgetop.sensors.i2c._open_bus", lambda _: bus)
+    monkeypatch.setattr("edgetop.cli.board.open_monitors", partial(open_monitors, open_bus=lambda _: bus))
     board.is_host = True  # as if the tree were this machine's own
     options = {**NONE, "i2c": (parse_spec("1:0x40:ina226:0.002:5V-IN"),)}
     with pytest.raises(InputError, match="the board has a sensor 5V-IN of its own"):
