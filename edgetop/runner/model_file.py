@@ -32,37 +32,14 @@ def _lower_priority() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread alone, on Linux
 
 
-class Fingerprint:
-    """The SHA-256 of one file. `take` returns it once, when it is ready."""
-
-    def __init__(self) -> None:
-        self._path = ""
-        self._value: str | None = None
-        self._thread = threading.Thread(target=self._work, name="fingerprint", daemon=True)
-
-    def begin(self, path: str) -> None:
-        self._path = path
-        self._thread.start()
-
-    def take(self) -> str | None:
-        """The hexadecimal digest, once; None before it is there and after."""
-        value, self._value = self._value, None
-        return value
-
-    def finish(self, timeout_s: float) -> str | None:
-        """Wait for it, but not for ever: None where it has been taken or has not come."""
-        if self._thread.ident:
-            self._thread.join(timeout_s)
-        return self.take()
-
-    def _work(self) -> None:
-        _lower_priority()
-        # The file may be gone by now: then it stays unknown.
-        with contextlib.suppress(OSError), open(self._path, "rb") as file:  # noqa: PTH123  a path from the manifest
-            digest = _empty_digest(os.fstat(file.fileno()).st_size)
-            while chunk := file.read(CHUNK_BYTES):
-                digest.update(chunk)
-            self._value = str(digest.hexdigest())
+def sha256(path: str) -> str | None:
+    """Return the hexadecimal digest of a file; None: it cannot be read, and may be gone by now."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123  a path from the manifest
+        digest = _empty_digest(os.fstat(file.fileno()).st_size)
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+        return str(digest.hexdigest())
+    return None
 
 
 def _empty_digest(file_bytes: int) -> Any:
@@ -141,28 +118,42 @@ class ModelFiles:
     def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
         """`ask`: as that of `Work`."""
         self._state = session_state
-        self._fingerprints = Fingerprint(), Fingerprint()  # of the model, and of B's
+        self._hashing: list[threading.Thread] = []
+        self._hashed: dict[int, str] = {}  # digests that were not reported yet, of the model (0), and of B's (1)
         self.work = Work(session_state.manifest.model, ask)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
         """The model is loaded. `inputs`: with the shapes in which it runs."""
-        self._fingerprints[0].begin(self._state.manifest.model.path)
+        self._begin_hash(0, self._state.manifest.model.path)
         if self._state.profiles:
             self.work.begin(inputs)
 
     def begin_other(self) -> None:
         """B's model is loaded."""
         assert self._state.manifest.ab
-        self._fingerprints[1].begin(self._state.manifest.ab.variants[1].model.path)
+        self._begin_hash(1, self._state.manifest.ab.variants[1].model.path)
+
+    def _begin_hash(self, side: int, path: str) -> None:
+        def work() -> None:
+            _lower_priority()
+            if digest := sha256(path):
+                self._hashed[side] = digest
+
+        self._hashing.append(threading.Thread(target=work, name="fingerprint", daemon=True))
+        self._hashing[-1].start()
 
     def report(self) -> None:
         """Report what has been read by now."""
-        for side, fingerprint in enumerate(self._fingerprints):
-            self._state.model_hashed(fingerprint.take(), side)
+        self._report_digests()
         self._state.precision_known(self.work.precision)
         self._state.data_dependent(self.work.data_dependent)
 
     def finish(self) -> None:
         """Wait for the SHA-256, but not for ever, and report it."""
-        for side, fingerprint in enumerate(self._fingerprints):
-            self._state.model_hashed(fingerprint.finish(FINGERPRINT_PATIENCE_S), side)
+        for thread in self._hashing:
+            thread.join(FINGERPRINT_PATIENCE_S)
+        self._report_digests()
+
+    def _report_digests(self) -> None:
+        for side in tuple(self._hashed):
+            self._state.model_hashed(self._hashed.pop(side), side)

@@ -166,10 +166,8 @@ class SessionState:
         self.manifest = replace(self.manifest, **changes)  # type: ignore[arg-type]
         self._manifest_changed = True
 
-    def model_hashed(self, sha256: str | None, side: int = 0) -> None:
+    def model_hashed(self, sha256: str, side: int) -> None:
         """`side`: of an A/B session, whose model it is."""
-        if sha256 is None:
-            return
         if side == 0:
             self._amend(model=replace(self.manifest.model, sha256=sha256))
         if ab := self.manifest.ab:
