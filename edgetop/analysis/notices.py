@@ -62,6 +62,23 @@ ADVICE = {
     "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
 }
 
+# Doubts that follow from figures, and what to do about each.
+DOUBTS = {
+    "overloaded": "response times tell of the length of the run; ask for a --rate that the engine can do",
+    "background-load": "what shares the board with the model belongs in the measurement only if production has it too",
+    "still-warming": "run until it no longer does: what is sustained is not known before",
+    "p99-differs": "one figure does not tell it: see what changed (slowdowns, events), or run until the halves agree",
+    "clock-limit-changed": (
+        "if heat did not do it, set the clocks before the run and leave them alone; slowdowns tell when it was"
+    ),
+    "unsustainable-mode": "measure in the mode in watts that deployment can hold",
+    "not-sustained": "deployment sees the sustained figures; slowdowns tell why",
+    "steal": "the host is shared: the tail is not the board's own",
+    "monitor-cost": "a slower --refresh, --headless, or watching from elsewhere (edgetop help remote) costs less",
+    "short-sustained": "measure for five minutes or more: --duration 5m",
+    "short-power": "measure for five minutes or more: --duration 5m",
+}
+
 
 def notices(folds: Folds) -> tuple[Notice, ...]:
     """Return the notices of a report: doubts about the session, and hints on all its bursts."""
@@ -82,6 +99,10 @@ def _doubts(folds: Folds) -> tuple[Notice, ...]:
     return tuple(notice for doubt in doubts for notice in doubt(folds))
 
 
+def _doubt(code: str, message: str, **data: JsonValue) -> Notice:
+    return Notice(code, message, DOUBTS[code], data)
+
+
 def _is_over(folds: Folds) -> bool:
     return folds.progress.view().phase == "over"
 
@@ -95,8 +116,7 @@ def _events(folds: Folds) -> Iterator[Notice]:
     if overload is not None:
         when = " for a time" if overload.is_over else ""
         text = f"overloaded{when}: {overload_words(overload.asked_hz, overload.done_hz)}"
-        advice = "response times tell of the length of the run; ask for a --rate that the engine can do"
-        yield Notice("overloaded", text, advice)
+        yield _doubt("overloaded", text)
 
 
 def _few(folds: Folds) -> Iterator[Notice]:
@@ -137,12 +157,8 @@ def _background(folds: Folds) -> Iterator[Notice]:
         return
     top = folds.competitors.top()
     named = f": {', '.join(map(clean, top))}" if top else ""
-    yield Notice(
-        "background-load",
-        f"other processes took {others.mean:.0f} % of a core on average{named}",
-        "what shares the board with the model belongs in the measurement only if production has it too",
-        {"mean_pct": round(others.mean, 2), "names": ", ".join(top)},
-    )
+    text = f"other processes took {others.mean:.0f} % of a core on average{named}"
+    yield _doubt("background-load", text, mean_pct=round(others.mean, 2), names=", ".join(top))
 
 
 def _warming(folds: Folds) -> Iterator[Notice]:
@@ -164,12 +180,8 @@ def _warming(folds: Folds) -> Iterator[Notice]:
     error = float(np.sqrt(early.var(ddof=1) / len(early) + late.var(ddof=1) / len(late)))
     if rose >= max(HEAT_ROSE_C, 3 * error):
         name = tracks.infos[places[hottest]].id
-        yield Notice(
-            "still-warming",
-            f"{clean(name)} was still rising at the end: by {rose:.1f} °C in the last two minutes",
-            "run until it no longer does: what is sustained is not known before",
-            {"sensor": name, "rose_c": round(rose, 2)},
-        )
+        text = f"{clean(name)} was still rising at the end: by {rose:.1f} °C in the last two minutes"
+        yield _doubt("still-warming", text, sensor=name, rose_c=round(rose, 2))
 
 
 def _declared(folds: Folds) -> Iterator[Notice]:
@@ -192,12 +204,8 @@ def _p99(folds: Folds) -> Iterator[Notice]:
     if halves is None or min(halves) <= 0 or max(halves) <= min(halves) * (1 + P99_DIFFERS):
         return
     first, second = halves
-    yield Notice(
-        "p99-differs",
-        f"p99 was {milliseconds(first)} ms in the first half and {milliseconds(second)} ms in the second",
-        "one figure does not tell it: see what changed (slowdowns, events), or run until the halves agree",
-        {"first_ms": round(first / 1e6, 6), "second_ms": round(second / 1e6, 6)},
-    )
+    text = f"p99 was {milliseconds(first)} ms in the first half and {milliseconds(second)} ms in the second"
+    yield _doubt("p99-differs", text, first_ms=round(first / 1e6, 6), second_ms=round(second / 1e6, 6))
 
 
 def _limits(folds: Folds) -> Iterator[Notice]:
@@ -210,12 +218,8 @@ def _limits(folds: Folds) -> Iterator[Notice]:
     if moved:
         name, low, high = moved[0]
         more = f", and {len(moved) - 1} more" if len(moved) > 1 else ""
-        yield Notice(
-            "clock-limit-changed",
-            f"a clock's limit changed during the run: {clean(name)} was between {low:.0f} and {high:.0f} MHz{more}",
-            "if heat did not do it, set the clocks before the run and leave them alone; slowdowns tell when it was",
-            {"sensor": name, "low_mhz": low, "high_mhz": high, "clocks": len(moved)},
-        )
+        text = f"a clock's limit changed during the run: {clean(name)} was between {low:.0f} and {high:.0f} MHz{more}"
+        yield _doubt("clock-limit-changed", text, sensor=name, low_mhz=low, high_mhz=high, clocks=len(moved))
 
 
 def _settings(folds: Folds) -> Iterator[Notice]:
@@ -223,54 +227,38 @@ def _settings(folds: Folds) -> Iterator[Notice]:
     assert folds.manifest
     mode = folds.manifest.board.power_mode or ""
     if mode.upper().replace("MODE_", "").startswith("MAXN"):
-        yield Notice(
-            "unsustainable-mode",
-            f"the power mode {clean(mode)} sets no limit: over-current and heat throttle it",
-            "measure in the mode in watts that deployment can hold",
-            {"power_mode": mode},
-        )
+        text = f"the power mode {clean(mode)} sets no limit: over-current and heat throttle it"
+        yield _doubt("unsustainable-mode", text, power_mode=mode)
 
     burst, sustained = folds.spans() if _is_over(folds) else (None, None)
     if burst and sustained and sustained.p50_ns >= NOT_HELD * burst.p50_ns:
         drift = sustained.p50_ns / burst.p50_ns
-        yield Notice(
-            "not-sustained",
-            f"the speed of the start was not held: sustained p50 is {(drift - 1) * 100:.0f} % above that of the burst",
-            "deployment sees the sustained figures; slowdowns tell why",
-            {"drift_ratio": round(drift, 4)},
+        text = (
+            f"the speed of the start was not held: sustained p50 is {(drift - 1) * 100:.0f} % above that of the burst"
         )
+        yield _doubt("not-sustained", text, drift_ratio=round(drift, 4))
 
 
 def _stolen(folds: Folds) -> Iterator[Notice]:
     """Warn of the CPU time that a hypervisor or edgetop itself took."""
     steal = folds.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
-        yield Notice(
-            "steal",
-            f"a hypervisor took {steal.mean:.1f} % of a core on average",
-            "the host is shared: the tail is not the board's own",
-            {"mean_pct": round(steal.mean, 2)},
-        )
+        text = f"a hypervisor took {steal.mean:.1f} % of a core on average"
+        yield _doubt("steal", text, mean_pct=round(steal.mean, 2))
 
     mean = folds.own_load.mean
     if mean is not None and folds.own_load.count >= LEAST_READINGS and mean > OWN_PCT:
-        yield Notice(
-            "monitor-cost",
-            f"edgetop itself took {mean:.1f} % of a core",
-            "a slower --refresh, --headless, or watching from elsewhere (edgetop help remote) costs less",
-            {"mean_pct": round(mean, 2)},
-        )
+        yield _doubt("monitor-cost", f"edgetop itself took {mean:.1f} % of a core", mean_pct=round(mean, 2))
 
 
 def _short(folds: Folds) -> Iterator[Notice]:
     measured_ns = folds.progress.view().measured_ns or 0
     if not _is_over(folds) or not 0 < measured_ns < LONG_ENOUGH_NS:
         return
-    advice = "measure for five minutes or more: --duration 5m"
-    data = {"measured_s": round(measured_ns / NS, 3)}
+    measured_s = round(measured_ns / NS, 3)
     if folds.spans()[1] is not None:
         text = f"the sustained figures are from {duration(measured_ns)} of measuring: heat takes minutes"
-        yield Notice("short-sustained", text, advice, data)
+        yield _doubt("short-sustained", text, measured_s=measured_s)
     if any(track.count for track in folds.tracks.views("power")):
         text = f"power was measured for {duration(measured_ns)}: too short for what the board draws when it is warm"
-        yield Notice("short-power", text, advice, data)
+        yield _doubt("short-power", text, measured_s=measured_s)
