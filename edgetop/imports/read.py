@@ -67,11 +67,11 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
     (tegrastats.ORIGIN, has_lines, tegrastats.read_text),
 )
-# The same of lists in JSON.
-_LISTS: tuple[tuple[Origin, Callable[[list[Any]], bool], Callable[[list[Any], int], Found]], ...] = (
-    (trtexec.ORIGIN, trtexec.is_times, trtexec.read_times),
-    (trtexec.ORIGIN, trtexec.is_profile, lambda entries, _: trtexec.read_profile(entries)),
-    (onnx_profile.ORIGIN, onnx_profile.is_trace, lambda entries, _: onnx_profile.read_trace(entries)),
+# The same of lists in JSON, told by the keys of the first entry.
+_LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], int], Found]], ...] = (
+    (trtexec.ORIGIN, lambda keys: "latencyMs" in keys, trtexec.read_times),
+    (trtexec.ORIGIN, lambda keys: keys == {"count"}, lambda entries, _: trtexec.read_profile(entries)),
+    (onnx_profile.ORIGIN, lambda keys: keys >= onnx_profile.KEYS, lambda entries, _: onnx_profile.read_trace(entries)),
 )
 
 
@@ -94,8 +94,10 @@ def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTE
 
 def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
     document = _parsed(path, text)
-    for origin, is_it, reads in _LISTS if isinstance(document, list) and document else ():
-        if is_it(document):
+    first = document[0] if isinstance(document, list) and document else None
+    keys = set(first) if isinstance(first, dict) else set()
+    for origin, is_it, reads in _LISTS:
+        if is_it(keys):
             try:
                 found = reads(document, warmup_ns)
             except ValueError as error:

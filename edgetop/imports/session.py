@@ -128,7 +128,11 @@ class Imported:
         if summary:
             yield _summary_event(summary, self.measured.origin.tool, is_all=times is None)
         if times:
-            yield from _coarse(times)
+            median = float(np.median(times.latency_ns))
+            if times.step_ns >= COARSE * median:
+                step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
+                text = f"latencies are told in steps of up to {step} ms, {share} of the median: the run was long"
+                yield _event(0, "coarse-times", text, "warning", step_ns=times.step_ns)
             if times.warmup:
                 yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
         if times and not times.has_starts:
@@ -163,7 +167,11 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
     if os.path.lexists(folder):
         if not force:
             raise InputError(f"{folder}: exists already", f"--force replaces it, or {ELSEWHERE}")
-        if not _was_imported(folder):
+        try:
+            was_imported = is_real_folder(folder) and read_manifest(folder).was_imported
+        except InputError:
+            was_imported = False
+        if not was_imported:
             raise InputError(f"{folder}: was not imported, and --force replaces nothing else", ELSEWHERE)
         aside = folder.parent / f".{folder.name[:200]}.{os.getpid()}.replaced"
         try:
@@ -178,21 +186,6 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
         raise
     if aside:
         shutil.rmtree(aside, ignore_errors=True)
-
-
-def _was_imported(folder: Path) -> bool:
-    try:
-        return is_real_folder(folder) and read_manifest(folder).was_imported
-    except InputError:
-        return False
-
-
-def _coarse(times: Times) -> Iterator[Event]:
-    median = float(np.median(times.latency_ns))
-    if times.step_ns >= COARSE * median:
-        step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
-        text = f"latencies are told in steps of up to {step} ms, {share} of the median: the run was long"
-        yield _event(0, "coarse-times", text, "warning", step_ns=times.step_ns)
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:

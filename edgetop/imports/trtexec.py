@@ -61,14 +61,6 @@ _PARTS = {TO_DEVICE: ("h2dMs", "inMs"), COMPUTE: ("computeMs",), TO_HOST: ("d2hM
 Floats = npt.NDArray[np.float64]
 
 
-def is_times(entries: Sequence[Any]) -> bool:
-    return isinstance(entries[0], dict) and "latencyMs" in entries[0]
-
-
-def is_profile(entries: Sequence[Any]) -> bool:
-    return isinstance(entries[0], dict) and entries[0].keys() == {"count"}
-
-
 def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
     """`warmup_ns`: what began to compute before it is warm-up, as trtexec has it. Raises ValueError."""
     # Before 8.0 the beginning of the copy to the device is called that of the enqueueing.

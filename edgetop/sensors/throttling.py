@@ -15,7 +15,7 @@ from typing import NamedTuple
 from edgetop.sensors.counters import FIRST, WENT_BACK
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
 from edgetop.sensors.root import Root
-from edgetop.sensors.thermal import THERMAL, CoolingDevice, cooling_devices
+from edgetop.sensors.thermal import THERMAL, cooling_devices
 from edgetop.session.manifest import SensorInfo
 
 CPUS = "sys/devices/system/cpu"
@@ -116,7 +116,10 @@ def find_counts(root: Root) -> ThrottleCounts | None:
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     devices, counts = cooling_devices(root), find_counts(root)
-    flags = _flags(root, counts) if reports_throttling(devices, counts) else ()
+    # Where they are only those of ACPI, all at rest does not mean that nothing is slowed by heat: the CPUs of a PC see
+    # to their temperature themselves, and but for Intel's counters report to nobody.
+    reports = counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
+    flags = _flags(root, counts) if reports else ()
     before_s: float | None = None
 
     def read() -> Values:
@@ -140,15 +143,6 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
         return Found(sources)
     why = f"none in {root.absolute(THERMAL)} that all throttling goes through, and no CPU that counts its own"
     return Found(sources, (Missing("throttling cooling devices", why),))
-
-
-def reports_throttling(devices: Sequence[CoolingDevice], counts: ThrottleCounts | None) -> bool:
-    """Whether all of them at rest means that nothing is slowed by heat.
-
-    Not where they are only those of ACPI: the CPUs of a PC see to their temperature themselves, and but for Intel's
-    counters report to nobody.
-    """
-    return counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
 
 
 def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:

@@ -121,8 +121,11 @@ class WatchedProgram:
                 os.lseek(self._log_fd, 0, os.SEEK_SET)
         if status is not None and is_over:
             messages.append(self._ended(status))
-        elif status is None:
-            self._watch_limits(now_ns)
+        elif status is None and not self._stops:
+            if reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns):
+                self._ask_to_end(signal.SIGINT, reached)
+        elif status is None and now_ns - self._stops[-1][0] > END_PATIENCE_NS:
+            self._ask_to_end(signal.SIGTERM if len(self._stops) == 1 else signal.SIGKILL, self._stops[0][1])
         return EngineUpdate(records, tuple(messages))
 
     def _left_behind(self) -> list[str]:
@@ -156,13 +159,6 @@ class WatchedProgram:
             last_words = self._log.last_line if self._log else ""
             return Died(explain_exit(status, self._witness), loading=self._taps.began_ns is None, last_words=last_words)
         return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
-
-    def _watch_limits(self, now_ns: int) -> None:
-        if not self._stops:
-            if reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns):
-                self._ask_to_end(signal.SIGINT, reached)
-        elif now_ns - self._stops[-1][0] > END_PATIENCE_NS:
-            self._ask_to_end(signal.SIGTERM if len(self._stops) == 1 else signal.SIGKILL, self._stops[0][1])
 
     def stop(self) -> None:
         if not self._stops:
