@@ -234,17 +234,12 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
         return None
     if options["output"]:
         return session_folder(options["output"].absolute())
-    stem = f"{session_stem(options, model)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    models = "-or-".join([model.path.stem, *(variant["model"].stem for variant in options.get("variants", ())[1:])])
+    stem = f"{models}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     home = recordings_home()
     free = [home / f"{name}{SUFFIX}" for name in candidates if not (home / f"{name}{SUFFIX}").exists()]
     return free[0]
-
-
-def session_stem(options: Options, model: ModelFile) -> str:
-    """Return the name of a session for which the user gave none."""
-    others = [path.stem for path in (variant["model"] for variant in options.get("variants", ())[1:])]
-    return "-or-".join([model.path.stem, *others])
 
 
 def retention(options: Options) -> Retention:

@@ -1,11 +1,10 @@
 """A run and its terminal: how the run releases it and continues, and how the user comes back to it.
 
-A shell waits for the process that it started until that ends. So a run that may be left is split
-in two before it has any thread: the launcher, which does nothing but wait, and the run, its child.
-When the run lets go it enters a session of its own (setsid(2), which a process that the shell
-started could not: it leads its group), sends its output to a file, and makes the launcher
-end. The shell has its prompt again, and nothing that becomes of the terminal reaches the run.
-A launcher that is killed (SIGKILL, the OOM killer) is to the run as a terminal that hangs up.
+A shell waits for the process that it started until that ends. So a run that may be left is split in two before it has
+any thread: the launcher, which does nothing but wait, and the run, its child. When the run lets go it enters a session
+of its own (setsid(2), which a process that the shell started could not: it leads its group), sends its output to a
+file, and makes the launcher end. The shell has its prompt again, and nothing that becomes of the terminal reaches the
+run. A launcher that is killed (SIGKILL, the OOM killer) is to the run as a terminal that hangs up.
 
 On a machine where logging out ends the processes of the user, the run is started in a scope of the user's own
 systemd manager (systemd-run(1)), whose processes are not those of the session that ends. The manager itself

@@ -48,10 +48,6 @@ class Limit:
         """CPU time in each period."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
-    @property
-    def needs_cgroup(self) -> bool:
-        return self.memory_bytes is not None or self.quota_pct is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
@@ -64,7 +60,7 @@ class Enclosure:
 @contextlib.contextmanager
 def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     """A cgroup with that limit, removed at the end. Raises InputError where none can be had, with what would help."""
-    if not limit.needs_cgroup:
+    if limit.memory_bytes is None and limit.quota_pct is None:
         yield Enclosure()
         return
     if scope := _scope(limit, root):
