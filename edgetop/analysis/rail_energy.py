@@ -27,6 +27,7 @@ SETTLED_AT_ONCE = 64
 BATCH_READINGS = 4  # at least, in each batch of which the precision is made: two batches share one at their border
 EVEN = 0.1  # intervals of which the middle half spreads by less are even; drawn from half to one and a half, by 0.5
 STRIPS_AT_ONCE = 4096  # each of which may lie in some hundred seconds
+NEVER_NS = int(np.iinfo(np.int64).max)  # the begin and the end of a phase of which they are not known
 MOST_W = 1e6  # beyond it no number is a board's, whatever a recording holds
 
 
@@ -60,8 +61,7 @@ class RailEnergy:
         self._watts: Floats = np.empty(0)
         self._first_ns: Ints = np.empty(0, np.int64)  # when the first readings were made, and what is no gap by them
         self._bridged_ns = 0
-        self._began_ns: int | None = None
-        self._ended_ns: int | None = None
+        self._began_ns = self._ended_ns = NEVER_NS
         self._settled = Integral(0.0, 0.0, -np.inf, Blocks(2))
         self._ahead: tuple[int, Integral] | None = None  # so many of the latest readings, and all as far as the last
         self._intervals: tuple[float | None, bool] | None = None  # None: to be judged anew
@@ -76,8 +76,7 @@ class RailEnergy:
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
         """Add readings. One that is not later than all before it is left out."""
-        is_past = self._ended_ns is not None and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
-        if is_past and len(self._first_ns) > LEARNED_INTERVALS:
+        if np.any(self._t_ns[-1:] > self._ended_ns) and len(self._first_ns) > LEARNED_INTERVALS:
             return
         self._intervals = None
         newest = self._t_ns[-1:] if len(self._t_ns) else np.array([-1], np.int64)
@@ -94,36 +93,27 @@ class RailEnergy:
         """Add a span, later than all before, of which only the mean is known; gaps in it do not show."""
         self._intervals = None
         self._settle(len(self._t_ns))
-        end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
-        if self._began_ns is not None and (begin_ns := max(t_ns, self._began_ns)) < end_ns:
+        begin_ns, end_ns = max(t_ns, self._began_ns), min(until_ns, self._ended_ns)
+        if begin_ns < end_ns:
             flat = np.array([mean_w])
             self._settled = _with(self._settled, _Strips(np.array([begin_ns]), np.array([end_ns]), flat, flat), high_w)
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
         """Return the readings of the phase, and the one after it, where its last line ends."""
-        if self._ended_ns is None:
-            return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
         return t_ns[:count], watts[:count]
 
     def _settle(self, count: int) -> None:
         """Add the oldest `count` readings to the settled sums and drop them."""
-        self._settled = self._joined(slice(count + 1), slice(count), None, self._settled)
+        self._settled = self._joined(slice(count + 1), slice(count), NEVER_NS, self._settled)
         self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
         if self._ahead is not None:
             self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
     def until(self, until_ns: int) -> Integral:
-        """Return the energy of the phase up to that time."""
-        power = self._settled if self._began_ns is None else self._counted(until_ns)
-        end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
-        length_ns = 0 if self._began_ns is None else max(0, end_ns - self._began_ns)
-        return replace(power, length_ns=length_ns)
-
-    def _counted(self, until_ns: int) -> Integral:
-        """Add the readings up to `until_ns`. Repeated calls count each reading only once."""
-        end_ns = until_ns if self._ended_ns is None else min(until_ns, self._ended_ns)
+        """Return the energy of the phase up to that time. Repeated calls count each reading only once."""
+        end_ns = min(until_ns, self._ended_ns)
         read = int(np.searchsorted(self._t_ns, end_ns, side="right"))
         done, power = self._ahead if self._ahead and self._ahead[0] <= read else (0, self._settled)
         if read > done:
@@ -131,11 +121,11 @@ class RailEnergy:
             self._ahead = read, power
         if 0 < read < len(self._t_ns):
             power = self._joined(slice(read - 1, read + 1), slice(0), end_ns, power)
-        return power
+        return replace(power, length_ns=max(0, end_ns - self._began_ns))
 
     def precise(self, power: Integral) -> Mean | None:
         """Return the mean of `power` in W with its interval; None: too few readings."""
-        interval_s = None if self._began_ns is None else self.intervals()[0]
+        interval_s = None if self._began_ns == NEVER_NS else self.intervals()[0]
         if interval_s is None:
             return None
         sums = power.blocks.sums()
@@ -150,12 +140,11 @@ class RailEnergy:
             self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
         return self._intervals
 
-    def _joined(self, line: slice, points: slice, until_ns: int | None, settled: Integral) -> Integral:
+    def _joined(self, line: slice, points: slice, until_ns: int, settled: Integral) -> Integral:
         """Add to the settled part the readings of `points` and the trapezoids along those of `line`."""
-        if self._began_ns is None:
+        if self._began_ns == NEVER_NS:
             return settled
-        ends = [end for end in (until_ns, self._ended_ns) if end is not None]
-        end_ns = min(ends, default=int(np.iinfo(np.int64).max))
+        end_ns = min(until_ns, self._ended_ns)
         t_ns, watts = self._t_ns[points], self._watts[points]
         inside = (t_ns >= self._began_ns) & (t_ns <= end_ns)
         watts_along = self._watts[line]
@@ -170,8 +159,7 @@ class SensorIntegrals:
     def __init__(self, averages: Callable[[SensorInfo], bool | None], phases: int = 1) -> None:
         """`averages`: whether the readings of a sensor are means, as in `RailEnergy`; None: it is not wanted."""
         self._averages = averages
-        self._began_ns: list[int | None] = [None] * phases
-        self._ended_ns: list[int | None] = [None] * phases
+        self._began_ns, self._ended_ns = [NEVER_NS] * phases, [NEVER_NS] * phases
         self._places: dict[int, str] = {}  # of the sensors in the manifest
         self.by_id: dict[str, tuple[RailEnergy, ...]] = {}  # one for each phase
 
@@ -182,7 +170,7 @@ class SensorIntegrals:
 
     def ended(self, t_ns: int, phase: int) -> None:
         """End the phase. Its first end counts."""
-        if self._ended_ns[phase] is None:
+        if self._ended_ns[phase] == NEVER_NS:
             self._ended_ns[phase] = t_ns
             for integrals in self.by_id.values():
                 integrals[phase].ended(t_ns)
@@ -209,10 +197,8 @@ class SensorIntegrals:
         if info.id not in self.by_id:
             self.by_id[info.id] = tuple(RailEnergy(averages=averages) for _ in self._began_ns)
             for integral, began_ns, ended_ns in zip(self.by_id[info.id], self._began_ns, self._ended_ns, strict=True):
-                if began_ns is not None:
-                    integral.began(began_ns)
-                if ended_ns is not None:
-                    integral.ended(ended_ns)
+                integral.began(began_ns)
+                integral.ended(ended_ns)
         return info.id
 
 

@@ -64,12 +64,8 @@ from edgetop.session.seconds import NS
 class _Parts:
     """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
 
-    analysis: Folds
-    manifest: Manifest
-
     def __init__(self, analysis: Folds, manifest: Manifest) -> None:
-        self.analysis = analysis
-        self.manifest = manifest
+        self.analysis, self.manifest = analysis, manifest
 
     def __getattr__(self, name: str) -> Any:
         if name not in _MAKERS:

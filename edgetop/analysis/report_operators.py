@@ -59,16 +59,11 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
         achieved = rates(operator.flops, operator.bytes, each_ns)
         figures.append(
             OperatorFigures(
-                name=operator.name,
-                op_type=operator.op_type,
-                provider=operator.provider,
+                **{key: getattr(operator, key) for key in ("name", "op_type", "provider", "flops", "bytes", "origin")},
                 mean_us=None if p50_ns is None else round(scaled_ns(operator, p50_ns) / 1e3, 3),
                 energy_mj_estimate=rounded_mj(operator.share * gross_j.value) if gross_j else None,
                 calls=round(operator.calls, 4),
-                flops=operator.flops,
-                bytes=operator.bytes,
                 bound=bound(operator.flops, operator.bytes, each_ns, limits),
-                origin=operator.origin,
                 **rate_figures(achieved),
                 **share_figures(operator),
             )
@@ -97,17 +92,10 @@ def share_figures(operator: OperatorView) -> dict[str, Any]:
 def profile(analysis: Folds) -> Profile | None:
     """Return how operators were timed; None: they were not profiled."""
     operators = analysis.operators
-    tally = operators.session
+    tally, left_out, threads = operators.session, operators.left_out_runs, operators.threads.view()
     if not tally.bursts:
         return None
-    return Profile(
-        way=operators.timed_by or None,
-        bursts=tally.bursts,
-        runs=tally.runs,
-        left_out_runs=operators.left_out_runs,
-        disturbed=tally.is_disturbed,
-        threads=operators.threads.view(),
-    )
+    return Profile(operators.timed_by or None, tally.bursts, tally.runs, left_out, tally.is_disturbed, threads)
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
