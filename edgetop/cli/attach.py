@@ -109,7 +109,7 @@ def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
     require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
     feed = AttachFeed(folder, SystemClock())
     try:
-        show_until_left(feed, analysis, replace(settings, moved=feed), GOES_ON)
+        show_until_left(feed, analysis, replace(settings, recorded_in=lambda: feed.name), GOES_ON)
     finally:
         feed.close(LAST_ORDERS_S)
     return feed.folder

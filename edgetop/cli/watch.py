@@ -323,7 +323,7 @@ def _show(session: LiveSession, options: Options, terminal: Terminal, settings: 
         _await_beginning(session)
     elif settings:
         if session.folder:
-            settings = replace(settings, recording=session.folder.name, moved=session)
+            settings = replace(settings, recording=session.folder.name, recorded_in=lambda: session.name)
         session.conductor.began_measuring.wait(LOADING_GRACE_S)
         if not (session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError)):
             from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model

@@ -189,7 +189,8 @@ def show_fleet(
 
 def _run(app: EdgetopApp, settings: ScreenSettings) -> str | None:
     before = app.choices
-    yield_priority()
+    with contextlib.suppress(OSError):  # a container may forbid it; the screen then competes as it is
+        os.setpriority(os.PRIO_PROCESS, 0, UI_NICENESS)  # of this thread (setpriority(2)); it cannot be raised again
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
     app.run()
     for number, handler in handlers.items():
@@ -197,9 +198,3 @@ def _run(app: EdgetopApp, settings: ScreenSettings) -> str | None:
     if settings.remember and (changed := {key: of for key, of in app.choices.items() if of != before[key]}):
         settings.remember(changed)
     return None if app.failure is None else f"{type(app.failure).__name__}: {app.failure}"
-
-
-def yield_priority() -> None:
-    """Lower this thread's priority (on Linux, nice is per thread: setpriority(2)). It cannot be raised again."""
-    with contextlib.suppress(OSError):  # a container may forbid it; the screen then competes as it is
-        os.setpriority(os.PRIO_PROCESS, 0, UI_NICENESS)

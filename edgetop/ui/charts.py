@@ -7,7 +7,8 @@ two by four dots a cell (Unicode, Braille Patterns U+2800); its width is never a
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import lru_cache
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -101,7 +102,9 @@ class Plot:
         """The chart. Of curves in one cell the last one has the colour. `labels`: text and style beside rows."""
         if self.cells <= 0:
             return [BLANK] * self.height
-        chart = _chart_of(self, curves)
+        styles = [(c.style,) * self.height if isinstance(c.style, str) else tuple(c.style) for c in curves]
+        kinds = [(c.glyph, c.upto is None, c.is_filled, c.is_dashed) for c in curves]
+        chart = _chart(self.height, self.cells, tuple(styles), self.scale, self.characters, *kinds)
         chart.draw(self, curves)
         labelled = (labels.get(y, ("", "dim")) for y in range(self.height))
         spans = (Span(f"{label:>{GUTTER - 1}} ", style) for label, style in labelled)
@@ -158,15 +161,14 @@ class Plot:
 class _Chart:
     """A chart as it was drawn last: of the next one like it, only the columns and rows that changed are drawn."""
 
-    def __init__(self, of: Plot, curves: Sequence[Curve]) -> None:
-        self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in curves]  # that no curve has
-        self._codes, self._style = (np.zeros((of.height, of.cells), np.int64) for _ in range(2))
-        styles = [BLANK_STYLE]
-        for curve in curves:
-            styles += [curve.style] * of.height if isinstance(curve.style, str) else curve.style
-        self._names = [*styles, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in styles), "focus"]
+    def __init__(self, height: int, cells: int, styles: Sequence[Sequence[str]]) -> None:
+        """`styles`: of each row of each curve."""
+        self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in styles]  # that no curve has
+        self._codes, self._style = (np.zeros((height, cells), np.int64) for _ in range(2))
+        names = [BLANK_STYLE, *chain.from_iterable(styles)]
+        self._names = [*names, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in names), "focus"]
         self._ground: tuple[int | None, bytes] = None, b""  # the cursor and the shades
-        self.rows: list[Line] = [BLANK] * of.height
+        self.rows: list[Line] = [BLANK] * height
 
     def draw(self, of: Plot, curves: Sequence[Curve]) -> None:
         dots = [of.dots(curve) for curve in curves]
@@ -229,21 +231,9 @@ class _Chart:
             )
 
 
-_CHARTS: dict[Hashable, _Chart] = {}  # the last ones of a screen, in their order of use
-MOST_CHARTS = 16
-
-
-def _chart_of(of: Plot, curves: Sequence[Curve]) -> _Chart:
-    kinds = [
-        (c.style if isinstance(c.style, str) else tuple(c.style), c.glyph, c.upto is None, c.is_filled, c.is_dashed)
-        for c in curves
-    ]
-    key = of.scale, of.cells, of.height, of.characters, *kinds
-    chart = _CHARTS.pop(key) if key in _CHARTS else _Chart(of, curves)
-    _CHARTS[key] = chart
-    if len(_CHARTS) > MOST_CHARTS:
-        del _CHARTS[next(iter(_CHARTS))]
-    return chart
+@lru_cache(maxsize=16)  # the last ones of a screen
+def _chart(height: int, cells: int, styles: tuple[tuple[str, ...], ...], *_others: Hashable) -> _Chart:
+    return _Chart(height, cells, styles)
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:

@@ -9,21 +9,18 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can
 from edgetop.formatting import clean, span
 from edgetop.session.events import Order, Severity
 from edgetop.ui import playback
-from edgetop.ui.keys import Command, help_lines
+from edgetop.ui.keys import Command, Entry, help_lines
 from edgetop.ui.layout import PANES
 from edgetop.ui.monitor import MonitorScreen
 from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.settings import WINDOWS_NS
-
-if TYPE_CHECKING:
-    from edgetop.ui.dialogs import Entry
 
 Commanded = Any  # a session's screen, or the fleet's
 EXPLANATION = """\
@@ -51,10 +48,8 @@ def _open_palette(screen: MonitorScreen) -> None:
     screen.app.push_screen(dialog, lambda entry: entry.run() if entry else None)
 
 
-def palette_entries(screen: MonitorScreen) -> "list[Entry]":
+def palette_entries(screen: MonitorScreen) -> list[Entry]:
     """Return the palette's entries: what each key does, and each window, theme and export format by its name."""
-    from edgetop.ui.dialogs import Entry
-
     alike: dict[str, list[Command]] = {}
     for command in screen.present_commands():
         alike.setdefault(command.words, []).append(command)
@@ -180,14 +175,9 @@ def open_mark(screen: Commanded, mark: Callable[[str], object]) -> None:
 def _open_recording(screen: MonitorScreen) -> None:
     from edgetop.ui.dialogs import recording_dialog
 
-    settings = screen.settings
-    dialog = recording_dialog(
-        settings.recording_now,
-        settings.recording_host,
-        screen.characters,
-        paused=screen.live.recording_paused,
-        can_pause=Can.PAUSE_RECORDING in screen.feed.can and settings.recording is not None,
-    )
+    can_pause = Can.PAUSE_RECORDING in screen.feed.can and screen.settings.recording is not None
+    paused = screen.live.recording_paused
+    dialog = recording_dialog(screen.settings, screen.characters, paused=paused, can_pause=can_pause)
     orders = {True: Order("pause"), False: Order("resume")}
     screen.app.push_screen(dialog, lambda pause: None if pause is None else screen.feed.order(orders[pause]))
 
@@ -199,7 +189,7 @@ def _reset(screen: MonitorScreen) -> None:
 
 
 def open_themes(screen: Commanded) -> None:
-    from edgetop.ui.dialogs import Entry, PaletteDialog
+    from edgetop.ui.dialogs import PaletteDialog
 
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
     dialog = PaletteDialog(
@@ -244,7 +234,7 @@ _EVENTS, _SPEEDS = "next event, previous event", "slower, faster: 0.1x to 1000x"
 _PANES, _PANS, _ZOOMS = "next pane, previous pane", "move the timelines back, forward", "zoom the timelines in, out"
 _SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end", "scroll to the top, to the end"
 _CURSOR = "read all values at an earlier, later moment"
-_PAGE, _REFRESH = "scroll by a page", "refresh more often, less often"
+_ROWS, _PAGE, _REFRESH = "choose a row, or scroll", "scroll by a page", "refresh more often, less often"
 _RUN_CONTINUES = "leave; the run continues"
 
 COMMANDS = (
@@ -338,13 +328,13 @@ COMMANDS = (
     Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
-    Command("down", "down,j", "next row, or scroll down", lambda s: s.move_in_pane(1), help="choose a row, or scroll"),
-    Command("up", "up,k", "previous row, or scroll up", lambda s: s.move_in_pane(-1), help="choose a row, or scroll"),
-    Command("page-down", "pagedown", "scroll down by a page", lambda s: s.move_in_pane(10), help=_PAGE),
-    Command("page-up", "pageup", "scroll up by a page", lambda s: s.move_in_pane(-10), help=_PAGE),
-    Command("top", "home", "scroll to the top", lambda s: s.move_in_pane(-100_000), help=_TOP_END,
+    Command("down", "down,j", "next row, or scroll down", lambda s: s.chosen_pane.move(1), help=_ROWS),
+    Command("up", "up,k", "previous row, or scroll up", lambda s: s.chosen_pane.move(-1), help=_ROWS),
+    Command("page-down", "pagedown", "scroll down by a page", lambda s: s.chosen_pane.move(10), help=_PAGE),
+    Command("page-up", "pageup", "scroll up by a page", lambda s: s.chosen_pane.move(-10), help=_PAGE),
+    Command("top", "home", "scroll to the top", lambda s: s.chosen_pane.move(-100_000), help=_TOP_END,
             replaced_with=Can.SEEK),
-    Command("bottom", "end", "scroll to the end", lambda s: s.move_in_pane(100_000), help=_TOP_END,
+    Command("bottom", "end", "scroll to the end", lambda s: s.chosen_pane.move(100_000), help=_TOP_END,
             replaced_with=Can.SEEK),
     # Ctrl+C ends a program, also where a dialog or a note has the keyboard: the app binds it.
     Command("interrupt", "ctrl+c", "stop and leave", stop_and_leave, replaced_with=Can.VISIT, is_fixed=True),

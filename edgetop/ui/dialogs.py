@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
 from rich.text import Text
@@ -17,6 +16,8 @@ from textual.widgets.option_list import Option
 from edgetop.formatting import clean, clock_time, parse_clock_time, size
 from edgetop.paths import bytes_below
 from edgetop.ui.characters import CharacterSet
+from edgetop.ui.keys import Entry
+from edgetop.ui.settings import ScreenSettings
 
 T = TypeVar("T")
 
@@ -138,9 +139,10 @@ def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
 
 
 def recording_dialog(
-    folder: Path | None, host: str, characters: CharacterSet, *, paused: bool, can_pause: bool
+    settings: ScreenSettings, characters: CharacterSet, *, paused: bool, can_pause: bool
 ) -> ChoiceDialog[bool]:
-    """Show where the session is recorded and its size; the result is whether to pause. `host` "": this machine."""
+    """Show where the session is recorded and its size; the result is whether to pause."""
+    folder, host = settings.recording_now, settings.recording_host
     words = "This session is not recorded (--no-record)."
     if folder is not None:
         state = "paused" if paused else "recording" if can_pause else "finished"
@@ -263,13 +265,6 @@ def help_dialog(keys: Sequence[tuple[str, str]], explanation: str) -> TextDialog
     """Every key, from the real key map, so that nothing here goes stale. `explanation`: of what the screen shows."""
     cells = max(len(names) for names, _ in keys) + 1
     return TextDialog("Keys", [*(f"{names:<{cells}}{does}" for names, does in keys), "", *explanation.split("\n")])
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    words: str  # what it does
-    keys: str  # that do the same; "": none
-    run: Callable[[], object]
 
 
 KEY_CELLS = 12

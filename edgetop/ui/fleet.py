@@ -48,7 +48,7 @@ class FleetScreen(Screen[None]):
         listing.opened = ""
         self._commands = {command.id: command for command in COMMANDS}
         self._bindings = bindings(remapped(COMMANDS, settings.keys))
-        self._widget = FrameWidget(self._lines, theme, self._press, self.move)
+        self._widget = FrameWidget(self._lines, theme, characters, self._press, self.move)
         self._views: list[BoardView] = []
         self._offset = 0
 
@@ -71,7 +71,7 @@ class FleetScreen(Screen[None]):
 
     def use_characters(self, characters: CharacterSet) -> None:
         self.characters = characters
-        self.tick()
+        self._widget.use_characters(characters)
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -144,8 +144,8 @@ class FleetScreen(Screen[None]):
         most = rows - HEAD_ROWS - DETAIL_ROWS - 1 - LEAST_LOG_ROWS - 1
         return max(1, min(len(self._views), most))
 
-    def _lines(self, columns: int, rows: int) -> list[Line]:
-        area = Area(columns, rows, self.characters)
+    def _lines(self, area: Area) -> list[Line]:
+        columns, rows = area.width, area.height
         now = self.fleet.clock.utc().astimezone()
         words = f"   with: {self.listing.words}" if self.listing.words else ""
         lines = [head_line(self._views, f"by {self.listing.order}{words}", f"{now:%H:%M:%S}", area)]

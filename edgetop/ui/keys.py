@@ -4,7 +4,7 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from textual.binding import Binding, BindingsMap
 from textual.keys import Keys, _character_to_key
@@ -38,6 +38,14 @@ class Command:
 
     def footer_words(self, screen: object) -> str:
         return self.footer if isinstance(self.footer, str) else self.footer(screen)
+
+
+class Entry(NamedTuple):
+    """An entry of a list that is searched: what it does, the keys that do the same, and how."""
+
+    words: str
+    keys: str
+    run: Callable[[], object]
 
 
 # What every kind of feed can do: for which keys can be present together.

@@ -62,14 +62,6 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
     return {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
 
 
-def all_marks(transport: Transport, scout: Analysis) -> tuple[Mark, ...]:
-    """Join the recorded marks with those that `scout`, which has folded the whole session, derives."""
-    derived = derived_events(scout.slowdowns.view(), scout.throttles.view(), scout.alerts_view())
-    found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
-    recorded = [mark for mark in transport.marks if mark.kind not in ("throttle-begin", "throttle-end")]
-    return tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))
-
-
 class Host(Protocol):
     """What the screen needs from the app."""
 
@@ -94,11 +86,7 @@ class MonitorScreen(Screen[None]):
         theme: Theme, commands: Sequence[Command], leave_now: Callable[[], bool],
     ) -> None:  # fmt: skip
         super().__init__()
-        self.host = host
-        self.feed = feed
-        self.analysis = analysis
-        self.settings = settings
-        self.characters = characters
+        self.host, self.feed, self.analysis, self.settings, self.characters = host, feed, analysis, settings, characters
         self.exports = Exports(self, settings, characters)
         self.refresh_s = settings.refresh_s
         self.window_ns = settings.window_ns
@@ -108,9 +96,9 @@ class MonitorScreen(Screen[None]):
         self._present: tuple[Can | None, tuple[Command, ...]] = None, ()  # those that apply, and to what feed
         self._bindings = bindings(commands)
         self._leave_now = leave_now
-        self._header = FrameWidget(self._header_lines, theme, id="header")
-        self._status = FrameWidget(self._status_lines, theme, self._press_key, id="status")
-        self._transport = FrameWidget(self._transport_lines, theme, self._seek_to_cell, id="transport")
+        self._header = FrameWidget(self._header_lines, theme, characters, id="header")
+        self._status = FrameWidget(self._status_lines, theme, characters, self._press_key, id="status")
+        self._transport = FrameWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
         self._panes = {
             name: PaneWidget(DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point)
             for i, name in enumerate(PANES, 1)
@@ -132,11 +120,10 @@ class MonitorScreen(Screen[None]):
         self._asked = "", 0.0  # the command that wants its key again, and until when
         self._marks: tuple[Mark, ...] = ()  # of a replay, once it was looked through
 
+        self._widgets = (self._header, *self._panes.values(), self._transport, self._status)
+
     def compose(self) -> ComposeResult:
-        yield self._header
-        yield from self._panes.values()
-        yield self._transport
-        yield self._status
+        yield from self._widgets
 
     def on_mount(self) -> None:
         self._timer = self.set_interval(min(OPENING_TICK_S, self.refresh_s), self.tick)
@@ -146,21 +133,27 @@ class MonitorScreen(Screen[None]):
             self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
-        """Piece by piece, with keys and refreshes in between: then one may go anywhere at once."""
+        """Piece by piece, with keys and refreshes in between: then one may go anywhere at once.
+
+        In the end the marks are known: those that are recorded, and those that the whole session's analysis derives.
+        """
         batch = player.ahead()
         if batch is not None:
             scout.fold(batch)
             player.save_checkpoint(scout.checkpoint)
             self.call_later(self._look_ahead, player, scout)
         else:
-            self._marks = all_marks(player.transport, scout)
+            derived = derived_events(scout.slowdowns.view(), scout.throttles.view(), scout.alerts_view())
+            found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
+            recorded = [of for of in player.transport.marks if of.kind not in ("throttle-begin", "throttle-end")]
+            self._marks = tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))
             self._transport.redraw()
 
     def on_resize(self) -> None:
         self._arrange()
 
     def use_theme(self, theme: Theme) -> None:
-        for widget in (self._header, self._status, self._transport, *self._panes.values()):
+        for widget in self._widgets:
             widget.use_theme(theme)
 
     @property
@@ -175,9 +168,8 @@ class MonitorScreen(Screen[None]):
 
     def use_characters(self, characters: CharacterSet) -> None:
         self.characters = characters
-        for pane in self._panes.values():
-            pane.use_characters(characters)
-        self.draw_frame()
+        for widget in self._widgets:
+            widget.use_characters(characters)
 
     def report(self, text: str, *, seconds: float = 2) -> None:
         """Show a message over the screen for some seconds."""
@@ -244,10 +236,8 @@ class MonitorScreen(Screen[None]):
             self.view = self._view_of_frozen() if self._frozen else self.live
             for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
                 self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
-            changed: dict[LineWidget, Sequence[int]] = {
-                pane: pane.show(self.view, self.cursor_s) for pane in self._panes.values()
-            }
-            self.host.paint({**changed, **self._changed_frame()})
+            changed = ((pane, pane.show(self.view, self.cursor_s)) for pane in self._panes.values())
+            self.host.paint({**dict[LineWidget, Sequence[int]](changed), **self._changed_frame()})
             if self._zoomed is None and self._chart_counts != chart_counts(self.view):
                 self._arrange()
 
@@ -275,17 +265,13 @@ class MonitorScreen(Screen[None]):
     def _changed_frame(self) -> dict[LineWidget, Sequence[int]]:
         return {widget: widget.update_lines() for widget in (self._header, self._transport, self._status)}
 
-    def _header_lines(self, columns: int, rows: int) -> list[Line]:
-        area = Area(columns, rows, self.characters)
-        behind_ns = self.live.progress.now_ns - self.view.progress.now_ns if self._frozen else None
-        first = verdict_line(self.live, area, behind_ns)
-        if not is_tiny(*self.size):
-            vital = (
-                vitals_line(self.live, area) if self.cursor_s is None else readout_line(self.view, self.cursor_s, area)
-            )
-            said = identity_line(self.live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))
-            return [first, said, vital]
-        return [first, *tiny_lines(self.live)] if self._zoomed is None else [first]
+    def _header_lines(self, area: Area) -> list[Line]:
+        live, second = self.live, self.cursor_s
+        first = verdict_line(live, area, live.progress.now_ns - self.view.progress.now_ns if self._frozen else None)
+        if is_tiny(*self.size):
+            return [first, *tiny_lines(live)] if self._zoomed is None else [first]
+        said = identity_line(live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))
+        return [first, said, vitals_line(live, area) if second is None else readout_line(self.view, second, area)]
 
     @property
     def verdict_text(self) -> str:
@@ -302,9 +288,8 @@ class MonitorScreen(Screen[None]):
         words = "REC paused" if self.live.recording_paused else "REC"
         return f"attached  {words}" if Can.VISIT in self.feed.can else words
 
-    def _status_lines(self, columns: int, rows: int) -> list[Line]:
-        keys = footer_keys(self.present_commands(), self)
-        return [status_line(self.live, Area(columns, rows, self.characters), keys)]
+    def _status_lines(self, area: Area) -> list[Line]:
+        return [status_line(self.live, area, footer_keys(self.present_commands(), self))]
 
     def _press_key(self, event: Click) -> None:
         """A click on a key of the last line presses it; of keys that stand together, the one that was hit."""
@@ -315,19 +300,18 @@ class MonitorScreen(Screen[None]):
             if len(commands) in (1, len(key)):
                 self.action_command(commands[place if len(commands) > 1 else 0].id)
 
-    def _transport_lines(self, columns: int, rows: int) -> list[Line]:
-        return [transport_line(self.transport, Area(columns, rows, self.characters))] if self.transport else []
+    def _transport_lines(self, area: Area) -> list[Line]:
+        return [transport_line(self.transport, area)] if self.transport else []
 
     def _arrange(self) -> None:
         """Put every pane in its place for this size."""
-        columns, rows = self.size
+        (columns, rows), more = self.size, int(self.feed.player is not None)
         tiny = is_tiny(columns, rows)
         header_rows = (1 if self._zoomed else 4) if tiny else HEADER_ROWS
         self._header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
         self._status.put(Place("status", 0, rows - 1, columns, 1))
         self._status.display = not tiny
         self._chart_counts = chart_counts(self.view)
-        more = 1 if self.feed.player else 0
         self._transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
         self._transport.display = bool(more)
         arranged = arrange(
@@ -477,9 +461,6 @@ class MonitorScreen(Screen[None]):
         self._arrange()
         self.set_focus(self._panes[name] if name else None)
         self._status.redraw()  # which has its keys
-
-    def move_in_pane(self, by: int) -> None:
-        self.chosen_pane.move(by)
 
     @property
     def chosen_pane(self) -> PaneWidget:

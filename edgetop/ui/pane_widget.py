@@ -30,9 +30,9 @@ class LineWidget(Widget):
 
     DEFAULT_CSS = "LineWidget { position: absolute; }"
 
-    def __init__(self, theme: Theme, **options: object) -> None:
+    def __init__(self, theme: Theme, characters: CharacterSet, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]
-        self._theme = theme
+        self._theme, self.characters = theme, characters
         self._styles: Mapping[str, Style] | None = None  # None: not made yet
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
@@ -67,6 +67,10 @@ class LineWidget(Widget):
             self._strips.pop(y, None)
         self._lines = lines
         return changed
+
+    def use_characters(self, characters: CharacterSet) -> None:
+        self.characters = characters
+        self.redraw()
 
     def use_theme(self, theme: Theme) -> None:
         self._theme, self._styles = theme, None
@@ -104,10 +108,10 @@ class FrameWidget(LineWidget):
     """Lines that the screen itself draws, such as those of its frame."""
 
     def __init__(
-        self, draw: Callable[[int, int], Sequence[Line]], theme: Theme,
+        self, draw: Callable[[Area], Sequence[Line]], theme: Theme, characters: CharacterSet,
         press: Callable[[events.Click], object] = id, scroll: Callable[[int], object] = id, **options: object,
     ) -> None:  # fmt: skip
-        super().__init__(theme, **options)
+        super().__init__(theme, characters, **options)
         self._draw, self._press, self._scroll = draw, press, scroll
 
     def on_click(self, event: events.Click) -> None:
@@ -120,7 +124,7 @@ class FrameWidget(LineWidget):
         self._scroll(-3)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        return [fit(row, columns) for row in self._draw(columns, rows)]
+        return [fit(row, columns) for row in self._draw(Area(columns, rows, self.characters))]
 
 
 class PaneWidget(LineWidget, can_focus=True):
@@ -135,10 +139,9 @@ class PaneWidget(LineWidget, can_focus=True):
         `point`: is given a part of the time axis, from 0 to 1, between the places where the mouse was pressed and
         released.
         """
-        super().__init__(theme, id=f"pane-{drawing.name}")
+        super().__init__(theme, characters, id=f"pane-{drawing.name}")
         self.drawing, self._press, self._point = drawing, press, point
         self._key = key
-        self._characters = characters
         self._frame = frame_characters(characters)
         self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
@@ -201,8 +204,8 @@ class PaneWidget(LineWidget, can_focus=True):
         return self.update_lines()
 
     def use_characters(self, characters: CharacterSet) -> None:
-        self._characters, self._frame = characters, frame_characters(characters)
-        self.redraw()
+        self._frame = frame_characters(characters)
+        super().use_characters(characters)
 
     def put(self, place: Place) -> None:
         super().put(place)
@@ -212,7 +215,7 @@ class PaneWidget(LineWidget, can_focus=True):
         if self._view is None:
             return ()
         place, inside = self._place, max(columns - 2, 1)
-        area = Area(inside, 1, self._characters, self.listing, place.is_stacked, self._cursor_s)
+        area = Area(inside, 1, self.characters, self.listing, place.is_stacked, self._cursor_s)
         if self.drawing.line and rows == 1 + place.is_last and not self.is_zoomed:
             drawn = [self._between_sides(self.drawing.line(self._view, area), inside)]
         else:
@@ -222,7 +225,12 @@ class PaneWidget(LineWidget, can_focus=True):
             body = [self._row(y, inside) for y in range(self._offset, min(self._offset + area.height, len(self._body)))]
             blank = [BLANK] * (area.height - len(body))
             drawn = [fit(self._title(self._view, area), columns), *self._all_between_sides([*body, *blank], inside)]
-        return [*drawn, self._bottom(self._view, area)] if place.is_last else drawn
+        if not place.is_last:
+            return drawn
+        frame, style = self._frame, self._frame_style
+        rule = (Span(frame.rule * inside, style),)
+        inner = time_rule(self._view, area, frame.rule, style) if place.is_stacked else rule
+        return [*drawn, (Span(frame.bottom_left, style), *inner, Span(frame.bottom_right, style))]
 
     def _body_rows(self, rows: int) -> int:
         return max(rows - 1 - self._place.is_last, 1)
@@ -300,11 +308,6 @@ class PaneWidget(LineWidget, can_focus=True):
                 places.setdefault(id(item), len(places) + 1)
         seen = [places[id(item)] for item in self._items[begin:end] if id(item) in places]
         return f"{seen[0]}-{seen[-1]} of {len(places)}" if seen else f"{begin + 1}-{end} of {len(self._body)}"
-
-    def _bottom(self, view: MonitorView, area: Area) -> Line:
-        frame, style = self._frame, self._frame_style
-        inner = time_rule(view, area, frame.rule, style) if area.is_stacked else (Span(frame.rule * area.width, style),)
-        return (Span(frame.bottom_left, style), *inner, Span(frame.bottom_right, style))
 
     def _last_offset(self) -> int:
         return max(0, len(self._body) - self._body_rows(self.size.height)) if self.drawing.scrolls else 0

@@ -16,13 +16,6 @@ class Export(Protocol):
         """None: not over yet. Otherwise whether it was done, and a line that says where it is, or what failed."""
 
 
-class Moving(Protocol):
-    """A session folder that may be moved while it is shown."""
-
-    @property
-    def name(self) -> Path: ...
-
-
 class Exporter(Protocol):
     @property
     def forms(self) -> Mapping[str, str]: ...  # the names of the export formats with a description of each
@@ -48,7 +41,7 @@ class ScreenSettings:
     theme: str | None = None  # None: what suits the terminal
     ascii_only: bool = False  # True: also where the locale is UTF-8
     recording: Path | None = None  # where the session is recorded, if it is: as it was when the screen opened
-    moved: Moving | None = None  # the same folder, where it can be followed
+    recorded_in: Callable[[], Path] | None = None  # where the same folder is now, if it can be followed
     recording_host: str = ""  # the machine on which that is, where it is not this one
     is_visited: bool = False  # opened from a screen of many boards, to which Esc goes back
     notify: bool = False  # tell of alerts by the terminal's bell and a desktop notification
@@ -62,4 +55,4 @@ class ScreenSettings:
 
     @property
     def recording_now(self) -> Path | None:
-        return self.moved.name if self.moved else self.recording
+        return self.recorded_in() if self.recorded_in else self.recording

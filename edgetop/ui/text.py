@@ -98,20 +98,6 @@ def spread(left: Line, right: Line, cells: int, style: str = "text") -> Line:
     return (*left, Span(" " * gap, style), *right)
 
 
-def beside(parts: Sequence[tuple[Sequence[Line], int]], gap: int = 2) -> list[Line]:
-    """Blocks of lines side by side, each as wide as said."""
-    height = max((len(lines) for lines, _ in parts), default=0)
-    rows = []
-    for y in range(height):
-        row: list[Span] = []
-        for i, (lines, cells) in enumerate(parts):
-            row += fit(lines[y] if y < len(lines) else BLANK, cells)
-            if i + 1 < len(parts):
-                row.append(Span(" " * gap))
-        rows.append(tuple(row))
-    return rows
-
-
 _AT_SPACES = re.compile(r" (?!%)")  # a figure and its percent sign stay together
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import POINTS, Axis, Points
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.charts import _CHARTS, GUTTER, Curve, Floats, Plot, Scale, bar, nice_scale, strip, time_line
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, _chart, bar, nice_scale, strip, time_line
 from edgetop.ui.text import Line, width
 from tests.support.screens import plain
 
@@ -77,7 +77,7 @@ def test_what_changed_of_a_chart_is_drawn_as_all_of_it_is(
         area = area.copy()
         area[place % len(area)] = value
     after = drawn_with(area)
-    _CHARTS.clear()
+    _chart.cache_clear()
     assert after == drawn_with(area)
 
 

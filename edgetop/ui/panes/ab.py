@@ -37,7 +37,9 @@ def ab_body(view: AbView, area: Area) -> Sequence[Line]:
         words = "no quad yet: A runs alone at first, which shows what can be told apart here"
         return wrapped(words, area.width, "dim")[: area.height]
     lines = [_variant(view, side, area) for side in range(len(view.variants))]
-    widest = _scale(view)
+    # The half range of the gauges: the farthest interval end of p50 and throughput, as a share.
+    farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
+    widest = max(round_step(farthest, 1), view.until)
     lines += [_ratio(name, ratio, widest, area) for name, ratio in view.ratios.items() if ratio or name != "energy"]
     room = area.height - len(lines)
     if room >= CHART_ROWS:
@@ -53,12 +55,6 @@ def _variant(view: AbView, side: int, area: Area) -> Line:
     energy = "" if of.energy_mj is None else f"  {formatting.millijoules(of.energy_mj)} mJ"
     rate = f"  {formatting.rate(of.throughput_hz)}/s"
     return as_fits(area.width, ("AB"[side], STYLES[side]), " ", *name, *pieces, rate, energy)
-
-
-def _scale(view: AbView) -> float:
-    """Return the half range of the gauges: the farthest interval end of p50 and throughput, as a share."""
-    farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
-    return max(round_step(farthest, 1), view.until)
 
 
 def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:

@@ -182,9 +182,9 @@ def tiny_lines(view: MonitorView) -> list[Line]:
 
 
 LEAST_BAR_CELLS = 10
-MARK_GLYPHS = {"info": "|", "warning": "!", "critical": "X"}  # so that colour is not the only carrier
-MARK_STYLES = {"info": "accent", "warning": "warning", "critical": "critical"}
-USERS_MARK = "m"
+# Of a mark, by its severity; the glyph differs, so that colour is not the only carrier.
+MARK_SPANS = {"info": Span("|", "accent"), "warning": Span("!", "warning"), "critical": Span("X", "critical")}
+USERS_MARK = Span("m", "accent")
 BAR_HEAD = ">"
 PLAYED, ABAR_HEAD = ("⠶", "⠤"), ("=", "-")
 
@@ -227,10 +227,9 @@ def _cell(t_ns: int, transport: Transport, cells: int) -> int:
 
 def _mark(marks: list[Mark]) -> Span:
     """The gravest of those that fall into one cell."""
-    gravest = max(marks, key=lambda mark: list(MARK_GLYPHS).index(mark.severity))
-    if gravest.severity == "info" and any(mark.kind == "mark" for mark in marks):
-        return Span(USERS_MARK, "accent")
-    return Span(MARK_GLYPHS[gravest.severity], MARK_STYLES[gravest.severity])
+    gravest = max((mark.severity for mark in marks), key=list(MARK_SPANS).index)
+    is_users = gravest == "info" and any(mark.kind == "mark" for mark in marks)
+    return USERS_MARK if is_users else MARK_SPANS[gravest]
 
 
 Keys = Sequence[tuple[str, str]]  # key and what it does, the most wanted first

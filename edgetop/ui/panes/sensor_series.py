@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from edgetop.analysis.throttles import ThrottleSpan
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.ui.charts import GUTTER, Bools, Curve, Plot, Scale, nice_scale, shades, time_line
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.text import BLANK, Line, Span, beside, fit
+from edgetop.ui.text import BLANK, COLUMN_GAP, Line, Span, fit
 
 NS = 1e9
 # What is not magnified: differences that are noise.
@@ -108,8 +109,9 @@ def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
 
 def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
     """A chart and figures beside it."""
-    left = area.width - SIDE_CELLS - 2
-    return beside(((draw(area.resized(width=left)), left), (figures(area.resized(width=SIDE_CELLS)), SIDE_CELLS)))
+    left = area.width - SIDE_CELLS - len(COLUMN_GAP)
+    rows = zip_longest(draw(area.resized(width=left)), figures(area.resized(width=SIDE_CELLS)), fillvalue=BLANK)
+    return [(*fit(chart, left), Span(COLUMN_GAP), *fit(row, SIDE_CELLS)) for chart, row in rows]
 
 
 def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
