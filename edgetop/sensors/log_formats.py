@@ -14,20 +14,16 @@ TEGRASTATS = "tegrastats"
 INTERVAL_S = 1.0  # from one line of tegrastats to the next, where nothing else is given (--interval 1000)
 FORMATS = ("ppk2", "monsoon", "csv", TEGRASTATS)
 
-_SCALES = {
-    "s": 1.0, "ms": 1e-3, "us": 1e-6, "w": 1.0, "mw": 1e-3, "uw": 1e-6,
-    "a": 1.0, "ma": 1e-3, "ua": 1e-6, "v": 1.0, "mv": 1e-3,
-}  # fmt: skip
-_QUANTITY = {"s": "time", "w": "power", "a": "current", "v": "voltage"}
+_SCALES = {"": 1.0, "m": 1e-3, "u": 1e-6}
+# What a column is called, by its unit.
 _NAMES = {
-    "time": ("time", "timestamp", "t", "elapsed"),
-    "power": ("power", "p", "watts"),
-    "current": ("current", "i", "amps", "amperes"),
-    "voltage": ("voltage", "v", "u", "volts"),
+    "s": ("time", "timestamp", "t", "elapsed"),
+    "w": ("power", "p", "watts"),
+    "a": ("current", "i", "amps", "amperes"),
+    "v": ("voltage", "v", "u", "volts"),
 }
-_COLUMN = re.compile(r"([a-z]+)[ _]*[(\[_ ]\s*([mu]?[swav])\s*[)\]]?")
+_COLUMN = re.compile(r"([a-z]+)[ _]*[(\[_ ]\s*([mu]?)([swav])\s*[)\]]?")
 _NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")
-
 
 Column = tuple[int, float]  # the place in a row, and the factor to s, W, A or V
 # Seconds of the log and watts of a row; None where it does not hold both as finite numbers. Rows come in their order.
@@ -90,11 +86,9 @@ def _monsoon(names: Sequence[str], volts: float | None) -> Sample:
 def _csv(names: Sequence[str], volts: float | None) -> Sample:
     found: dict[str, Column] = {}
     for place, name in enumerate(names):
-        match = _COLUMN.fullmatch(name)
-        quantity = _QUANTITY[match[2][-1]] if match else ""
-        if match and match[1] in _NAMES[quantity] and quantity not in found:
-            found[quantity] = place, _SCALES[match[2]]
-    time, power, current, voltage = (found.get(key) for key in ("time", "power", "current", "voltage"))
+        if (match := _COLUMN.fullmatch(name)) and match[1] in _NAMES[match[3]]:
+            found.setdefault(match[3], (place, _SCALES[match[2]]))
+    time, power, current, voltage = (found.get(unit) for unit in "swav")
     if time is None:
         raise ValueError("no column of time in its first line: name it time_s or time_ms")
     if power is None and current is None:

@@ -54,6 +54,7 @@ def test_a_monsoon_log_has_its_voltage_unless_one_is_given() -> None:
         ("n,time_us,voltage_mv,current_ma", "3,1500000,5000,1450", (1.5, 7.25)),
         ("\ufefft s,U V,I A", "1.5,5.0,1.45", (1.5, 7.25)),
         ("time_s,volts_v,amps_ua", "1.5,5,1450000", (1.5, 7.25)),
+        ("time_s,voltage_uv,current_a", "1.5,5000000,1.45", (1.5, 7.25)),
     ],
 )
 def test_columns_of_a_csv_are_known_by_their_names_and_units(
