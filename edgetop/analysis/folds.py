@@ -263,7 +263,7 @@ class Folds:
     @once
     def alerts_view(self) -> AlertsView:
         """Return the alerts of the whole session, wherever the views begin."""
-        now, stalls = self.progress.view(), self.alerts.stalls.spans
+        now, stalls = self.progress.view(), tuple(self.alerts.stalls.spans)
         deadline = self.deadline()
         is_open = is_stalled(now, self.alerts.stalls.longest_ns or None, self.manifest)
         going_on = (now.now_ns - (now.silent_ns or 0), None)

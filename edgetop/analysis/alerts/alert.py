@@ -128,9 +128,7 @@ def alert_document(alert: Alert) -> dict[str, Any]:
         "begin_s": rounded(alert.begin_ns / 1e9),
         "end_s": None if alert.end_ns is None else rounded(alert.end_ns / 1e9),
         "unit": figures.unit or None if figures else None,
-        "min": rounded(figures.min) if figures else None,
-        "mean": rounded(figures.mean) if figures else None,
-        "max": rounded(figures.max) if figures else None,
+        **{name: rounded(getattr(figures, name)) if figures else None for name in ("min", "mean", "max")},
     }
 
 

@@ -140,12 +140,7 @@ class Stalls:
         self._usual_ns = 0  # the longest latency before it
         self.longest_ns = 0  # the longest latency including it; 0: there was none
         self._bursts: list[tuple[int, int]] = []  # from and until, in ns: nothing is measured then
-        self._spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)
-
-    @property
-    def spans(self) -> tuple[tuple[int, int], ...]:
-        """Return the begin and end of each stall in ns, oldest first."""
-        return tuple(self._spans)
+        self.spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)  # begin and end in ns, oldest first
 
     def fold(self, batch: Batch, rest_ns: int) -> None:
         """Fold a batch. `rest_ns`: the longest time without a due inference."""
@@ -173,7 +168,7 @@ class Stalls:
         for i in np.flatnonzero(is_long & is_complete).tolist():
             span = (int(before[i]) + 1) * NS, int(second[i]) * NS
             if not any(begin < span[1] and end > span[0] for begin, end in self._bursts):
-                self._spans.append(span)
+                self.spans.append(span)
         self._empty = len(rows) - 1 - int(ran[-1])
         self._last_s, self._least_ns = int(second[-1]), int(least[-1])
         self._usual_ns, self.longest_ns = int(usual[-1]), int(longest[-1])

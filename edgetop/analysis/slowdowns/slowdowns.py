@@ -32,7 +32,7 @@ class Slowdowns(TracksReader):
         self._signals = Signals(self._tracks)
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
-        self._settled_s = 0
+        self.settled_s = 0  # the second up to which slowdowns are final
         self._judgement = Judgement()  # an imported one is ahead of that
         self._tail = Tail()
         self._view: SlowdownsView | None = None
@@ -53,8 +53,8 @@ class Slowdowns(TracksReader):
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
         settled_s = self._newest_s - LATE_S
         self._signals.events.forget(settled_s)
-        if settled_s >= self._settled_s + SETTLED_AT_ONCE_S:
-            for until_s in range(self._settled_s + STEP_S, settled_s, STEP_S):
+        if settled_s >= self.settled_s + SETTLED_AT_ONCE_S:
+            for until_s in range(self.settled_s + STEP_S, settled_s, STEP_S):
                 self._settle(until_s)
             self._settle(settled_s)
             self._rows = self._rows.copy()  # not a view of the whole batch
@@ -62,13 +62,13 @@ class Slowdowns(TracksReader):
     @property
     def _newest_s(self) -> int:
         """Return the second up to which all seconds are known."""
-        return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self._settled_s
+        return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self.settled_s
 
     def _settle(self, until_s: int) -> None:
         most = max(0, until_s - int(self._rows["t_ns"][0]) // NS) if len(self._rows) else 0  # a row a second
         due = int(np.searchsorted(self._rows["t_ns"][:most], until_s * NS))
         rows, self._rows = self._rows[:due], self._rows[due:]
-        self._settled_s = until_s
+        self.settled_s = until_s
         self._advance(self._judgement, rows, until_s)
         self._tail.advance(rows, self._signals)
 
@@ -80,11 +80,6 @@ class Slowdowns(TracksReader):
     def export_state(self) -> dict[str, JsonValue] | None:
         """Return the settled judgement as JSON, for a viewer that continues from here; None: not possible now."""
         return export_state(self._judgement) if is_quiet(self._judgement) else None
-
-    @property
-    def settled_s(self) -> int:
-        """Return the second up to which slowdowns are final."""
-        return self._settled_s
 
     def view(self) -> SlowdownsView:
         """Return the slowdowns; it is the same object until the next batch with data."""
@@ -103,7 +98,7 @@ class Slowdowns(TracksReader):
             self._newest_tail = self._tail.copy()
             self._newest_tail.advance(self._rows, self._signals)
         view = self._newest_tail.view(p50_ns, self.view().slowdowns, self._signals)
-        self._tail.remember(self._newest_tail, self._settled_s)
+        self._tail.remember(self._newest_tail, self.settled_s)
         return view
 
 
