@@ -97,6 +97,7 @@ class Call:
 
 
 Scope = Drafts | Call
+_NODE_TEXTS = dict.fromkeys((3, 4, 7, 8), wire.text)
 Scopes = tuple[Scope, ...]  # the names of a graph or function, behind those of the graphs that it stands in
 
 
@@ -253,8 +254,7 @@ class _ModelReader:
             name = wire.text(value, budget)
             return scopes[-1].place(name) if name else OMITTED
 
-        texts = dict.fromkeys((3, 4, 7, 8), wire.text)
-        known = wire.read(data, self._budget, texts, {1: read_side, 2: read_side, 5: values.read_attribute})
+        known = wire.read(data, self._budget, _NODE_TEXTS, {1: read_side, 2: read_side, 5: values.read_attribute})
         arguments = scopes[0].arguments if isinstance(scopes[0], Call) else {}
         attributes = {
             attribute.name: arguments.get(attribute.reference) if attribute.reference and arguments else attribute.value

@@ -37,7 +37,7 @@ class Constant:
     external_file: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Attribute:
     name: str
     value: Any  # int, float, str, a tuple of these, or a Constant; None: of another type
@@ -51,23 +51,20 @@ def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
     return texts.get(1, ""), texts.get(2, "")
 
 
+def _unread(value: wire.Value, _: Budget) -> wire.Value:
+    return value
+
+
+_TENSOR: dict[int, wire.Reader] = {2: wire.whole, 8: wire.text}
+_TENSOR_LISTS: dict[int, wire.Reader] = {1: wire.numbers, 13: pair, **dict.fromkeys(_CONTENTS, _unread)}
+
+
 def read_tensor(value: wire.Value, budget: Budget) -> Constant:
     """Read a TensorProto: dtype and shape, and its value where it is small."""
-    contents: dict[int, list[wire.Value]] = {}
-
-    def keep(number: int) -> wire.Reader:
-        def reader(part: wire.Value, _: Budget) -> None:
-            parts = contents.setdefault(number, [])
-            if len(parts) <= MAX_VALUE_ELEMENTS:  # with more of them it is too long to be read anyhow
-                parts.append(part)
-
-        return reader
-
-    kept = {number: keep(number) for number in _CONTENTS}
-    known = wire.read(value, budget, {2: wire.whole, 8: wire.text, **kept}, {1: wire.numbers, 13: pair})
+    # What has more contents is too long to be read anyhow.
+    known = wire.read(value, budget, _TENSOR, _TENSOR_LISTS, most=MAX_VALUE_ELEMENTS + 1)
     dtype, shape = DTYPES.get(known.get(2, 0)), checked_shape([dim for dims in known[1] for dim in dims])
-    small = _value(dtype, shape, contents, budget)
-    stored = size_bytes(shape, dtype)
+    small, stored = _value(dtype, shape, known, budget), size_bytes(shape, dtype)
     tensor = Tensor(known.get(8, ""), dtype, shape, is_constant=True, stored_bytes=stored, value=small)
     return Constant(tensor.name, tensor, dict(known[13]).get("location"))
 
@@ -83,9 +80,7 @@ def read_sparse(value: wire.Value, budget: Budget) -> Constant:
     return replace(values, tensor=replace(values.tensor, shape=shape, stored_bytes=stored, value=None))
 
 
-def _value(
-    dtype: str | None, shape: tuple[int, ...], contents: Mapping[int, Sequence[wire.Value]], budget: Budget
-) -> Array | None:
+def _value(dtype: str | None, shape: tuple[int, ...], contents: Mapping[int, Any], budget: Budget) -> Array | None:
     if dtype is None or not may_be_read(dtype, shape):
         return None
     if _RAW in contents:
@@ -158,7 +153,7 @@ _ATTRIBUTE_LISTS: dict[int, wire.Reader] = {6: _graph, 11: _graph, **_LISTS}
 def read_attribute(message: wire.Value, budget: Budget) -> Attribute:
     known = wire.read(message, budget, _ATTRIBUTE, _ATTRIBUTE_LISTS)
     values = [known[number] for number in _VALUES if number in known]
-    lists = [known[number] for number in _LISTS if known[number]]
+    lists = [known[number] for number in _LISTS if number in known]
     if lists:
         value: Any = tuple(item for items in lists[-1] for item in items)
     else:

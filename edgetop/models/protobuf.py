@@ -6,6 +6,7 @@ file, and the number of fields that are read is limited.
 """
 
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 
 Value = int | memoryview  # of a field: a whole number or a view of the contents
 Reader = Callable[[Value, Budget], Any]
+_NONE: Mapping[int, Reader] = {}
 
 
 def fields(value: Value, budget: Budget, steps: int = 1) -> Iterator[tuple[int, Value]]:
@@ -45,20 +47,22 @@ def read(
     value: Value,
     budget: Budget,
     single: Mapping[int, Reader],
-    repeated: Mapping[int, Reader] | None = None,
+    repeated: Mapping[int, Reader] = _NONE,
     each: int = 0,
-) -> dict[int, Any]:
+    most: int = 2**62,
+) -> defaultdict[int, Any]:
     """The fields that have a reader, by number: of a repeated one a list, of a single one the last, if there is any.
 
-    `each`: steps that every field takes of the budget beside its own.
+    `each`: steps that every field takes of the budget beside its own. `most`: how many of a repeated field are read.
     """
-    repeated = repeated or {}
-    known: dict[int, Any] = {number: [] for number in repeated}
+    known: defaultdict[int, Any] = defaultdict(list)
     for number, part in fields(value, budget, 1 + each):
-        if number in repeated:
-            known[number].append(repeated[number](part, budget))
-        elif number in single:
-            known[number] = single[number](part, budget)
+        if reader := single.get(number):
+            known[number] = reader(part, budget)
+        elif reader := repeated.get(number):
+            items = known[number]
+            if len(items) < most:
+                items.append(reader(part, budget))
     return known
 
 
