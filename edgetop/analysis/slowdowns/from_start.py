@@ -30,8 +30,8 @@ BUSY_PCT = 80.0  # of one core
 _LOW_GOVERNORS = frozenset({"powersave", "userspace", "conservative"})
 
 # Contention.
-OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start
-LEAST_OPENING_S = 7  # seconds of that which are contended
+CONTENDED_OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start
+LEAST_CONTENDED_S = 7  # seconds of that which are contended
 RECENT_S, LEAST_RECENT_S = 6, 4  # of the last seconds so many must be contended for it to begin
 RELEASED_S = 10  # seconds without it, or without a limit, after which it is over: an interruption is shorter
 LEAST_PCT = 30.0  # of a core: others that take less are not reported
@@ -281,7 +281,7 @@ class Contention:
     recent: int = 0  # the last seconds, a bit each
     is_now: bool = False
     free_s: int = 0  # the last seconds, in which there was none
-    opening_s: int = 0  # judged seconds, up to OPENING_S
+    opening_s: int = 0  # judged seconds, up to CONTENDED_OPENING_S
     from_start: bool = False
     over_s: int | None = None  # when the contention that began with the measurement was over
     seconds: int = 0
@@ -303,11 +303,11 @@ class Contention:
         for place, is_contended in enumerate(taken.is_contended.tolist()):
             self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)
             self.free_s = 0 if is_contended else self.free_s + 1
-            if self.is_open or self.opening_s < OPENING_S:
+            if self.is_open or self.opening_s < CONTENDED_OPENING_S:
                 self._add(taken, place)
-            if self.opening_s < OPENING_S:
+            if self.opening_s < CONTENDED_OPENING_S:
                 self.opening_s += 1
-                self.from_start = self.opening_s == OPENING_S and self.contended_s >= LEAST_OPENING_S
+                self.from_start = self.opening_s == CONTENDED_OPENING_S and self.contended_s >= LEAST_CONTENDED_S
             if self.free_s >= RELEASED_S:
                 self.over_s = from_s + place + 1 - RELEASED_S if self.is_open else self.over_s
                 self.is_now = False

@@ -15,7 +15,7 @@ from edgetop.analysis.event_index import EVIDENCE_S
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.detector import CHECKED, INTERRUPTION_S, MAX_POINTS, MAX_WINDOWS, RISE_S, Detector, Span
 from edgetop.analysis.slowdowns.evidence import Evidence
-from edgetop.analysis.slowdowns.from_start import OPENING_S, RECENT_S, REPORTED, Contention, Limited
+from edgetop.analysis.slowdowns.from_start import CONTENDED_OPENING_S, RECENT_S, REPORTED, Contention, Limited
 from edgetop.analysis.slowdowns.judgement import MAX_ROWS, Judgement
 from edgetop.analysis.slowdowns.levels import ENOUGH, EVERY, LEAST_SIGMA, MAX_LEVELS, POINT, WINDOW, Noise, WindowCutter
 from edgetop.analysis.slowdowns.serialization import FORM, require
@@ -129,7 +129,7 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
     require(set(of.sums) <= set(REPORTED) and all(of.counts.get(kind, 0) > 0 for kind in of.sums))
     require(0 <= of.contended_s <= of.seconds <= until_s and 0 <= of.free_s <= until_s)
     require(of.over_s is None or (of.from_start and opening_s <= of.over_s <= until_s))
-    require(0 <= of.opening_s <= OPENING_S and 0 <= of.recent < 1 << RECENT_S)
+    require(0 <= of.opening_s <= CONTENDED_OPENING_S and 0 <= of.recent < 1 << RECENT_S)
     require(abs(of.level_sum) <= max(of.level_count, 0) * MAX_LEVEL)
 
 
