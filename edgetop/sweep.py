@@ -22,14 +22,14 @@ SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
 State = Literal["planned", "done", "failed"]
 Figures = Mapping[str, float | None]  # by KEYS
 
-# What a goal is about, whether more of it is better, and how it is called.
-GOALS: Mapping[str, tuple[str, bool, str]] = {
-    "p50": ("p50_ms", False, "p50"),
-    "p99": ("p99_ms", False, "p99"),
-    "throughput": ("items_per_s", True, "throughput"),
-    "energy": ("energy_mj", False, "energy of an item"),
+# What a goal is about, whether more of it is better, how it is called, and the row by which a comparison ranks.
+GOALS: Mapping[str, tuple[str, bool, str, str]] = {
+    "p50": ("p50_ms", False, "p50", "p50_ms"),
+    "p99": ("p99_ms", False, "p99", "p99_ms"),
+    "throughput": ("items_per_s", True, "throughput", "throughput_hz"),
+    "energy": ("energy_mj", False, "energy of an item", "gross_mj"),
 }
-KEYS = ("p50_ms", "p99_ms", "items_per_s", "energy_mj", "rss_peak_mib", "max_c")
+KEYS = ("p50_ms", "p99_ms", "items_per_s", "energy_mj", "rss_peak_mib", "max_c")  # of a combination's figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +247,10 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
     """Choose among the candidates that did not fail."""
     worked = [one for one in candidates if one.reason is None]
     excluded = {one.name: why for one in worked if (why := _beyond(one, wanted))}
-    key, more_is_better, _ = GOALS[wanted.goal]
+    key, more_is_better, *_ = GOALS[wanted.goal]
     fit = [one for one in worked if one.name not in excluded]
-    best = min(
-        fit, key=lambda one: -(one.figures[key] or 0.0) if more_is_better else one.figures[key] or 0.0, default=None
-    )
+    sign = -1 if more_is_better else 1
+    best = min(fit, key=lambda one: sign * (one.figures[key] or 0.0), default=None)
     latency = "p50_ms" if wanted.goal == "p50" else "p99_ms"
     axes = tuple(
         axis for axis in (latency, "energy_mj", "rss_peak_mib")

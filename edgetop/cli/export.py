@@ -89,7 +89,9 @@ def command(
     selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
     load(form)(selection, place)
     if isinstance(place, NamedOutput):
-        print_text(f"wrote {place.path} ({size(_bytes(place.path))})", err=True)
+        files = place.path.rglob("*") if place.path.is_dir() else [place.path]
+        written = sum(file.stat().st_size for file in files if file.is_file())
+        print_text(f"wrote {place.path} ({size(written)})", err=True)
     raise_problems(recording.problems, "the rest is exported")
 
 
@@ -114,8 +116,3 @@ def _output(given: str | None, folder: Path, form: str, *, is_one: bool, force: 
         path = Path(given)
         return NamedOutput(session_folder(path) if form == "session" else path, force=force)
     return NamedOutput(default_path(folder, form, is_one=is_one), force=force)
-
-
-def _bytes(path: Path) -> int:
-    files = path.rglob("*") if path.is_dir() else [path]
-    return sum(file.stat().st_size for file in files if file.is_file())

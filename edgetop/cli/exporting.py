@@ -45,13 +45,8 @@ class SessionExporter:
 
     def begin(self, recording: Path, form: str) -> Export:
         """Into the current folder, by the session's name; what lies there is left alone."""
-        return ExportProcess(recording, form, _unused(Path.cwd() / default_path(recording, form)))
-
-
-def _unused(path: Path) -> Path:
-    """The path itself, or with the first number that is free."""
-    number, free = 2, path
-    while free.exists():
-        free = path.with_name(f"{path.stem}-{number}{path.suffix}")
-        number += 1
-    return free
+        path = Path.cwd() / default_path(recording, form)
+        number, free = 2, path
+        while free.exists():
+            number, free = number + 1, path.with_name(f"{path.stem}-{number}{path.suffix}")
+        return ExportProcess(recording, form, free)

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,10 @@ def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -
 def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: dict[str, Any]) -> int:
     """Show the boards or print how they are, and return the exit code. `run_words`: what is run there before."""
     model = None if run_words is None else _model(run_words)
-    settings = None if options["headless"] or options["as_json"] else _settings(options)
+    settings = None
+    if not (options["headless"] or options["as_json"]):
+        require_screen("edgetop fleet --json prints how all boards are, --headless lines")
+        settings = screen_settings(options)
     refused: dict[str, str] = {}
     if model:
         boards, refused = _start(boards, model, run_words or ())
@@ -87,11 +90,6 @@ def answered(views: Sequence[BoardView]) -> int:
     first = views[0]
     print_text(f"edgetop: no board answered: {first.address.name}: {first.reason or first.word.lower()}", err=True)
     return EXIT_USAGE
-
-
-def _settings(options: dict[str, Any]) -> ScreenSettings:
-    require_screen("edgetop fleet --json prints how all boards are, --headless lines")
-    return screen_settings(options)
 
 
 def _model(words: Sequence[str]) -> Path:
@@ -143,9 +141,24 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: dict[str, Any], come: Sequence[int]) -> None:
-    is_headless = options["headless"]
-    is_enough = are_over(fleet, (options["patience"] or 60_000_000_000) / 1e9)
-    follow(fleet, lambda: bool(come) or (is_enough() if is_headless else have_answered(fleet)), says=is_headless)
+    """Wait until each board has answered, or with --headless until all sessions are over, and print how they are."""
+    patience_s, began_ns = (options["patience"] or 60 * NS) / NS, fleet.clock.monotonic_ns()
+    said: dict[str, str] = {}
+
+    def is_over(view: BoardView) -> bool:
+        waited_s = (fleet.clock.monotonic_ns() - began_ns) / NS if view.age_s is None else view.age_s
+        return view.state in ("over", "refused") or waited_s > patience_s
+
+    while True:
+        is_enough = all(map(is_over, fleet.views())) if options["headless"] else have_answered(fleet)
+        is_last = bool(come) or is_enough
+        for view in fleet.views("name") if options["headless"] else ():
+            if view.state not in ("connecting", "refused") and said.get(view.address.name) != view.word:
+                said[view.address.name] = view.word
+                print_text(f"{view.address.name}: {view.word}{f': {view.details}' if view.details else ''}", err=True)
+        if is_last:
+            break
+        time.sleep(LOOK_S)
     if options["as_json"]:
         click.echo(json.dumps(document(fleet, options["gates"])))
     else:
@@ -225,22 +238,20 @@ def document(fleet: Fleet, gates: Sequence[FleetGate]) -> dict[str, Any]:
         for logged in fleet.log()[:MAX_EVENTS]
     ]  # fmt: skip
     return {
-        "boards": [_board(view) for view in views],
+        "boards": [
+            {
+                "name": view.address.name, "host": view.address.target.host, "group": view.address.group,
+                "labels": dict(view.address.labels), "state": view.state, "reason": view.reason or None,
+                "edgetop": view.version or None, "age_s": None if view.age_s is None else round(view.age_s, 1),
+                "summary": to_json(view.summary) if view.summary else None,
+            }
+            for view in views
+        ],
         "gates": [
             {"expr": gate.text, "ok": len(found) < len(views) if gate.is_of_all else not found, "boards": found}
             for gate in gates for found in [failing(gate, views)]
         ],
         "events": events,
-    }  # fmt: skip
-
-
-def _board(view: BoardView) -> dict[str, Any]:
-    address = view.address
-    return {
-        "name": address.name, "host": address.target.host, "group": address.group, "labels": dict(address.labels),
-        "state": view.state, "reason": view.reason or None, "edgetop": view.version or None,
-        "age_s": None if view.age_s is None else round(view.age_s, 1),
-        "summary": to_json(view.summary) if view.summary else None,
     }  # fmt: skip
 
 
@@ -250,31 +261,6 @@ def table(views: Sequence[BoardView]) -> list[str]:
     return ["".join(span.text for span in of).rstrip() for of in lines]
 
 
-def follow(fleet: Fleet, is_enough: Callable[[], bool], *, says: bool) -> None:
-    """Wait until it is enough. `says`: print a line on stderr whenever the word for a board's state changes."""
-    said: dict[str, str] = {}
-    while True:
-        is_last = is_enough()
-        for view in fleet.views("name") if says else ():
-            if view.state not in ("connecting", "refused") and said.get(view.address.name) != view.word:
-                said[view.address.name] = view.word
-                print_text(f"{view.address.name}: {view.word}{f': {view.details}' if view.details else ''}", err=True)
-        if is_last:
-            return
-        time.sleep(LOOK_S)
-
-
 def have_answered(fleet: Fleet) -> bool:
     """Each has a summary, or has failed."""
     return all(view.summary or view.has_failed for view in fleet.views())
-
-
-def are_over(fleet: Fleet, patience_s: float) -> Callable[[], bool]:
-    """The sessions of all are; one of which nothing comes for so long is waited for no more."""
-    began_ns = fleet.clock.monotonic_ns()
-
-    def is_over(view: BoardView) -> bool:
-        waited_s = (fleet.clock.monotonic_ns() - began_ns) / NS if view.age_s is None else view.age_s
-        return view.state in ("over", "refused") or waited_s > patience_s
-
-    return lambda: all(map(is_over, fleet.views()))

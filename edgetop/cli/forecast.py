@@ -53,7 +53,9 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
         print_json(_document(found, throughput_hz, recording.manifest, record))
     else:
         simulated = "SIMULATED " if recording.manifest.board.simulated else ""
-        print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)] + _fared_lines(record)))
+        print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)]))
+        if record:
+            print_text(_fared_line(record))
     raise_problems(recording.problems, "the rest was used")
     if found.throttles is None:
         raise InputError(f"not known whether it throttles at {ambient:g} C: {found.reason}", "edgetop help forecast")
@@ -103,24 +105,22 @@ def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
     return [*lines, f"sustained: {share}{'' if low == high == 1 and not rate else rate}"]
 
 
-def _fared_lines(record: "Fared | None") -> list[str]:
-    if record is None:
-        return []
+def _fared_line(record: "Fared") -> str:
     if not record.cases:
-        return ["no two sessions of this lake are one such case"]
+        return "no two sessions of this lake are one such case"
     steady = f"; steady temperature in the range in {record.inside} of {record.measured}" if record.measured else ""
     told = f"{record.right} of {record.told} right, {record.cases - record.told} silent"
-    return [f"such forecasts in this lake: {told}{steady}"]
+    return f"such forecasts in this lake: {told}{steady}"
 
 
 def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, record: "Fared | None") -> dict[str, Any]:
-    trip, steady = found.trip_after_s, found.steady_c
+    trip, steady = (_figures(of) for of in (found.trip_after_s, found.steady_c))
     return {
         "session": manifest.id, "simulated": manifest.board.simulated, "enclosure": manifest.methodology.enclosure,
         "ambient_c": found.ambient_c, "measured_at_c": found.measured_at_c,
         "sensor": found.sensor.id if found.sensor else None, "trip_c": found.trip_c, "throttles": found.throttles,
-        "trip_after_s": _value(trip), "trip_range_s": _range(trip),
-        "steady_c": _value(steady), "steady_range_c": _range(steady),
+        "trip_after_s": trip[0], "trip_range_s": trip[1:] or None,
+        "steady_c": steady[0], "steady_range_c": steady[1:] or None,
         "throughput_share": found.share, "share_reason": found.share_reason or None,
         "throughput_hz": None if found.share is None or throughput_hz is None else [
             round(end * throughput_hz, 4) for end in found.share
@@ -130,13 +130,7 @@ def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, re
     }  # fmt: skip
 
 
-def _value(of: "Estimate | None") -> float | None:
-    return None if of is None else _finite(of.value)
-
-
-def _range(of: "Estimate | None") -> list[float | None] | None:
-    return None if of is None else [_finite(of.low), _finite(of.high)]
-
-
-def _finite(value: float) -> float | None:
-    return round(value, 2) if math.isfinite(value) else None
+def _figures(of: "Estimate | None") -> list[float | None]:
+    """Return the value and its range; what is not finite is None."""
+    values = (of.value, of.low, of.high) if of else (math.inf,)
+    return [round(value, 2) if math.isfinite(value) else None for value in values]

@@ -56,26 +56,23 @@ def to_xml(report: Report, error: EdgetopError | None = None) -> str:
 def suite_xml(name: str, cases: Sequence[Case], seconds: float, created_utc: str) -> str:
     suite = _quoted(f"edgetop.{name}")
     failures, errors = (sum(case.problem is not None and case.problem[0] == kind for case in cases) for kind in KINDS)
+    lines = []
+    for case in cases:
+        head = f"<testcase classname={suite} name={_quoted(case.name)}"
+        kind, text = case.problem or ("", "")
+        lines.append(f"{head}><{kind} message={_quoted(text)}/></testcase>" if kind else f"{head}/>")
     counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
     return "\n".join(
         [
             '<?xml version="1.0" encoding="UTF-8"?>',
             f'<testsuites {counts} time="{seconds:.3f}">',
             f'<testsuite name={suite} {counts} time="{seconds:.3f}" timestamp={_quoted(created_utc[:19])}>',
-            *(_case(suite, case) for case in cases),
+            *lines,
             "</testsuite>",
             "</testsuites>",
             "",
         ]
     )
-
-
-def _case(suite: str, case: Case) -> str:
-    head = f"<testcase classname={suite} name={_quoted(case.name)}"
-    if case.problem is None:
-        return f"{head}/>"
-    kind, text = case.problem
-    return f"{head}><{kind} message={_quoted(text)}/></testcase>"
 
 
 def _quoted(text: str) -> str:

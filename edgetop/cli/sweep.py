@@ -129,7 +129,6 @@ def _written(ctx: click.Context, name: str) -> str:
 
 
 def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
-    """Return the options of each run as words of its command line."""
     words = list(raw_words(_OF_RUN, given, ctx.params))
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DEFAULT_DURATION}")

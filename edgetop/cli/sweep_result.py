@@ -21,13 +21,11 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.sweep import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose
 
-_HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "items_per_s": "items/s", "energy_mj": "mJ/item",
-          "rss_peak_mib": "MiB", "max_c": "max °C"}  # fmt: skip
+_HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # of KEYS
 # Of outputs, if kept: against the first combination's, and by --labels and --metric.
 _AGREEING = {"same_top": ("same class", "share"), "snr_db": ("SNR dB", "dB"), "top-1": ("top-1", "share"),
              "top-5": ("top-5", "share"), "metric": ("metric", "")}  # fmt: skip
 _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
-_RANKED_BY = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz", "energy": "gross_mj"}
 
 
 def print_result(
@@ -35,10 +33,15 @@ def print_result(
 ) -> int:
     """Print the result, and write it to files where asked. Returns the exit code."""
     groups, candidates, problems = _read(folder, plan)
-    wanted = _wanted(plan)
+    deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
+    wanted = Wanted(
+        goal=plan.wanted.get("goal") or "p99",
+        deadline_ms=text.duration(deadline) / 1e6 if deadline else None,
+        max_c=plan.wanted.get("max_temp"),
+        max_rss_mib=most_rss / 2**20 if most_rss else None,
+    )
     choice = choose(candidates, wanted)
-    ranked_by = _RANKED_BY[wanted.goal]
-    comparison = _comparison(plan, groups, ranked_by, problems) if len(groups) > 1 else None
+    comparison = _comparison(plan, groups, GOALS[wanted.goal][3], problems) if len(groups) > 1 else None
     as_good = _as_good(plan, comparison, choice)
     if csv_file:
         write_csv(csv_file, _csv_rows(candidates))
@@ -49,10 +52,10 @@ def print_result(
     if as_json:
         print_json(_document(folder, plan, candidates, choice, comparison, as_good))
     else:
-        text = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
+        lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # what is copied stands in one line
-        lines = (one for line in text for one in ((line,) if line.startswith(whole) else wrapped((line,))))
-        print_text("\n".join([*_table(candidates, choice, comparison), *lines]))
+        shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
+        print_text("\n".join([*_table(candidates, choice, comparison), *shown]))
     raise_problems(problems, "the rest is compared")
     return EXIT_DONE if groups else EXIT_ENGINE_DIED
 
@@ -65,16 +68,6 @@ def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: l
     except InputError as error:
         problems.append(str(error))
         return compare(groups, ranked_by)
-
-
-def _wanted(plan: Plan) -> Wanted:
-    deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
-    return Wanted(
-        goal=plan.wanted.get("goal") or "p99",
-        deadline_ms=text.duration(deadline) / 1e6 if deadline else None,
-        max_c=plan.wanted.get("max_temp"),
-        max_rss_mib=most_rss / 2**20 if most_rss else None,
-    )
 
 
 def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[str]]:
@@ -94,20 +87,18 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
     """Return the medians over the sessions, but of `max_c` the highest value."""
-    each = [_figures_of(sample) for sample in samples]
-    values = {key: [value for one in each if (value := one[key]) is not None] for key in KEYS}
+    values: dict[str, list[float]] = {key: [] for key in KEYS}
+    for one in samples:
+        latency, energy, batch = one.report.latency, one.report.energy.gross_mj, one.session.load.batch or 1
+        hottest = max((zone.max for zone in one.report.temperature.values() if zone.max is not None), default=None)
+        each = (
+            latency.p50_ms, latency.p99_ms, latency.items_per_s, None if energy is None else energy / batch,
+            one.report.memory.rss_peak_mib, hottest,
+        )  # fmt: skip
+        for key, value in zip(KEYS, each, strict=True):
+            values[key] += [] if value is None else [value]
     medians = {key: round(statistics.median(of), 6) if of else None for key, of in values.items()}
     return {**medians, "max_c": max(values["max_c"], default=None)}
-
-
-def _figures_of(sample: Sample) -> dict[str, float | None]:
-    report, batch = sample.report, sample.session.load.batch or 1
-    energy, zones = report.energy.gross_mj, report.temperature.values()
-    return {
-        "p50_ms": report.latency.p50_ms, "p99_ms": report.latency.p99_ms, "items_per_s": report.latency.items_per_s,
-        "energy_mj": None if energy is None else energy / batch, "rss_peak_mib": report.memory.rss_peak_mib,
-        "max_c": max((zone.max for zone in zones if zone.max is not None), default=None),
-    }  # fmt: skip
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
@@ -155,7 +146,7 @@ def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparis
     ]
     if rows:
         yield from table(
-            ["", "settings", "n", *_HEADS.values(), *(head for head, _ in agreeing.values())], rows, {"", "settings"}
+            ["", "settings", "n", *_HEADS, *(head for head, _ in agreeing.values())], rows, {"", "settings"}
         )
     if len(front) < len(rows) and choice.axes:
         axes = ", ".join(_AXES[axis] for axis in choice.axes)
@@ -184,7 +175,6 @@ def _recommended(
 
 
 def _command(plan: Plan, one: Candidate) -> str:
-    """The line that runs it."""
     left_out = ("--duration", "--cooldown", "--scenario", "--speed")
     options = [word for word in plan.options if not word.startswith(left_out)]
     return shlex.join(["edgetop", "run", *one.settings.arguments, *options])

@@ -194,15 +194,12 @@ def _conditions(groups: Sequence[Group]) -> Iterator[Notice]:
             for one in group.samples:
                 if (value := condition.read(one)) is not None:
                     by_value.setdefault(value, []).append(group.name)
-        if condition.code == "runtime-version-differs" and not _one_runtime(groups):
+        runtimes = {one.session.engine.runtime for group in groups for one in group.samples}
+        if condition.code == "runtime-version-differs" and len(runtimes) > 1:
             continue
         if len(by_value) > 1:
             each = "; ".join(f"{_text(value)} ({_named(names)})" for value, names in by_value.items())
             yield Notice(condition.code, f"{condition.what} differs: {each}", condition.advice)
-
-
-def _one_runtime(groups: Sequence[Group]) -> bool:
-    return len({one.session.engine.runtime for group in groups for one in group.samples}) == 1
 
 
 def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:

@@ -152,7 +152,7 @@ def _slowed_share(sample: Sample) -> Number:
     return min(slow_ns / 1e6 / usage.total_time_ms, 1.0)
 
 
-def hottest_end_c(sample: Sample) -> Number:
+def _hottest_end_c(sample: Sample) -> Number:
     return max((zone.end for zone in sample.report.temperature.values() if zone.end is not None), default=None)
 
 
@@ -215,7 +215,7 @@ FIGURES = (
     ),
     _share("throttled_share", "time throttled", _at("throttled_share")),
     _share("slowed_share", "time slowed", _slowed_share),
-    Figure(key="temp_end_c", label="hottest at end", unit="°C", read=hottest_end_c, is_difference=True, within=2.0),
+    Figure(key="temp_end_c", label="hottest at end", unit="°C", read=_hottest_end_c, is_difference=True, within=2.0),
     Figure(key="headroom_c", label="headroom", unit="°C", read=_headroom_c, is_difference=True, within=2.0),
     Figure(key="mean_w", label="mean power", unit="W", read=_at("power.mean_w"), run_to_run=2 * RUN_TO_RUN),
     _energy("gross_mj", "energy, gross", "ci95_mj", is_lead=True),

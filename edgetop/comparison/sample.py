@@ -185,19 +185,16 @@ def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
     Raises InputError where a session has no such label.
     """
     found: dict[str, list[Sample]] = {}
-    for number, one in enumerate(samples):
-        name = _name(one, key, [other.session.name for other in samples[:number]])
+    names: list[str] = []
+    for one in samples:
+        session, same = one.session, names.count(one.session.name)
+        names.append(session.name)
+        if key is None:
+            name = f"{session.name} ({same + 1})" if same else session.name
+        elif (value := session.labels.get(key) or (KEYS[key](session) if key in KEYS else None)) is not None:
+            name = f"{key}={value}"
+        else:
+            text = f"--group-by: {session.name} has no label {key or '(an empty one)'}"
+            raise InputError(text, f"give one that all have, or {', '.join(KEYS)}")
         found.setdefault(name, []).append(one)
     return tuple(Group(name, tuple(members)) for name, members in found.items())
-
-
-def _name(one: Sample, key: str | None, before: Sequence[str]) -> str:
-    session = one.session
-    if key is None:
-        same = before.count(session.name)
-        return f"{session.name} ({same + 1})" if same else session.name
-    value = session.labels.get(key) or (KEYS[key](session) if key in KEYS else None)
-    if value is None:
-        text = f"--group-by: {session.name} has no label {key or '(an empty one)'}"
-        raise InputError(text, f"give one that all have, or {', '.join(KEYS)}")
-    return f"{key}={value}"

@@ -174,7 +174,10 @@ class Conversation:
                 number, line = frame.line
                 yield Confirmed(number, parse_answer(line))
             elif frame.kind == wire.SUMMARY:
-                yield _summarised(frame)
+                changed = frame.message.get("changed")
+                if len(frame.payload) > wire.MAX_SUMMARY or not isinstance(changed, dict):
+                    raise ValueError("not a summary")
+                yield Summarised(changed, parse_events(frame.message.get("events", [])))
             elif frame.kind == wire.END:
                 yield Over()
 
@@ -195,14 +198,6 @@ class Conversation:
 
     def close(self) -> str:
         return self._link.close()
-
-
-def _summarised(frame: Frame) -> Summarised:
-    """Raises ValueError."""
-    changed = frame.message.get("changed")
-    if len(frame.payload) > wire.MAX_SUMMARY or not isinstance(changed, dict):
-        raise ValueError("not a summary")
-    return Summarised(changed, parse_events(frame.message.get("events", [])))
 
 
 class RemoteFeed:
