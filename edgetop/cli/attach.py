@@ -36,15 +36,13 @@ def is_remote(session: str | None) -> bool:
     return session is not None and session.startswith("ssh:")
 
 
-def is_local(session: str | None) -> bool:
-    return not is_remote(session)
-
-
 OPTIONS = (
     screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT, screen.NOTIFY,
     option(
         "--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.",
-        rules=[needs("session", holds=is_local, message="{} does not go with ssh:", advice=THERE)],
+        rules=[
+            needs("session", holds=lambda given: not is_remote(given), message="{} does not go with ssh:", advice=THERE)
+        ],
     ),
     screen.LIVE,
     option(

@@ -108,16 +108,14 @@ def _amount(number: float | None) -> str:
 
 
 def _types(document: dict[str, Any]) -> Iterator[str]:
+    groups = document["by_type"]
     rows = [
-        (shortened(group["op_type"], _NAME_CELLS), str(group["operators"]), *_cells(group))
-        for group in document["by_type"][:TYPES]
+        (shortened(group["op_type"], _NAME_CELLS), str(group["operators"]), *_cells(group)) for group in groups[:TYPES]
     ]
     if rows:
-        yield ""
-        yield from table(("type", "operators", "FLOPs", "share", "bytes", "share"), rows, _WORDS)
-        rest = len(document["by_type"]) - len(rows)
-        if rest:
-            yield f"and {rest} types more: --json has them all"
+        yield from ("", *table(("type", "operators", "FLOPs", "share", "bytes", "share"), rows, _WORDS))
+    if rest := len(groups) - len(rows):
+        yield f"and {rest} types more: --json has them all"
 
 
 def _largest(document: dict[str, Any]) -> Iterator[str]:
@@ -133,8 +131,7 @@ def _largest(document: dict[str, Any]) -> Iterator[str]:
         for operator in counted[:LARGEST]
     ]
     if rows:
-        yield ""
-        yield from table(("largest", "type", "FLOPs", "share", "bytes", "share", "output"), rows, _WORDS)
+        yield from ("", *table(("largest", "type", "FLOPs", "share", "bytes", "share", "output"), rows, _WORDS))
 
 
 def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:

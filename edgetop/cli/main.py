@@ -29,7 +29,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     arguments = sys.argv[1:] if arguments is None else arguments
     code = EXIT_DONE
     try:
-        code = _answer(arguments)
+        if sys.maxsize < 2**32:
+            code = _complain(NEEDS_64_BITS, EXIT_USAGE)
+        elif arguments in (["--help"], ["-h"]):
+            from edgetop.cli.overview import help_text  # noqa: PLC0415  without Click, which takes most of the time
+
+            sys.stdout.write(help_text())
+        else:
+            code = _run(arguments)
         sys.stdout.flush()
     except ReaderLeftError:
         pass
@@ -37,17 +44,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = _complain(str(error), error.exit_code)
     sys.stderr.flush()
     sys.exit(code)
-
-
-def _answer(arguments: list[str]) -> int:
-    if sys.maxsize < 2**32:
-        return _complain(NEEDS_64_BITS, EXIT_USAGE)
-    if arguments not in (["--help"], ["-h"]):
-        return _run(arguments)
-    from edgetop.cli.overview import help_text  # noqa: PLC0415  without Click, which takes most of the time
-
-    sys.stdout.write(help_text())
-    return EXIT_DONE
 
 
 def _run(arguments: list[str]) -> int:

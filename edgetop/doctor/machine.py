@@ -19,6 +19,7 @@ from typing import Any
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
 from edgetop.engines.spawn import CHILD
 from edgetop.formatting import clean, size
+from edgetop.sensors.protocol import Missing
 from edgetop.sensors.root import is_compatible
 from edgetop.taps import perf
 
@@ -38,18 +39,9 @@ DEVICES = (
 _ASKS_FOR_RIGHTS = re.compile(r"\b(chmod|usermod)\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """Something that is there and may not be opened."""
-
-    path: str  # or the name of a sensor
-    purpose: str  # or why it cannot be read
-    fix: str
-
-
 def check_permissions(facts: Facts) -> list[Check]:
     """Devices, and sensors that discovery found closed: RAPL, the rails of older Jetsons."""
-    sensors = [Closed(m.what, m.why, m.fix) for m in facts.missing if m.fix and _ASKS_FOR_RIGHTS.search(m.fix)]
+    sensors = [missing for missing in facts.missing if missing.fix and _ASKS_FOR_RIGHTS.search(missing.fix)]
     return judge_permissions([*find_closed(), *sensors])
 
 
@@ -63,19 +55,19 @@ def check_uprobes(_: Facts) -> list[Check]:
     return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
 
 
-def judge_permissions(closed: Sequence[Closed]) -> list[Check]:
+def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
     """Return one check for all closed devices: a warning, since measuring works without them."""
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
-    finding = "; ".join(f"{clean(device.path)} ({device.purpose})" for device in closed)
-    fixes = "; ".join(dict.fromkeys(device.fix for device in closed))
+    finding = "; ".join(f"{clean(device.what)} ({device.why})" for device in closed)
+    fixes = "; ".join(dict.fromkeys(device.fix or "" for device in closed))
     advice = "sensors are missing without them; a new group counts after the next login"
     return [warning(PERMISSIONS, f"may not be opened: {finding}", advice, fixes)]
 
 
 def find_closed(
     devices: Sequence[tuple[str, str, str]] = DEVICES, may: Callable[[str, int], bool] = os.access
-) -> Iterator[Closed]:
+) -> Iterator[Missing]:
     """`may`: access(2). Nothing is opened: some devices wake up what they stand for."""
     for pattern, purpose, usual in devices:
         closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
@@ -85,7 +77,7 @@ def find_closed(
                 status = os.stat(closed[0])  # noqa: PTH116
                 name = grp.getgrgid(status.st_gid).gr_name
                 group = name if status.st_mode & 0o060 == 0o060 and name != "root" else usual
-            yield Closed(", ".join(closed[:3]), purpose, f"sudo usermod -aG {group} $USER")
+            yield Missing(", ".join(closed[:3]), purpose, f"sudo usermod -aG {group} $USER")
 
 
 # Where recordings go: how long a flush takes, and how much room there is.

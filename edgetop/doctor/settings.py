@@ -80,19 +80,16 @@ def check_governor(facts: Facts) -> list[Check]:
         return [unknown(GOVERNOR, why, advice)]
     names = sorted({name for name in found.values() if name})
     finding = " and ".join(names)
-    if facts.governor is not None:
-        return [_declared(facts, facts.governor, names, finding)]
-    return [_undeclared(facts.root, names, finding, next(iter(found)))]
-
-
-def _declared(facts: Facts, declared: str, names: list[str], finding: str) -> Check:
+    declared = facts.governor
+    if declared is None:
+        return [_undeclared(facts.root, names, finding, next(iter(found)))]
     if names == [declared]:
-        return ok(GOVERNOR, f"{finding}, as declared")
+        return [ok(GOVERNOR, f"{finding}, as declared")]
     differs = f"{finding}, but {declared} is declared"
     offered = {word for folder in policies(facts.root) for word in _offered(facts.root, folder)}
     if offered and declared not in offered:
-        return problem(GOVERNOR, differs, f"this kernel offers {', '.join(sorted(offered))}")
-    return problem(GOVERNOR, differs, "measure under the governor that production runs", _echo(declared, FILE))
+        return [problem(GOVERNOR, differs, f"this kernel offers {', '.join(sorted(offered))}")]
+    return [problem(GOVERNOR, differs, "measure under the governor that production runs", _echo(declared, FILE))]
 
 
 def _offered(root: Root, folder: str) -> list[str]:

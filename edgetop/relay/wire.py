@@ -118,7 +118,12 @@ class FrameParser:
         """Every frame that `data` completes. Raises WireError."""
         self._pending += data
         if not self.has_begun:
-            self._pass_over_noise()
+            at = self._pending.find(MAGIC + bytes([HELLO]))
+            self.has_begun = at >= 0
+            self.noise = bytes(self._pending[: at if at >= 0 else MAX_NOISE])
+            if at < 0 and len(self._pending) > MAX_NOISE:
+                raise WireError("what answers is not edgetop relay")
+            del self._pending[: max(at, 0)]
         while self.has_begun and len(self._pending) >= _HEADER.size:
             magic, kind, size, checksum = _HEADER.unpack_from(self._pending)
             if magic != MAGIC or size > MAX_PAYLOAD:
@@ -130,14 +135,6 @@ class FrameParser:
                 raise WireError("a frame was damaged on its way")
             del self._pending[: _HEADER.size + size]
             yield Frame(kind, payload)
-
-    def _pass_over_noise(self) -> None:
-        at = self._pending.find(MAGIC + bytes([HELLO]))
-        self.has_begun = at >= 0
-        self.noise = bytes(self._pending[: at if at >= 0 else MAX_NOISE])
-        if at < 0 and len(self._pending) > MAX_NOISE:
-            raise WireError("what answers is not edgetop relay")
-        del self._pending[: max(at, 0)]
 
 
 def misfit(theirs: Frame, there: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.doctor import machine
-from edgetop.doctor.machine import Closed, find_closed, judge_permissions
+from edgetop.doctor.machine import find_closed, judge_permissions
 from edgetop.sensors.protocol import Missing
 from tests.support.facts import facts
 
@@ -20,7 +20,7 @@ def test_nothing_closed_is_ok(tmp_path: Path) -> None:
 
 def test_all_that_is_closed_is_told_with_its_commands_once() -> None:
     fix = "sudo usermod -aG i2c $USER"
-    (check,) = judge_permissions([Closed("/dev/i2c-1", "monitors", fix), Closed("/dev/\x1bi2c", "others", fix)])
+    (check,) = judge_permissions([Missing("/dev/i2c-1", "monitors", fix), Missing("/dev/\x1bi2c", "others", fix)])
     assert (check.status, check.fix) == ("warning", fix)
     assert r"/dev/\x1bi2c (others)" in check.found
 
@@ -48,7 +48,7 @@ def test_the_group_named_is_one_that_may_open_it(tmp_path: Path, mode: int) -> N
     path.chmod(mode)
     (device,) = find_closed([(f"{tmp_path}/i2c-*", "monitors", "i2c")], may=lambda path, mode: False)
     group = grp.getgrgid(gid).gr_name if mode == 0o660 else "i2c"
-    assert device == Closed(f"{tmp_path}/i2c-1", "monitors", f"sudo usermod -aG {group} $USER")
+    assert device == Missing(f"{tmp_path}/i2c-1", "monitors", f"sudo usermod -aG {group} $USER")
 
 
 def test_what_may_be_read_but_not_written_is_closed(tmp_path: Path) -> None:
