@@ -30,7 +30,7 @@ from edgetop.engines.protocol import (
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.model_file import ModelFiles
-from edgetop.runner.rotation import Following, Recorder, Rotation
+from edgetop.runner.rotation import Recorder, Rotation
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
@@ -216,19 +216,17 @@ class Conductor:
                 self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
-        state = self._state
-        if self._rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
-            return
-        if following := self._rotation.ready(state.now_ns(), state.manifest):
-            self._rotate(self._rotation, following)
-
-    def _rotate(self, rotation: Rotation, following: Following) -> None:
         """End the session, all that came being in it, and begin the next where no later inference can have begun.
 
         Who watches this process sees the next one begin; the end of the other is in its recording.
         """
-        assert self._recorder
-        state, recorder = self._state, self._recorder
+        state, recorder, rotation = self._state, self._recorder, self._rotation
+        if rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
+            return
+        following = rotation.ready(state.now_ns(), state.manifest)
+        if following is None:
+            return
+        assert recorder
         recorder.prepare_end()
         state.followed_by(following.session_id)
         last = self._with_derived(self._last_batch("rotated"))
