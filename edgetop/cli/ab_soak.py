@@ -30,7 +30,12 @@ def soak(options: dict[str, Any], written: Sequence[str]) -> int:
     heat = heat_now(options)
     cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]
     order = counterbalanced(options["repeat"], options["order_seed"])
-    _print_plan(options, folder, heat, len(order))
+    least, most = (formatting.stopwatch(len(order) * (options["soak"] + more)) for more in (0, options["cooldown_max"]))
+    plan = f"no temperature can be read here: no cool-down; {least} in all"
+    if heat:
+        plan = f"before each a cool-down to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
+        plan = f"{plan}{least} without them, {most} at most"
+    print_text(f"{len(order)} sessions of {formatting.stopwatch(options['soak'])} in {folder}\n  {plan}", err=True)
     done: list[Path] = []
     try:
         for number, side in enumerate(order, 1):
@@ -55,19 +60,6 @@ def counterbalanced(repeat: int, seed: int) -> str:
     """ABBAABBA..., or BAAB..., by lot: a drift over all of them falls on both alike."""
     first = random.Random(seed).choice(("ABBA", "BAAB"))  # noqa: S311  the same for a seed
     return (first * repeat)[: 2 * repeat]
-
-
-def _print_plan(options: dict[str, Any], folder: Path, heat: tuple[str, float] | None, count: int) -> None:
-    least, most = (count * (options["soak"] + more) for more in (0, options["cooldown_max"]))
-    print_text(f"{count} sessions of {formatting.stopwatch(options['soak'])} in {folder}", err=True)
-    if heat is None:
-        print_text(f"  no temperature can be read here: no cool-down; {formatting.stopwatch(least)} in all", err=True)
-        return
-    print_text(
-        f"  before each a cool-down to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
-        f"{formatting.stopwatch(least)} without them, {formatting.stopwatch(most)} at most",
-        err=True,
-    )
 
 
 def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:

@@ -110,7 +110,6 @@ class Ratio(NamedTuple):
 
 
 def _ratios(comparison: Comparison) -> Iterator[Any]:
-    """Yield the ratios of each group to the baseline."""
     for place, name in list(enumerate(comparison.names))[1:MOST_SERIES]:
         found = [
             (row.label, Ratio(one.value, one.ci95, one.verdict, one.words))

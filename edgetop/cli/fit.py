@@ -11,7 +11,7 @@ from edgetop.cli.companions import option
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
-    from edgetop.comparison.fit import Fit, Line, Prediction
+    from edgetop.comparison.fit import Fit, Prediction
 
 FIGURES = ("p50", "p90", "p99", "mean")
 NAME_CELLS = 32
@@ -109,37 +109,26 @@ def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[st
 
 def _document(of: str, whole: "Fit", predictions: "list[Prediction]") -> dict[str, Any]:
     from edgetop.analysis.report import to_json  # noqa: PLC0415
+    from edgetop.formatting import rounded  # noqa: PLC0415
 
+    lines = [
+        {
+            "from_runtime": one.kind.from_runtime, "on_runtime": one.kind.on_runtime,
+            "precision": one.kind.precision or None, "family": one.kind.family or None,
+            "slope": rounded(one.slope, 6), "factor_ms": rounded(one.factor, 6), "r2": rounded(one.r2, 6),
+            "tau": rounded(one.tau, 6), "range_ms": list(one.range_ms),
+            "models": [
+                {
+                    "name": pair.name, "sha256": pair.sha256, "from_ms": rounded(pair.from_ms, 6),
+                    "on_ms": rounded(pair.on_ms, 6), "line_ms": rounded(one.at(pair.from_ms), 6),
+                    "left_out_error": rounded(off, 6),
+                }
+                for pair, off in zip(one.pairs, one.left_out, strict=True)
+            ],
+        }
+        for one in whole.lines
+    ]  # fmt: skip
     return {
-        "of": of,
-        "lines": [_line(one) for one in whole.lines],
-        "predictions": to_json(predictions),
-        "refused": list(whole.refused),
-        "left_out": list(whole.left_out),
-        "unfair": list(whole.notes),
-    }
-
-
-def _line(one: "Line") -> dict[str, Any]:
-    return {
-        "from_runtime": one.kind.from_runtime,
-        "on_runtime": one.kind.on_runtime,
-        "precision": one.kind.precision or None,
-        "family": one.kind.family or None,
-        "slope": round(one.slope, 6),
-        "factor_ms": round(one.factor, 6),
-        "r2": None if one.r2 is None else round(one.r2, 6),
-        "tau": round(one.tau, 6),
-        "range_ms": list(one.range_ms),
-        "models": [
-            {
-                "name": pair.name,
-                "sha256": pair.sha256,
-                "from_ms": round(pair.from_ms, 6),
-                "on_ms": round(pair.on_ms, 6),
-                "line_ms": round(one.at(pair.from_ms), 6),
-                "left_out_error": round(off, 6),
-            }
-            for pair, off in zip(one.pairs, one.left_out, strict=True)
-        ],
-    }
+        "of": of, "lines": lines, "predictions": to_json(predictions), "refused": list(whole.refused),
+        "left_out": list(whole.left_out), "unfair": list(whole.notes),
+    }  # fmt: skip

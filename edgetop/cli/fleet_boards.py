@@ -140,18 +140,15 @@ def _there(address: Address, command: str, timeout_s: float, model: Path | None 
             raise CannotError("it prints more than edgetop does")
         code = process.wait()
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
-    if code:
-        raise CannotError(_why(address, code, lines, timeout_s))
-    return lines
-
-
-def _why(address: Address, code: int, lines: Sequence[str], timeout_s: float) -> str:
     if code < 0:
-        return f"no answer within {timeout_s:.0f} s"
+        raise CannotError(f"no answer within {timeout_s:.0f} s")
     if code == NOT_FOUND:
-        return not_found(address.command, address.target)
-    said = cut(clean(lines[-1].removeprefix("edgetop: ")), MAX_QUOTED) if lines else ""
-    return said or (f"ssh could not reach {address.target}" if code == SSH_FAILED else f"exit code {code}")
+        raise CannotError(not_found(address.command, address.target))
+    if code:
+        quoted = cut(clean(lines[-1].removeprefix("edgetop: ")), MAX_QUOTED) if lines else ""
+        silent = f"ssh could not reach {address.target}" if code == SSH_FAILED else f"exit code {code}"
+        raise CannotError(quoted or silent)
+    return lines
 
 
 def _shell(script: str) -> str:

@@ -39,11 +39,7 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
       edgetop run model.onnx --pace-of app -o paced
       edgetop gap app loop paced
     """
-    from edgetop.cli.output import raise_problems  # noqa: PLC0415  --help needs none of it
-
-    problems: list[str] = []
-    print_gap(explain(app, loop, paced, stream, problems), as_json=as_json)
-    raise_problems(problems, "the rest is compared")
+    print_gap(app, loop, paced, stream, as_json=as_json)
     return EXIT_DONE
 
 
@@ -116,12 +112,12 @@ def arrivals_of(session: str, model: str) -> tuple[int, ...]:
 def loop_after(app: Path, model: Path) -> None:
     """Run `model` in a loop, on as many threads as the session `app` did, and say why that was slower."""
     from edgetop.cli.child_run import ChildRun, run_to_end  # noqa: PLC0415
-    from edgetop.cli.output import print_text, raise_problems  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.comparison.gap import stream_of  # noqa: PLC0415
     from edgetop.recording.files import SUFFIX, read_manifest  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415
 
-    manifest, problems = read_manifest(app), list[str]()
+    manifest = read_manifest(app)
     try:
         number = stream_of(manifest, replace(manifest, model=Model(str(model))), None)
     except ValueError as error:
@@ -133,18 +129,23 @@ def loop_after(app: Path, model: Path) -> None:
     options = ("--duration", LOOP, "--profile-every", "0", "--threads", str(threads or 0))
     with tempfile.TemporaryDirectory(prefix="edgetop-loop-") as folder:
         run_to_end(ChildRun(["run", str(model), *options, "-o", str(loop)], Path(folder)), loop)
-    print_gap(explain(str(app), str(loop), None, None, problems), as_json=False)
-    raise_problems(problems, "the rest is compared")
+    print_gap(str(app), str(loop))
 
 
-def print_gap(found: "Gap", *, as_json: bool) -> None:
-    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
+def print_gap(
+    app: str, loop: str, paced: str | None = None, stream: int | None = None, *, as_json: bool = False
+) -> None:
+    """Raises InputError where these sessions cannot be compared, or a part of them cannot be read."""
+    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.summary import wrapped  # noqa: PLC0415
 
+    problems: list[str] = []
+    found = explain(app, loop, paced, stream, problems)
     if as_json:
         print_json(found.to_json())
     else:
         print_text("\n".join(wrapped(_lines(found))))
+    raise_problems(problems, "the rest is compared")
 
 
 def _lines(found: "Gap") -> Iterator[str]:

@@ -112,17 +112,16 @@ def answer_text(answer: Answer) -> str:
 
 
 def regressions_text(regressions: Sequence[Regression]) -> str:
-    return "\n".join(line for one in regressions for line in _regression(one)) or "no model has run in two versions"
-
-
-def _regression(one: Regression) -> Iterator[str]:
-    yield f"{clean(one.model)}: {clean(one.before)} to {clean(one.after)}, {one.boards} boards ran both"
-    rows = [
-        [row_label(row), *(value_text(value, row.unit) for value in row.values), *ratio_cells(row.ratios[1], row.unit)]
-        for row in one.rows
-    ]
-    heads = ["", "before", "after", "change", "95 %", " "]
-    yield from table(heads, rows, {"", " "}, "  ") if rows else ("  no board ran both",)
+    lines: list[str] = []
+    for one in regressions:
+        lines.append(f"{clean(one.model)}: {clean(one.before)} to {clean(one.after)}, {one.boards} boards ran both")
+        rows = []
+        for row in one.rows:
+            values = (value_text(value, row.unit) for value in row.values)
+            rows.append([row_label(row), *values, *ratio_cells(row.ratios[1], row.unit)])
+        heads = ["", "before", "after", "change", "95 %", " "]
+        lines += table(heads, rows, {"", " "}, "  ") if rows else ["  no board ran both"]
+    return "\n".join(lines) or "no model has run in two versions"
 
 
 def write_fleet(
@@ -222,7 +221,6 @@ def _tail(sessions: Records) -> Iterator[Any]:
 
 
 def _scatter(title: str, points: Sequence[tuple[str, float, float, str]]) -> Iterator[Any]:
-    """A colour a series."""
     from bokeh.plotting import figure  # noqa: PLC0415
 
     if not points:

@@ -37,7 +37,7 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
       edgetop push soak-42 s3://boards/lake --follow
       edgetop push soak-42 's3://lake?endpoint_override=minio:9000&scheme=http' --board-id pi-07
     """
-    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_json, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.lake.place import Place  # noqa: PLC0415
     from edgetop.lake.transfer import board_id  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
@@ -52,19 +52,18 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
         row, found = _push(folder, place, board, options)
         done.append(row)
         problems += found
-        if not options["as_json"]:
-            print_text(_line(row))
     if options["as_json"]:
         print_json(done)
     raise_problems(problems, "the rest is in the lake, and nothing was removed of that session")
 
 
 def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
-    """Copy a session, and where that is asked for, remove it here once all of it is there.
+    """Copy a session, and where that is asked for, remove it here once all of it is there; print how it went.
 
     Returns what the document says of it, and what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.formatting import size  # noqa: PLC0415
     from edgetop.lake.transfer import follow, push, remove  # noqa: PLC0415
 
     if options["follow"]:
@@ -76,14 +75,10 @@ def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) 
         remove(folder)
     row = {"session": pushed.session, "path": str(folder), "board": board, "target": place.target,
            "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed}  # fmt: skip
+    if not options["as_json"]:
+        sent = f"{size(pushed.sent)} sent of {size(pushed.size)}" if pushed.sent else "is there already"
+        print_text(f"{folder.name}: {sent}, board {board}{', removed here' if is_removed else ''}")
     return row, pushed.problems
-
-
-def _line(row: Mapping[str, Any]) -> str:
-    from edgetop.formatting import size  # noqa: PLC0415
-
-    sent = f"{size(row['sent_bytes'])} sent of {size(row['size_bytes'])}" if row["sent_bytes"] else "is there already"
-    return f"{Path(row['path']).name}: {sent}, board {row['board']}{', removed here' if row['removed'] else ''}"
 
 
 def _pause(pause_s: float) -> None:

@@ -31,11 +31,8 @@ def _load(one: Sample) -> str:
 
 def _placement(one: Sample) -> object:
     session = one.session
-    return (
-        None
-        if session.was_imported
-        else (session.engine.isolation, session.methodology.scheduler, session.constraints.cpus)
-    )
+    placed = session.engine.isolation, session.methodology.scheduler, session.constraints.cpus
+    return None if session.was_imported else placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +85,12 @@ def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
 
 def warmth(sample: Sample, other: Sample) -> float:
     """Return how much warmer or colder `sample` began than `other`, relative to its own warming; 0: unknown."""
-    apart, rise = _start_apart(sample, other), _rise(sample)
+    apart, began = _start_apart(sample, other), sample.session.methodology.start_temperatures
+    ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
+    rise = max((end - began[name] for name, end in ends if end is not None), default=None)
     if apart is None or rise is None or abs(rise) < AMBIENT_C:
         return 0.0
     return min(abs(apart) / abs(rise), WARMTH_MOST)
-
-
-def _rise(sample: Sample) -> float | None:
-    began = sample.session.methodology.start_temperatures
-    ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
-    return max((end - began[name] for name, end in ends if end is not None), default=None)
 
 
 def _start_apart(one: Sample, other: Sample) -> float | None:
@@ -132,8 +125,7 @@ def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
-    is_lone = all(len(group.samples) == 1 for group in groups)
-    if is_lone and not _in_turns(groups):
+    if all(len(group.samples) == 1 for group in groups) and not _in_turns(groups):
         yield Notice(
             "one-session-each",
             "one session each: how much such runs differ by chance is only estimated, from their own drift",

@@ -206,7 +206,6 @@ def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
 
 
 def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
-    """The sessions of each model."""
     found: dict[str, list[Sample]] = {}
     for one in {sample.session.id: sample for sample in samples}.values():
         _refuse_unfit(one, option)

@@ -339,7 +339,6 @@ def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
 
 
 def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) -> Iterator[str]:
-    """Yield the differences between the setups of the two."""
     ours, theirs = app.manifest, loop.manifest
     threads = stream.threads if stream else ours.engine.threads
     pairs: Mapping[str, tuple[object, object]] = {
