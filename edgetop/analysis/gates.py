@@ -36,7 +36,6 @@ class Metric:
     absent: str  # why it may not be known, where the report does not say
     only_grows: bool = False  # a limit that was exceeded stays exceeded
     example: str = ""
-    reason: Callable[[Report], str | None] = lambda _: None  # why it is not known, as the report says
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +68,14 @@ class GateResult:
         return {"expr": self.gate.text, "value": self.value, "ok": self.ok, "reason": self.reason}
 
 
+def _figure(path: str) -> Callable[[Report, str], Number]:
+    read: Callable[[Report], Number] = operator.attrgetter(path)
+    return lambda report, _: read(report)
+
+
 def _latency(key: str) -> Callable[[Report, str], Number]:
     """Return a reader of the latency; under a paced load, of the response time, which includes the queue."""
-
-    def read(report: Report, _unit: str) -> Number:
-        value: Number = getattr(report.latency.response or report.latency, key)
-        return value
-
-    return read
+    return lambda report, _: getattr(report.latency.response or report.latency, key)
 
 
 def _misses(report: Report, unit: str) -> Number:
@@ -99,10 +98,6 @@ def _hottest(report: Report, _unit: str) -> Number:
     return max((zone.max for zone in report.temperature.values() if zone.max is not None), default=None)
 
 
-def _throttled(report: Report, _unit: str) -> Number:
-    return None if report.throttled is None else float(report.throttled)
-
-
 def _drift(report: Report, _unit: str) -> Number:
     return None if report.drift_ratio is None else 100 * (report.drift_ratio - 1)
 
@@ -122,26 +117,21 @@ METRICS: dict[str, Metric] = {
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
     "misses": Metric(_SHARE | _COUNT, _misses, "no --deadline was given", True, "misses>0.1%"),
-    "rss": Metric(
-        _SIZE, lambda report, _: report.memory.rss_peak_mib, "the engine's memory was not read", True, "rss>512MiB"
-    ),
+    "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), "the engine's memory was not read", True, "rss>512MiB"),
     "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, "no temperature was read", True, "temp>80C"),
     "power": Metric(
-        {"W": 1.0, "mW": 1e-3},
-        lambda report, _: report.power.mean_w,
-        "no sensor tells the board's total",
-        False,
-        "power>8W",
+        {"W": 1.0, "mW": 1e-3}, _figure("power.mean_w"), "no sensor tells the board's total", False, "power>8W"
     ),
     "energy": Metric(
         {"mJ": 1.0, "J": 1e3, "uJ": 1e-3},
-        lambda report, _: report.energy.gross_mj,
+        _figure("energy.gross_mj"),
         "there is no figure of energy",
         False,
         "energy>25mJ",
-        lambda report: report.energy.reason,
     ),
-    "throttled": Metric(_COUNT, _throttled, "the board has no throttle flag that edgetop reads", True, "throttled"),
+    "throttled": Metric(
+        _COUNT, _figure("throttled"), "the board has no throttle flag that edgetop reads", True, "throttled"
+    ),
     "drift": Metric(_SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%"),
     "leak": Metric(_GROWTH, _leak, "growth cannot be told before two minutes of measuring", False, "leak>1MiB/h"),
     "errors": Metric(_COUNT | _SHARE, _errors, _NOTHING_MEASURED, True, "errors>0"),
@@ -177,7 +167,7 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
 def judge_gate(gate: Gate, report: Report) -> GateResult:
     read = gate.metric.read(report, gate.unit)
     if read is None:
-        why = gate.metric.reason(report) or gate.metric.absent
+        why = (report.energy.reason if gate.name == "energy" else None) or gate.metric.absent
         return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: {why}")
     if not gate.compare:
         what = "it was" if gate.name == "throttled" else _plain(read)
