@@ -366,7 +366,7 @@ for count in range(1, 200):
 
 
 def test_the_next_recovery_completes_a_killed_one(batches: list[Batch], tmp_path: Path) -> None:
-    left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 5), segment_bytes=100)
+    left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 4), segment_bytes=100)
     assert len(journal_of(left)) > 1
     assert (left / "journal/inferences-0000.partial").exists()
     done = subprocess.run(

@@ -82,7 +82,7 @@ def test_power_and_energy_from_means_of_stretches_are_close(recording, long_sess
 @pytest.mark.slow
 def test_of_bursts_baseline_and_last_come_with_a_sum_of_others(tmp_path):
     """The baseline is the first three, which are slower here than the last."""
-    script = Script(manifest()).load().warm_up().begin()
+    script = Script(manifest(), step_s=15.0).load().warm_up().begin()
     for number in range(70):
         script.measure(30, rate_hz=1).profile(slower=1.2 if number < 3 else 1.1)
     recording = Recording(record(tmp_path / "s.edgetop", script.end().batches))
