@@ -9,6 +9,7 @@ from edgetop.cli import completion, demo, run
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, AsWritten, given_names, needs, option, passed_on, raw_words
 from edgetop.errors import InputError
+from edgetop.sweep import GOALS
 
 EXAMPLES = """\b
 Examples:
@@ -47,7 +48,6 @@ def provider_list(given: str) -> tuple[str, ...]:
     return parts
 
 
-GOALS = ("p50", "p99", "throughput", "energy")
 OWN_OPTIONS = (
     option("-f", "--file", "models_file", type=PATH, metavar="FILE",
         help="Models as well, one a line; # begins a comment."),
@@ -64,7 +64,7 @@ OWN_OPTIONS = (
         "--cooldown-to", type=text.celsius, metavar="45C",
         help="Cool the board down to this before each run. Default: 2 C above where the first begins.",
     ),
-    option("--goal", type=click.Choice(GOALS), default="p99", show_default=True,
+    option("--goal", type=click.Choice(list(GOALS)), default="p99", show_default=True,
         help="By what a setting is recommended."),
     option("--max-temp", type=text.celsius, metavar="80C", help="Recommend none that is hotter than this."),
     option("--max-rss", type=text.size, metavar="512M", help="Recommend none whose engine needs more."),

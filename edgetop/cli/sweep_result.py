@@ -201,16 +201,9 @@ def _document(
             for number, run in enumerate(plan.runs, 1)
         ],
         "combinations": [
-            {
-                "name": one.name,
-                **asdict(one.settings),
-                "sessions": list(one.sessions),
-                **one.figures,
-                "outputs": worst(comparison, one.name) or None,
-                "reason": one.reason,
-                "excluded": choice.excluded.get(one.name),
-                "pareto": one.name in front,
-            }
+            {"name": one.name, **asdict(one.settings), "sessions": list(one.sessions), **one.figures,
+             "outputs": worst(comparison, one.name) or None, "reason": one.reason,
+             "excluded": choice.excluded.get(one.name), "pareto": one.name in front}
             for one in candidates
         ],
         "goal": plan.wanted.get("goal"),
@@ -222,9 +215,5 @@ def _document(
 def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[Any]]:
     yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed"]
     for one in candidates:
-        yield [
-            *asdict(one.settings).values(),
-            len(one.sessions),
-            *(one.figures[key] for key in KEYS),
-            clean(one.reason or ""),
-        ]
+        figures = (one.figures[key] for key in KEYS)
+        yield [*asdict(one.settings).values(), len(one.sessions), *figures, clean(one.reason or "")]

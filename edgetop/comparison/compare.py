@@ -242,28 +242,19 @@ def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
 
 def comparison_document(comparison: Comparison) -> dict[str, Any]:
     """Return the document that `--json` prints."""
+    groups = ((group.name, [one.session for one in group.samples]) for group in comparison.groups)
+    ratios = (
+        [one and {name: value for name, value in to_json(one).items() if name != "chance"} for one in row.ratios]
+        for row in comparison.rows
+    )
+    rows = zip(comparison.rows, ratios, strict=True)
     return {
         "sessions": list(comparison.names),
         "groups": [
-            {
-                "name": group.name,
-                "sessions": [one.session.name for one in group.samples],
-                "simulated": any(one.session.board.simulated for one in group.samples),
-            }
-            for group in comparison.groups
+            {"name": name, "sessions": [of.name for of in each], "simulated": any(of.board.simulated for of in each)}
+            for name, each in groups
         ],
-        "rows": [
-            {
-                "key": row.key,
-                "unit": row.unit,
-                "values": list(row.values),
-                "ratios": [
-                    one and {name: value for name, value in to_json(one).items() if name != "chance"}
-                    for one in row.ratios
-                ],
-            }
-            for row in comparison.rows
-        ],
+        "rows": [{"key": row.key, "unit": row.unit, "values": list(row.values), "ratios": of} for row, of in rows],
         "fair": [{"code": one.code, "message": one.message, "advice": one.advice} for one in comparison.fair],
         "ranking": to_json(comparison.ranking),
         "ranked_by": comparison.ranked_by,

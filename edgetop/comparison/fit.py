@@ -167,7 +167,7 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
     by_kind: dict[Kind, list[Pair]] = {}
     for sha in both:
         here, there = (side[sha] for side in sides)
-        kind = Kind(_runtime(here[0]), _runtime(there[0]), *_precision_and_family(here[0]))
+        kind = _kind(here[0], there[0])
         pair = Pair(_name(here[0]), sha, kind, _ms(here, key), _ms(there, key))
         by_kind.setdefault(kind, []).append(pair)
     lines = [line(pairs) for pairs in by_kind.values() if not why_no_line(pairs)]
@@ -189,11 +189,10 @@ def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
         ms = _ms([new], key)
     except InputError as error:
         return [replace(unknown, refused=str(error))]
-    unknown, runtime, (precision, family) = replace(unknown, from_ms=ms), _runtime(new), _precision_and_family(new)
-    each = []
+    unknown, kind, each = replace(unknown, from_ms=ms), _kind(new, new), []
     for one in found.lines:
         low, high = one.range_ms
-        if (one.kind.from_runtime, one.kind.precision, one.kind.family) != (runtime, precision, family):
+        if replace(kind, on_runtime=one.kind.on_runtime) != one.kind:
             continue
         if low <= ms <= high:
             interval = one.interval(ms)
@@ -201,8 +200,7 @@ def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
         else:
             text = f"{ms:.4g} ms is outside of the line's models, {low:.4g} to {high:.4g} ms"
             each.append(replace(unknown, kind=one.kind.words, refused=text))
-    words = ", ".join(filter(None, (runtime, precision, family)))
-    return each or [replace(unknown, refused=f"no line is of its kind ({words})")]
+    return each or [replace(unknown, refused=f"no line is of its kind ({kind.words})")]
 
 
 def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
@@ -241,12 +239,9 @@ def _settings(one: Sample) -> str:
     return ", ".join(filter(None, (words, f"batch {session.load.batch or 1}", session.constraints.words)))
 
 
-def _runtime(one: Sample) -> str:
-    return one.session.engine.runtime or ""
-
-
-def _precision_and_family(one: Sample) -> tuple[str, str]:
-    return one.session.model.precision or "", one.session.labels.get(FAMILY, "")
+def _kind(here: Sample, there: Sample) -> Kind:
+    own, theirs = (one.session.engine.runtime or "" for one in (here, there))
+    return Kind(own, theirs, here.session.model.precision or "", here.session.labels.get(FAMILY, ""))
 
 
 def _name(one: Sample) -> str:

@@ -237,7 +237,7 @@ class Board:
                 self._leaving.wait(LEAST_S)
         finally:
             self._conversation = None
-            conversation.close()
+            conversation.link.close()
 
     def _end(self) -> None:
         """Another session may run there some time."""

@@ -106,7 +106,7 @@ class Conversation:
         `gates`: asks for summaries in place of batches, with how these gates stand.
         Raises InputError where that board cannot or will not tell, UnreachableError where it may yet.
         """
-        self._link, self._where = link, where
+        self.link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
         self._pending: list[Frame] = []
         try:
@@ -131,8 +131,8 @@ class Conversation:
         self.version = hello.text("edgetop")
         if why := wire.misfit(hello, f"on {self._where}"):
             raise MisfitError(why, self.version)
-        self._link.answered()
-        self._link.write(wire.hello(**asked))
+        self.link.answered()
+        self.link.write(wire.hello(**asked))
         begin = self._next(hello_s)
         self._fail(begin)
         self.session = begin.text("session")  # what to ask for to come back to it
@@ -153,7 +153,7 @@ class Conversation:
             left_s = min(timeout_s, until_s - time.monotonic())
             if left_s <= 0:
                 raise TimeoutError
-            data = self._link.read(left_s)
+            data = self.link.read(left_s)
             until_s = min(until_s, time.monotonic() + timeout_s)
             self._pending += self._parser.feed(data)
         return self._pending.pop(0)
@@ -164,7 +164,7 @@ class Conversation:
         Raises InputError where the board says that it cannot go on.
         """
         if not self._pending:
-            self._pending += self._parser.feed(self._link.read(timeout_s))
+            self._pending += self._parser.feed(self.link.read(timeout_s))
         while self._pending:
             frame = self._pending.pop(0)
             self._fail(frame)
@@ -187,17 +187,11 @@ class Conversation:
 
     def order(self, number: int, order: Order) -> None:
         """Raises LinkEndedError, and ValueError where the note is too long."""
-        self._link.write(wire.pack_line(wire.COMMAND, number, pack_order(order)))
+        self.link.write(wire.pack_line(wire.COMMAND, number, pack_order(order)))
 
     def send_alive(self) -> None:
         """Raises LinkEndedError."""
-        self._link.write(wire.pack_message(wire.ALIVE))
-
-    def hang_up(self) -> None:
-        self._link.hang_up()
-
-    def close(self) -> str:
-        return self._link.close()
+        self.link.write(wire.pack_message(wire.ALIVE))
 
 
 class RemoteFeed:
@@ -265,10 +259,8 @@ class RemoteFeed:
         self._orders[self._last_order] = order.do
         try:
             self._conversation.order(self._last_order, order)
-        except LinkEndedError:
-            self._confirm(self._last_order, "the link is lost")
-        except ValueError as error:
-            self._confirm(self._last_order, str(error))
+        except (LinkEndedError, ValueError) as error:
+            self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
         """Leave the session to itself; the orders of which nobody knows what became, though that was waited for."""
@@ -278,7 +270,7 @@ class RemoteFeed:
             self.arrived.clear()
         unconfirmed = tuple(self._orders.values())  # that the link ends now says nothing of them
         self._leaving.set()
-        self._conversation.hang_up()
+        self._conversation.link.hang_up()
         self._thread.join(timeout_s)
         return unconfirmed
 
@@ -287,7 +279,7 @@ class RemoteFeed:
     def _run(self) -> None:
         while not self._leaving.is_set() and not self._is_over:
             self._step()
-        self._conversation.close()
+        self._conversation.link.close()
         self.arrived.set()
 
     def _step(self) -> None:
@@ -334,7 +326,7 @@ class RemoteFeed:
     def _lose_link(self) -> None:
         if not self._lost:
             self._lost, self._retry_ns = True, 0
-            self._conversation.close()
+            self._conversation.link.close()
         for number in tuple(self._orders):
             self._confirm(number, "the link was lost before it was confirmed")
 
