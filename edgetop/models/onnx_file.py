@@ -63,9 +63,6 @@ class Drafts:
     def define(self, place: int, constant: Tensor) -> None:
         self.tensors[place] = replace(constant, name=self.tensors[place].name)
 
-    def has(self, name: str) -> bool:
-        return name in self.places
-
     @property
     def graph(self) -> "Drafts":
         return self
@@ -82,18 +79,15 @@ class Call:
         self._prefix = f"{function.prefix}_token_{number}" if number else function.prefix
         written = zip(function.outputs, operator.outputs, strict=False)
         given = (*operator.inputs, *[OMITTED] * len(function.inputs))
-        self._places = {name: place for name, place in written if place != OMITTED}
-        self._places.update(zip(function.inputs, given, strict=False))
+        self.places = {name: place for name, place in written if place != OMITTED}
+        self.places.update(zip(function.inputs, given, strict=False))
 
     def place(self, name: str) -> int:
-        place = self._places.get(name)
+        place = self.places.get(name)
         if place is None:
             prefix = self.function.prefix if name in self.function.constants else self._prefix
-            place = self._places[name] = self.graph.place(f"{prefix}_{name}")
+            place = self.places[name] = self.graph.place(f"{prefix}_{name}")
         return place
-
-    def has(self, name: str) -> bool:
-        return self._places.get(name, OMITTED) != OMITTED
 
 
 Scope = Drafts | Call
@@ -197,7 +191,7 @@ class _ModelReader:
         for place in sorted(read - made - {OMITTED}):
             self._budget.spend(PART_STEPS)
             name = drafts.tensors[place].name
-            holder = next((outer for outer in reversed(around) if outer.has(name)), None)
+            holder = next((outer for outer in reversed(around) if outer.places.get(name, OMITTED) != OMITTED), None)
             if holder is not None and not drafts.tensors[place].is_constant:
                 drafts.define(place, holder.graph.tensors[holder.place(name)])
                 captured[place] = around[-1].place(name)
