@@ -13,7 +13,8 @@ from typing import Any
 
 from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can
-from edgetop.formatting import clean, span
+from edgetop.formatting import clean, size, span
+from edgetop.paths import bytes_below
 from edgetop.session.events import Order, Severity
 from edgetop.ui import playback
 from edgetop.ui.keys import Command, Entry, help_lines
@@ -72,11 +73,18 @@ def _open_leave(screen: MonitorScreen) -> None:
     if screen.analysis.progress.view().phase == "over" or Can.STOP not in screen.feed.can:
         screen.app.exit()
         return
-    from edgetop.ui.dialogs import leave_dialog
+    from edgetop.ui.dialogs import Choice, ChoiceDialog
 
-    answers = {"stop": stop_and_leave, "go on": _leave}
-    dialog = leave_dialog(can_detach=Can.DETACH in screen.feed.can)
-    screen.app.push_screen(dialog, lambda answer: answers[answer](screen) if answer else None)
+    choices = [
+        Choice("s,Q,ctrl+c", "stop the run, finish its recording", stop_and_leave),
+        Choice("d,g", "leave it running; edgetop attach comes back", _leave),
+        Choice("q", "", None),
+    ]
+    if Can.DETACH not in screen.feed.can:
+        choices[0] = Choice("s,Q,ctrl+c", "stop the run", stop_and_leave)
+        choices[1] = Choice("g,d", "leave it running here, with progress lines", _leave)
+    dialog = ChoiceDialog("Leave the screen", choices, below="\nEsc  stay")
+    screen.app.push_screen(dialog, lambda run: run(screen) if run else None)
 
 
 def _leave(screen: MonitorScreen) -> None:
@@ -90,16 +98,25 @@ def stop_and_leave(screen: MonitorScreen) -> None:
 
 
 def _open_stop(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import stop_dialog
+    """Of a run that is only watched here."""
+    from edgetop.ui.dialogs import Choice, ChoiceDialog
 
-    screen.app.push_screen(stop_dialog(), lambda is_sure: screen.feed.order(Order("stop")) if is_sure else None)
+    choices = [Choice("s", "stop it, finish its recording", Order("stop")), Choice("q,Q,ctrl+c", "", None)]
+    dialog = ChoiceDialog("Stop the run", choices, below="\nEsc  leave it running")
+    screen.app.push_screen(dialog, lambda order: screen.feed.order(order) if order else None)
 
 
 def open_filter(screen: Commanded, rows: str, before: str, use: Callable[[str], object]) -> None:
     """Ask which of these rows to show, by their words. `use`: is given the words while they are typed."""
-    from edgetop.ui.dialogs import filter_dialog
+    from edgetop.ui.dialogs import InputDialog
 
-    screen.app.push_screen(filter_dialog(rows, before, use), lambda words: use(before if words is None else words))
+    examples = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
+    dialog = InputDialog(
+        f"Show the {rows} with these words", str, "Enter keeps them, without words all; Esc as before",
+        placeholder=examples.get(rows, ""), text=before, changed=use,
+    )  # fmt: skip
+    dialog.add_class("bottom")
+    screen.app.push_screen(dialog, lambda words: use(before if words is None else words))
 
 
 def _open_filter(screen: MonitorScreen) -> None:
@@ -167,19 +184,34 @@ def _profile(screen: MonitorScreen) -> None:
 
 
 def open_mark(screen: Commanded, mark: Callable[[str], object]) -> None:
-    from edgetop.ui.dialogs import note_dialog
+    """Ask for a note, which becomes a mark in the session."""
+    from edgetop.ui.dialogs import InputDialog
 
-    screen.app.push_screen(note_dialog(), lambda note: mark(note) if note else None)
+    dialog = InputDialog(
+        "Mark this moment", lambda text: text or "mark", "Enter marks, Esc cancels",
+        placeholder="what happened: fan on, door closed ...", length=500,
+    )  # fmt: skip
+    screen.app.push_screen(dialog, lambda note: mark(note) if note else None)
 
 
 def _open_recording(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import recording_dialog
+    """Show where the session is recorded and its size; ask whether to pause."""
+    from edgetop.ui.dialogs import Choice, ChoiceDialog
 
-    can_pause = Can.PAUSE_RECORDING in screen.feed.can and screen.settings.recording is not None
-    paused = screen.live.recording_paused
-    dialog = recording_dialog(screen.settings, screen.characters, paused=paused, can_pause=can_pause)
-    orders = {True: Order("pause"), False: Order("resume")}
-    screen.app.push_screen(dialog, lambda pause: None if pause is None else screen.feed.order(orders[pause]))
+    settings, paused = screen.settings, screen.live.recording_paused
+    folder, host = settings.recording_now, settings.recording_host
+    can_pause = Can.PAUSE_RECORDING in screen.feed.can and settings.recording is not None
+    words = "This session is not recorded (--no-record)."
+    choices: list[Choice[Order]] = [Choice("r,q", "", None)]
+    if folder is not None:
+        state = "paused" if paused else "recording" if can_pause else "finished"
+        where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=screen.characters.ascii_only)
+        words = f"{where}\n{'' if host else f'{size(bytes_below(folder))} on the disk, '}{state}"
+    if folder is not None and can_pause:
+        pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run continues"
+        choices.insert(0, Choice("p", pause, Order("resume" if paused else "pause")))
+    dialog = ChoiceDialog("Recording", choices, above=words)
+    screen.app.push_screen(dialog, lambda order: screen.feed.order(order) if order else None)
 
 
 def _reset(screen: MonitorScreen) -> None:

@@ -13,11 +13,8 @@ from textual.scrollbar import ScrollBarRender
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from edgetop.formatting import clean, clock_time, parse_clock_time, size
-from edgetop.paths import bytes_below
-from edgetop.ui.characters import CharacterSet
+from edgetop.formatting import clean
 from edgetop.ui.keys import Entry
-from edgetop.ui.settings import ScreenSettings
 
 T = TypeVar("T")
 
@@ -112,73 +109,12 @@ class InputDialog(Dialog[T], Generic[T]):
             self.query_one("#below", Static).update(f"\n{clean(str(error))}")
 
 
-def leave_dialog(*, can_detach: bool) -> ChoiceDialog[str]:
-    """Gives "stop", "go on", or None to stay."""
-    detach = "leave it running; edgetop attach comes back"
-    choices = [
-        Choice("s,Q,ctrl+c", "stop the run, finish its recording" if can_detach else "stop the run", "stop"),
-        Choice("d,g", detach, "go on") if can_detach else
-        Choice("g,d", "leave it running here, with progress lines", "go on"),
-        Choice("q", "", None),
-    ]  # fmt: skip
-    return ChoiceDialog("Leave the screen", choices, below="\nEsc  stay")
-
-
-def stop_dialog() -> ChoiceDialog[bool]:
-    """Whether to stop a run that is only watched here."""
-    choices = [Choice("s", "stop it, finish its recording", True), Choice("q,Q,ctrl+c", "", None)]
-    return ChoiceDialog("Stop the run", choices, below="\nEsc  leave it running")
-
-
 def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
     """Ask for the format of an export, by the names of `edgetop export --to`."""
     choices = [Choice(str(i), f"{name:<10}{what}", name) for i, (name, what) in enumerate(forms.items(), 1)]
     closing: Choice[str] = Choice("e,q", "", None)
     title = "Export the session up to now"
     return ChoiceDialog(title, [*choices, closing], below=f"\n\ninto {where}\nEsc  no export")
-
-
-def recording_dialog(
-    settings: ScreenSettings, characters: CharacterSet, *, paused: bool, can_pause: bool
-) -> ChoiceDialog[bool]:
-    """Show where the session is recorded and its size; the result is whether to pause."""
-    folder, host = settings.recording_now, settings.recording_host
-    words = "This session is not recorded (--no-record)."
-    if folder is not None:
-        state = "paused" if paused else "recording" if can_pause else "finished"
-        where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=characters.ascii_only)
-        size_words = "" if host else f"{size(bytes_below(folder))} on the disk, "
-        words = f"{where}\n{size_words}{state}"
-    pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run continues"
-    choices: list[Choice[bool]] = [Choice("r,q", "", None)]
-    if folder is not None and can_pause:
-        choices.insert(0, Choice("p", pause, not paused))
-    return ChoiceDialog("Recording", choices, above=words)
-
-
-def note_dialog() -> InputDialog[str]:
-    """A note that becomes a mark in the session."""
-    placeholder = "what happened: fan on, door closed ..."
-    return InputDialog(
-        "Mark this moment", lambda text: text or "mark", "Enter marks, Esc cancels", placeholder=placeholder, length=500
-    )
-
-
-def go_to_dialog(end_ns: int) -> InputDialog[int]:
-    """Gives a time of the session, in ns."""
-    title, placeholder = f"Go to a time up to {clock_time(end_ns)}", "01:02:05, 90s, 1h02m ..."
-    return InputDialog(title, parse_clock_time, "Enter goes there, Esc cancels", placeholder=placeholder, length=40)
-
-
-def filter_dialog(rows: str, words: str, changed: Callable[[str], object]) -> InputDialog[str]:
-    """Gives the words that a list is to be narrowed down to. `rows`: what it lists; it stands above the dialog."""
-    below = "Enter keeps them, without words all; Esc as before"
-    examples = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
-    placeholder = examples.get(rows, "")
-    title = f"Show the {rows} with these words"
-    dialog = InputDialog(title, str, below, placeholder=placeholder, text=words, changed=changed)
-    dialog.add_class("bottom")
-    return dialog
 
 
 class TextDialog(Dialog[None]):

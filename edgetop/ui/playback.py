@@ -5,7 +5,7 @@ frozen, and a replay paused.
 """
 
 from edgetop.feeds.protocol import Transport
-from edgetop.formatting import span
+from edgetop.formatting import clock_time, parse_clock_time, span
 from edgetop.ui.monitor import NS, MonitorScreen
 
 SPEEDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -69,10 +69,14 @@ def seek_throttling(screen: MonitorScreen) -> None:
 
 
 def open_go_to(screen: MonitorScreen) -> None:
-    from edgetop.ui.dialogs import go_to_dialog  # noqa: PLC0415  not before it is opened
+    from edgetop.ui.dialogs import InputDialog  # noqa: PLC0415  not before it is opened
 
     if transport := screen.transport:
-        screen.app.push_screen(go_to_dialog(transport.end_ns), lambda t_ns: None if t_ns is None else screen.seek(t_ns))
+        dialog = InputDialog(
+            f"Go to a time up to {clock_time(transport.end_ns)}", parse_clock_time, "Enter goes there, Esc cancels",
+            placeholder="01:02:05, 90s, 1h02m ...", length=40,
+        )  # fmt: skip
+        screen.app.push_screen(dialog, lambda t_ns: None if t_ns is None else screen.seek(t_ns))
 
 
 def zoom(screen: MonitorScreen, step: int) -> None:
