@@ -10,17 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from edgetop.recording import columns, packing
-from edgetop.recording.columns import EVENTS, OPERATORS, SECONDS
+from edgetop.recording.columns import EVENTS, OPERATORS, SECONDS, SYMBOL
 from edgetop.recording.frames import OPENING, Frame
 from edgetop.recording.packing import Readers, inferences_of
 from edgetop.session.records import READING, Inferences, Readings
 from edgetop.session.seconds import SECOND
 
 _INFERENCES, _READINGS, _EVENTS, _FIRST_SECONDS, _FIRST_PARTIAL, _BURSTS, _SECONDS, _PARTIAL = 1, 2, 3, 4, 6, 7, 8, 9
-
-
-def _plain(of_table: pa.DataType) -> pa.DataType:
-    return pa.string() if pa.types.is_dictionary(of_table) else of_table
 
 
 def _required(**columns: pa.DataType) -> pa.Schema:
@@ -40,8 +36,10 @@ _READING_COLUMNS = _required(
     sensor=pa.uint16(),  # place in the last manifest's sensors
     value=pa.float64(),
 )
-_EVENT_COLUMNS = pa.schema([pa.field(f.name, _plain(f.type), nullable=False) for f in EVENTS])
-_BURST_COLUMNS = pa.schema([pa.field(f.name, _plain(f.type), f.nullable) for f in OPERATORS])
+_EVENT_COLUMNS, _BURST_COLUMNS = (
+    pa.schema([pa.field(f.name, pa.string() if f.type == SYMBOL else f.type, f.nullable) for f in schema])
+    for schema in (EVENTS, OPERATORS)
+)
 # Before response times and runs of misses.
 _FIRST_SECOND_COLUMNS = _required(
     **{name: pa.from_numpy_dtype(SECOND[name]) for name in (SECOND.names or ()) if not name.startswith("miss_run")},

@@ -6,7 +6,7 @@ import pickle
 import resource
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,14 @@ import numpy as np
 
 from edgetop.recording.columns import to_arrow
 from edgetop.recording.files import JOURNAL, read_manifest, set_aside
-from edgetop.recording.journal import Progress, SegmentReader, TableJob, open_segment, segment_name, segments
+from edgetop.recording.journal import (
+    JournalState,
+    Progress,
+    TableJob,
+    open_segment,
+    segment_name,
+    segments,
+)
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
 from edgetop.recording.tables import ROW_GROUP_ROWS, Tables
@@ -28,14 +35,14 @@ _EVENT_BYTES = 500  # of an event without its message, more or less
 
 
 def compact(
-    segment: SegmentReader, source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
+    batches: Iterable[Batch], source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
 ) -> None:
-    """Append a whole segment to the tables.
+    """Append all batches of a segment to the tables.
 
     `source`: the name of the segment's file, `sensor_ids`: where it does not say them itself. Raises OSError.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
-    for batch in segment.read():
+    for batch in batches:
         waiting.add(missing.completed(batch))
     waiting.flush()
 
@@ -116,19 +123,19 @@ def run_job(folder: Path, job: TableJob) -> Progress:
     try:
         tables = Tables(journal, job.piece_bytes)
         missing = Snapshot(folder, job.manifest or read_manifest(folder)).missing_seconds()
-        sources = {}
+        sources, state = {}, JournalState(done.tally, done.missing)
         for number in segments(journal):
             if job.manifest is None and number >= job.before:
                 break
             path = journal / segment_name(number)
-            segment = open_segment(path, done.tally)
+            segment = open_segment(path, state)
             try:
-                compact(segment, path.name, tables, (), missing)
+                compact(segment.read(), path.name, tables, (), missing)
                 tables.commit()
             except OSError:
                 tables.rollback()
                 raise
-            done = replace(done, tally=segment.tally, missing=done.missing.with_more(segment.missing))
+            done = replace(done, tally=state.tally, missing=state.missing)
             if job.manifest is not None:
                 sources[path.name] = segment.is_spoilt
             elif segment.is_spoilt:

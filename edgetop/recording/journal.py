@@ -235,15 +235,8 @@ class Missing:
         fields = ((of.until_ns, of.inferences, of.counted) for of in (read, before))
         # Bounded: another program may have written any number.
         ns, inferences, counted = (max(0, min(written - n, _MOST_MISSED)) for n, written in zip(*fields, strict=True))
-        return self.with_more(Missing(ns if ns >= TALLY_STEP_NS else 0, inferences, counted))
-
-    def with_more(self, other: "Missing") -> "Missing":
-        return Missing(
-            self.ns + other.ns,
-            self.inferences + other.inferences,
-            self.counted + other.counted,
-            self.is_counted and other.is_counted,
-        )
+        ns = ns if ns >= TALLY_STEP_NS else 0
+        return Missing(self.ns + ns, self.inferences + inferences, self.counted + counted, self.is_counted)
 
     def lost(self, tally: Tally | None) -> Lost | None:
         """`tally`: of all that was written; without single inferences, those counted by seconds are the lost ones."""
@@ -272,22 +265,29 @@ class TableJob:
     manifest: Manifest | None = None  # the final one: publish the tables
 
 
+@dataclass(slots=True)
+class JournalState:
+    """What the frames read so far tell in addition to their batches. Segments are read in order with the same one."""
+
+    tally: Tally | None = None  # of all that was written up to the last batch; None: unknown
+    missing: Missing = field(default_factory=Missing)
+    first_tally: Tally | None = None  # before the first batch that was read
+    fsync_interval_ns: int = 0  # of the writer; 0: unknown
+    partial: Seconds = NO_SECONDS  # the last second that was written before it was complete
+
+
 class SegmentReader:
     """Reads the batches of one segment, also while it grows."""
 
-    def __init__(self, file: Descriptor, end: int | None = None, before: Tally | None = None) -> None:
-        """`end`: read no further, whatever is appended. `before`: the tally of earlier segments, if known."""
+    def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
+        """`end`: read no further, whatever is appended. `state`: after earlier segments, continued here."""
         self.file = file
         self.frames = FrameReader(file.fd, end)
         self._earlier: EarlierFrames | None = None
         self._references: dict[int, Frame] = {}
         self._dictionary: tuple[Frame | None, bytes] = (None, b"")  # the last reference, inflated
         self._undecoded_bytes = self._damage_counted = self._until_ns = 0
-        self.missing = Missing()
-        self.tally = before  # including the last batch that was read
-        self.first_tally: Tally | None = None  # before the first batch that was read
-        self.fsync_interval_ns: int | None = None  # of the writer, if the segment contains it
-        self.partial = NO_SECONDS  # the last second that was written before it was complete
+        self.state = state or JournalState()
 
     @property
     def damaged_bytes(self) -> int:
@@ -339,24 +339,25 @@ class SegmentReader:
         return reference
 
     def _note(self, frame: Frame, parts: Parts, partial: Seconds | None) -> None:
-        self.fsync_interval_ns = interval_of(parts) or self.fsync_interval_ns
-        self.partial = partial or self.partial
+        state = self.state
+        state.fsync_interval_ns = interval_of(parts) or state.fsync_interval_ns
+        state.partial = partial or state.partial
         is_damaged = self.damaged_bytes > self._damage_counted
         tallies = tallies_of(parts, frame.number)
         if tallies is not None:
-            self.missing = self.missing.after(self.tally, tallies[0], is_damaged=is_damaged)
-            self.tally = tallies[1]
-            self.first_tally = self.first_tally or tallies[0]
+            state.missing = state.missing.after(state.tally, tallies[0], is_damaged=is_damaged)
+            state.tally = tallies[1]
+            state.first_tally = state.first_tally or tallies[0]
         else:  # of an earlier version, which recorded only times
             if is_damaged:
-                missing = self.missing.after(Tally(self._until_ns), Tally(frame.number), is_damaged=True)
-                self.missing = replace(missing, is_counted=False)
+                missing = state.missing.after(Tally(self._until_ns), Tally(frame.number), is_damaged=True)
+                state.missing = replace(missing, is_counted=False)
             self._until_ns = frame.number
 
 
-def open_segment(path: Path, before: Tally | None = None) -> SegmentReader:
-    """`before`: the tally of earlier segments, if known. Raises OSError."""
-    return SegmentReader(Descriptor(open_regular(path)), before=before)
+def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
+    """Raises OSError."""
+    return SegmentReader(Descriptor(open_regular(path)), state=state)
 
 
 class FellBehindError(Exception):

@@ -88,18 +88,14 @@ class Recording:
             yield self._batch({name: cursor.take(until) for name, cursor in cursors.items()}, min(until, end_ns), first)
             first = False
         self._is_played = span == WHOLE
-        if not inferences:
-            self._check_inferences()
+        # Whether single inferences can be read: all are if they are few, else the index of their table.
+        size = 0 if inferences else sum(file.unpacked_bytes for file in self._snapshot.files("inferences"))
+        if not inferences and size <= CHECKED_BYTES:
+            self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
         yield Batch(
             until_ns=end_ns,
             manifest=None if self.lost == self.manifest.lost else replace(self.manifest, lost=self.lost),
         )
-
-    def _check_inferences(self) -> None:
-        """Check whether single inferences can be read: all if they are few, else the index of their table."""
-        size = sum(file.unpacked_bytes for file in self._snapshot.files("inferences"))
-        if size <= CHECKED_BYTES:
-            self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
 
     @property
     def lost(self) -> Lost | None:

@@ -8,7 +8,7 @@ removed only when everything is on the disk, so a recovery may itself be killed 
 import math
 import os
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +18,7 @@ from edgetop import formatting
 from edgetop.errors import RecordingError
 from edgetop.recording.catalog import CATALOG
 from edgetop.recording.files import JOURNAL, WriterLock, has_journal, open_regular, read_manifest
-from edgetop.recording.journal import Missing, SegmentReader, Unwritten, read_unwritten, segment_name
+from edgetop.recording.journal import JournalState, Unwritten, read_unwritten, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.rows import MAX_SESSION_NS, sound
 from edgetop.recording.snapshot import Snapshot
@@ -71,7 +71,7 @@ def _recover(folder: Path) -> None:
     tables = Tables(journal)
     missing = snapshot.missing_seconds()
     for number in snapshot.segments:
-        compact(snapshot.again(number), segment_name(number), tables, sensor_ids, missing)
+        compact(snapshot.again(number).read(), segment_name(number), tables, sensor_ids, missing)
     if closing.events or len(closing.seconds):
         source = journal / (segment_name(max(snapshot.segments)) if snapshot.segments else _CLOSING)
         os.close(open_regular(source, os.O_RDWR | os.O_CREAT))
@@ -89,13 +89,13 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
-    before = Tally() if min(snapshot.segments, default=0) == 1 else None
+    last.state.tally = Tally() if min(snapshot.segments, default=0) == 1 else None
     for number in snapshot.segments:
-        segment = snapshot.again(number, before)
+        segment = snapshot.again(number, last.state)
         for batch in segment.read():
             last.add(batch)
-        last.finish(segment)
-        before = segment.tally
+        last.damaged_bytes += segment.damaged_bytes
+        last.longest_frame = max(last.longest_frame, segment.frames.longest)
     if is_live:
         return Batch(last.until_ns, manifest=last.manifest)
     if manifest.state != "live" and not snapshot.segments:  # only publishing remains
@@ -119,12 +119,13 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
     """What was written or should have been, and cannot be read. `death`: why the writer did not finish."""
-    each = [last.manifest.lost, last.missing.lost(last.tally)]
+    each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
+    first_tally = last.state.first_tally
     catalogued = snapshot.catalogued_inferences()
     is_first = min(snapshot.segments, default=1) == 1  # what its first batch lacks is counted as missing already
-    if last.first_tally and not is_first and catalogued is not None and last.first_tally.inferences > catalogued:
+    if first_tally and not is_first and catalogued is not None and first_tally.inferences > catalogued:
         why = "a part of the journal or of the tables is damaged or gone"
-        each.append(Lost(None, last.first_tally.inferences - catalogued, why))
+        each.append(Lost(None, first_tally.inferences - catalogued, why))
     waited_ns = max(0, unwritten.until_ns - last.until_ns)
     if unwritten.inferences or unwritten.ns or waited_ns:
         why = "the disk took nothing more" if waited_ns else "the disk took nothing for a time"
@@ -145,7 +146,7 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str, *, is_
     A writer does not live longer than a delay after its last change of the journal. A truncation of the
     journal changes it too, and so does a copy that does not preserve the times of files.
     """
-    due_ns = JOURNAL_DELAY_NS + (last.fsync_interval_ns if death == "power-loss" else 0)
+    due_ns = JOURNAL_DELAY_NS + (last.state.fsync_interval_ns if death == "power-loss" else 0)
     wall = last.manifest.wall_time()
     later_ns = snapshot.changed_ns() - wall.origin_us * 1_000 - last.until_ns if wall else None
     if later_ns is None or not -COARSE_TIME_NS <= later_ns <= LONGEST_GAP_S * NS:
@@ -167,23 +168,9 @@ class _JournalEnd:
         self.manifest = manifest
         self.until_ns = 0
         self.seconds_until_ns: int | None = None
-        self.partial = NO_SECONDS  # of a recording without single inferences
         self.inferences: list[Inferences] = []  # of the journal's last minute or so
-        self.fsync_interval_ns = 0
         self.damaged_bytes = self.longest_frame = 0
-        self.missing = Missing()
-        self.tally: Tally | None = None
-        self.first_tally: Tally | None = None  # before the journal
-
-    def finish(self, segment: SegmentReader) -> None:
-        """The segment was read to its end."""
-        self.fsync_interval_ns = segment.fsync_interval_ns or self.fsync_interval_ns
-        self.partial = sound("seconds", segment.partial) if len(segment.partial) else self.partial
-        self.damaged_bytes += segment.damaged_bytes
-        self.longest_frame = max(self.longest_frame, segment.frames.longest)
-        self.missing = self.missing.with_more(segment.missing)
-        self.tally = segment.tally
-        self.first_tally = self.first_tally or segment.first_tally
+        self.state = JournalState()
 
     def add(self, batch: Batch) -> None:
         self.until_ns = max(self.until_ns, min(batch.until_ns, MAX_SESSION_NS))
@@ -216,7 +203,8 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
     inferences = np.concatenate([*earlier, *last.inferences, NO_INFERENCES])
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
-        return last.partial.where(last.partial.rows["t_ns"] >= begin)
+        partial: Seconds = sound("seconds", last.state.partial)  # of a recording without single inferences
+        return partial.where(partial.rows["t_ns"] >= begin)
     counted = measured(inferences[inferences["t_ns"] < begin])
     first = max(begin // NS, int(later["t_ns"][0]) // NS - LONGEST_GAP_S)
     later = later[later["t_ns"] < (first + 2 * LONGEST_GAP_S) * NS]
@@ -266,7 +254,10 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
     """Warm-up runs, their time in ns (0 without single inferences), measured runs."""
-    runs, total_ns = _warmup_runs(snapshot), 0
+    phases = (event.data for events in snapshot.rows("events") for event in events if event.kind == "phase")
+    before = takewhile(lambda data: data.get("phase") != "measure", phases)
+    told = [data.get("runs") for data in before if data.get("phase") == "warmup"]
+    runs, total_ns = told[-1] if told and type(told[-1]) is int else 0, 0
     for place, inferences in enumerate(snapshot.rows("inferences")):
         runs = runs if place else 0
         warmup = inferences["phase"] == WARMUP
@@ -276,16 +267,3 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
             break
     each = [*snapshot.rows("seconds"), missing]
     return runs, total_ns, sum(seconds.runs for seconds in each)
-
-
-def _warmup_runs(snapshot: Snapshot) -> int:
-    """The number of warm-up runs before measuring began, from the events."""
-    runs = 0
-    for events in snapshot.rows("events"):
-        for event in (event for event in events if event.kind == "phase"):
-            given = event.data.get("runs")
-            if event.data.get("phase") == "warmup":
-                runs = given if type(given) is int else 0
-            elif event.data.get("phase") == "measure":
-                return runs
-    return 0

@@ -78,22 +78,24 @@ def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Mani
 
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
     """Sessions with their manifests; a folder without a readable one is left out."""
-    sessions = []
-    for folder in folders:
-        with contextlib.suppress(InputError):
-            sessions.append((folder, read_manifest(folder)))
+    sessions = [(folder, manifest) for folder in folders if (manifest := _manifest_of(folder))]
     return sorted(sessions, key=lambda session: session[1].created_utc, reverse=True)
+
+
+def _manifest_of(folder: Path) -> Manifest | None:
+    try:
+        return read_manifest(folder)
+    except InputError:
+        return None
 
 
 def successor(folder: Path) -> Path | None:
     """The session beside this one in which its engine runs on, or ran on; None: there is none."""
-    with contextlib.suppress(InputError):
-        if following := read_manifest(folder).followed_by:
-            for other in folder.parent.glob(f"*{SUFFIX}"):
-                with contextlib.suppress(InputError):
-                    if read_manifest(other).id == following:
-                        return other
-    return None
+    manifest = _manifest_of(folder)
+    if manifest is None or not manifest.followed_by:
+        return None
+    others = ((other, _manifest_of(other)) for other in folder.parent.glob(f"*{SUFFIX}"))
+    return next((other for other, found in others if found and found.id == manifest.followed_by), None)
 
 
 def locate(given: str, home: Path) -> Path:
@@ -126,14 +128,13 @@ def locate(given: str, home: Path) -> Path:
 def matching(given: str, folders: Sequence[Path]) -> list[Path]:
     """The sessions with that name; if there are none, those whose name or id begins with it."""
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
-    return named or [path for path in folders if path.name.startswith(given) or _has_id(path, given)]
-
-
-def _has_id(folder: Path, given: str) -> bool:
-    try:
-        return len(given) >= 4 and read_manifest(folder).id.startswith(given)
-    except InputError:
-        return False
+    if named:
+        return named
+    has_id = len(given) >= 4
+    return [
+        path for path in folders
+        if path.name.startswith(given) or (has_id and (found := _manifest_of(path)) and found.id.startswith(given))
+    ]  # fmt: skip
 
 
 def locate_live(given: str | None, home: Path) -> Path:
@@ -222,10 +223,8 @@ def enforce_quota(home: Path, quota_bytes: int, report: Callable[[str], None], s
     if left <= quota_bytes:
         return
     excluded = {os.path.realpath(folder) for folder in spared}
-    candidates = []
-    for folder in sizes:
-        with contextlib.suppress(InputError):
-            candidates.append((not (folder / PUSHED).is_file(), read_manifest(folder).created_utc, folder))
+    manifests = ((folder, _manifest_of(folder)) for folder in sizes)
+    candidates = [(not (path / PUSHED).is_file(), found.created_utc, path) for path, found in manifests if found]
     for _, _, folder in sorted(candidates):
         if left <= quota_bytes:
             return

@@ -16,8 +16,7 @@ import numpy as np
 
 from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
 from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
-from edgetop.recording.journal import Follower, SegmentReader, open_segment, segment_name, segments
-from edgetop.recording.packing import Tally
+from edgetop.recording.journal import Follower, JournalState, SegmentReader, open_segment, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest
@@ -152,10 +151,10 @@ class Snapshot:
         """When the journal was last changed, by the wall clock, since 1970; 0 if it is empty."""
         return os.fstat(self.segments[max(self.segments)].file.fd).st_mtime_ns if self.segments else 0
 
-    def again(self, number: int, before: Tally | None = None) -> SegmentReader:
-        """A segment from its beginning to its end at the moment of this snapshot. `before`: the earlier tally."""
+    def again(self, number: int, state: JournalState | None = None) -> SegmentReader:
+        """A segment from its beginning to its end at the moment of this snapshot. `state`: after earlier segments."""
         segment = self.segments[number]
-        return SegmentReader(segment.file, segment.frames.offset, before)
+        return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
         """How many are in the unpublished tables; None if the first were dropped to make room."""

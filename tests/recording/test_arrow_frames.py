@@ -11,7 +11,7 @@ from numpy.lib.recfunctions import repack_fields
 
 from edgetop.recording import arrow_frames
 from edgetop.recording.frames import Frame
-from edgetop.recording.journal import SegmentReader, open_segment
+from edgetop.recording.journal import JournalState, SegmentReader, open_segment
 from edgetop.recording.packing import Tally
 from tests.support.recordings import played
 
@@ -43,7 +43,7 @@ def test_damage_is_told(tmp_path: Path, path: Path) -> None:
     segment = tmp_path / path.name
     data[-60] ^= 1
     segment.write_bytes(data)
-    reader = SegmentReader(open_segment(segment).file, before=Tally())
+    reader = SegmentReader(open_segment(segment).file, state=JournalState(Tally()))
     read = list(reader.read())
     assert len(read) == len(whole) - 1
     assert reader.damaged_bytes or reader.frames.tail_bytes()

@@ -16,6 +16,7 @@ from edgetop.recording.journal import (
     SEGMENT_NS,
     Follower,
     Journal,
+    JournalState,
     Missing,
     SegmentReader,
     open_segment,
@@ -80,7 +81,7 @@ def test_each_segment_begins_with_the_manifest_and_the_interval(tmp_path: Path, 
         first = next(segment.read())
         assert first.manifest
         assert first.manifest.sensors == first_manifest().sensors
-        assert segment.fsync_interval_ns == NS
+        assert segment.state.fsync_interval_ns == NS
 
 
 def test_an_old_segment_is_closed_however_small_it_is(tmp_path: Path) -> None:
@@ -127,7 +128,8 @@ def test_a_damaged_frame_costs_itself_alone_and_is_counted(tmp_path: Path) -> No
     segment = open_segment(path)
     seconds = [batch.until_ns // NS for batch in segment.read()]
     assert seconds == [*range(101), *range(102, 200), *range(202, 300)]
-    assert (segment.missing.ns, segment.missing.inferences, segment.missing.is_counted) == (3 * NS, 3, True)
+    missing = segment.state.missing
+    assert (missing.ns, missing.inferences, missing.is_counted) == (3 * NS, 3, True)
     assert segment.damaged_bytes == ends[101] - ends[100] + ends[201] - ends[199]
 
 
@@ -138,9 +140,9 @@ def test_a_rotten_reference_costs_nothing(tmp_path: Path) -> None:
     last = {data[place + 5 : place + 8]: place for place in places}  # of each run
     assert len(places) > len(last) > 2
     damaged(path, *(place + 30 for place in places if place not in last.values()))
-    segment = SegmentReader(Descriptor(open_regular(path)), before=Tally())
+    segment = SegmentReader(Descriptor(open_regular(path)), state=JournalState(Tally()))
     assert [batch.until_ns // NS for batch in segment.read()] == [*range(300)]
-    assert segment.missing == Missing()
+    assert segment.state.missing == Missing()
     assert segment.damaged_bytes > 0
 
 
