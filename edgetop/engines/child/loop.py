@@ -168,7 +168,7 @@ class Loop:
                 bursts.take(call)
                 done = now()
                 flush_at = done + FLUSH_NS
-                if pace is not None:
+                if is_open and pace is not None:
                     intended = pace.postpone(intended, begun, done)
                 if slowest is not None:
                     slow_ns = slowest.checkpoint(done)

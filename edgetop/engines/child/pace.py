@@ -65,10 +65,6 @@ class Closed:
         t_ns = done_ns + self._delay_ns
         return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
 
-    def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
-        """Return when the next inference is to start, after a pause of the engine's own."""
-        return next_ns
-
 
 class Open:
     """Inferences start as planned, or at once where their time is past."""
@@ -118,9 +114,6 @@ class Turns:
 
     def after(self, done_ns: int) -> int:
         return self._next(done_ns, done_ns - self._start_ns)
-
-    def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:  # noqa: ARG002  as an open load has it
-        return next_ns
 
     def _next(self, t_ns: int, took_ns: int) -> int:
         while self._place < len(self._turns) and t_ns + took_ns > self._turns[self._place][1]:
