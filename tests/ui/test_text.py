@@ -13,7 +13,6 @@ from edgetop.ui.text import (
     Line,
     Span,
     as_fits,
-    beside,
     fit,
     joined,
     line,
@@ -134,12 +133,6 @@ def test_columns_that_do_not_fit_are_left_out_as_a_whole() -> None:
 def test_the_last_piece_of_a_short_row_takes_what_is_left() -> None:
     assert plain(table(COLUMNS, [("cpu", "no such device")], 20)[1]) == "cpu     no such dev>"
     assert plain(table(COLUMNS, [("cpu", "gone")], 40)[1]).rstrip() == "cpu     gone"
-
-
-def test_blocks_beside_one_another_keep_their_columns() -> None:
-    left, right = [line("a"), line("b")], [line("c")]
-    assert [plain(row) for row in beside(((left, 3), (right, 2)))] == ["a    c ", "b      "]
-    assert beside(()) == []
 
 
 def test_text_is_only_text() -> None:

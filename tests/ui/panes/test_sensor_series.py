@@ -5,9 +5,10 @@ import pytest
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.panes import DRAWINGS
-from edgetop.ui.text import width
+from edgetop.ui.panes.sensor_series import SIDE_CELLS, with_figures
+from edgetop.ui.text import line, width
 from tests.support.scenes import limited
-from tests.support.screens import area, opened, text_of
+from tests.support.screens import area, opened, plain, text_of
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, measured, measured_with_power, scarce
 
 DETAILED = [name for name, drawing in DRAWINGS.items() if drawing.details]
@@ -111,3 +112,10 @@ async def test_a_frozen_pane_alone_shows_nothing_of_later() -> None:
         await screen.press("escape", "2")
         assert screen.rows[3:-1] == still
         assert len(screen.monitor.view.sensor_series) > 3
+
+
+def test_a_chart_and_the_figures_beside_it_keep_their_columns() -> None:
+    chart, figures = [line("a"), line("b")], [line("c")]
+    rows = with_figures(lambda room: chart[: room.height], lambda room: figures, area(SIDE_CELLS + 5, 2))
+    assert [plain(row) for row in rows] == [f"a    c{' ' * (SIDE_CELLS - 1)}", f"b    {' ' * SIDE_CELLS}"]
+    assert with_figures(lambda room: [], lambda room: [], area(SIDE_CELLS + 5, 2)) == []
