@@ -11,16 +11,7 @@ from edgetop.cli.companions import needs, not_beside, option
 from edgetop.cli.output import print_text, raise_problems
 from edgetop.errors import InputError
 from edgetop.formatting import clock_time, size
-from edgetop.recording.export.protocol import (
-    FORMATS,
-    TABLES,
-    NamedOutput,
-    Output,
-    Selection,
-    StreamOutput,
-    default_path,
-    load,
-)
+from edgetop.recording.export import protocol
 
 if TYPE_CHECKING:
     from edgetop.recording.reader import Recording
@@ -28,7 +19,7 @@ if TYPE_CHECKING:
 
 
 OPTIONS = (
-    option("--to", "form", type=click.Choice(list(FORMATS)), required=True, help="The format."),
+    option("--to", "form", type=click.Choice(list(protocol.FORMATS)), required=True, help="The format."),
     option("-o", "--output", metavar="PATH", help="Where; - is the standard output. Default: here, by its name."),
     option("--begin", type=options.duration_or_zero, metavar="TIME", help="From this session time on: 10m."),
     option("--end", type=options.duration_or_zero, metavar="TIME", help="Up to this session time."),
@@ -37,7 +28,8 @@ OPTIONS = (
         rules=[not_beside("begin", "end", message="{} goes with neither --begin nor --end")],
     ),
     option(
-        "--table", "tables", type=click.Choice(TABLES), multiple=True, help="csv, json: this one (repeatable).",
+        "--table", "tables", type=click.Choice(protocol.TABLES), multiple=True,
+        help="csv, json: this one (repeatable).",
         rules=[needs("form", holds=lambda form: form in ("csv", "json"), message="{} is for csv and json")],
     ),
     option(
@@ -81,14 +73,14 @@ def command(
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
-    wanted = tuple(name for name in tables or TABLES if not (no_raw and name == "inferences"))
+    wanted = tuple(name for name in tables or protocol.TABLES if not (no_raw and name == "inferences"))
     if not wanted:
         raise click.UsageError("--no-raw leaves nothing of --table inferences")
     recording = Recording(locate(session, recordings_home()))
     place = _output(output, recording.folder, form, is_one=len(wanted) == 1, force=force)
-    selection = Selection(recording, _span(recording, begin, end, last), wanted, hz)
-    load(form)(selection, place)
-    if isinstance(place, NamedOutput):
+    selection = protocol.Selection(recording, _span(recording, begin, end, last), wanted, hz)
+    protocol.load(form)(selection, place)
+    if isinstance(place, protocol.NamedOutput):
         files = place.path.rglob("*") if place.path.is_dir() else [place.path]
         written = sum(file.stat().st_size for file in files if file.is_file())
         print_text(f"wrote {place.path} ({size(written)})", err=True)
@@ -107,12 +99,12 @@ def _span(recording: "Recording", begin: int | None, end: int | None, last: int 
     return Span(WHOLE.begin_ns if begin is None else begin, WHOLE.end_ns if end is None else end)
 
 
-def _output(given: str | None, folder: Path, form: str, *, is_one: bool, force: bool) -> Output:
+def _output(given: str | None, folder: Path, form: str, *, is_one: bool, force: bool) -> protocol.Output:
     from edgetop.recording.files import session_folder  # noqa: PLC0415
 
     if given == "-":
-        return StreamOutput(sys.stdout.buffer)
+        return protocol.StreamOutput(sys.stdout.buffer)
     if given is not None:
         path = Path(given)
-        return NamedOutput(session_folder(path) if form == "session" else path, force=force)
-    return NamedOutput(default_path(folder, form, is_one=is_one), force=force)
+        return protocol.NamedOutput(session_folder(path) if form == "session" else path, force=force)
+    return protocol.NamedOutput(protocol.default_path(folder, form, is_one=is_one), force=force)

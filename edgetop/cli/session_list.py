@@ -65,19 +65,11 @@ def _listed(folder: Path) -> Listed:
     board, both = manifest.board, manifest.ab.variants if manifest.ab else ()  # of an A/B session, which may differ
     models = dict.fromkeys(one.path for one in (*(variant.model for variant in both), manifest.model))
     return Listed(
-        name=name,
-        path=str(folder.absolute()),
-        id=manifest.id,
-        state=manifest.state,
-        duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9,
-        size_bytes=size_bytes,
-        model=" | ".join(PurePath(path).name for path in models),
-        board=board.model or board.cpu,
-        verdict=outcome.verdict,
-        created_utc=manifest.created_utc,
-        p50_ms=outcome.p50_ms,
-        p99_ms=outcome.p99_ms,
-    )
+        name, str(folder.absolute()), manifest.id, manifest.state,
+        duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9, size_bytes=size_bytes,
+        model=" | ".join(PurePath(path).name for path in models), board=board.model or board.cpu,
+        verdict=outcome.verdict, created_utc=manifest.created_utc, p50_ms=outcome.p50_ms, p99_ms=outcome.p99_ms,
+    )  # fmt: skip
 
 
 def _finished(folder: Path) -> tuple[Manifest, Outcome]:

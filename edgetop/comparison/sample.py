@@ -103,16 +103,10 @@ def variants(whole: Analysis, batches: Iterable[Batch]) -> list[Sample]:
         for side, (analysis, aggregator) in enumerate(zip(analyses, seconds, strict=True)):
             rows = batch.inferences
             own = rows[(rows["variant"] == side) & ((rows["t_ns"] >= view.plan.quads_ns) | (rows["phase"] != MEASURE))]
-            analysis.fold(
-                replace(
-                    batch,
-                    inferences=own,
-                    seconds=aggregator.add(own),
-                    readings=NO_READINGS,
-                    bursts=(),
-                    manifest=batch.manifest and _manifest_of(batch.manifest, side),
-                )
-            )
+            analysis.fold(replace(
+                batch, inferences=own, seconds=aggregator.add(own), readings=NO_READINGS, bursts=(),
+                manifest=batch.manifest and _manifest_of(batch.manifest, side),
+            ))  # fmt: skip
     for side, (analysis, aggregator) in enumerate(zip(analyses, seconds, strict=True)):
         analysis.fold(Batch(view.plan.end_ns, seconds=aggregator.close(), manifest=_manifest_of(manifest, side)))
     others_pct, steal_pct = neighbours(whole)  # the other variant among them, if it has a process of its own
@@ -138,14 +132,9 @@ def _manifest_of(whole: Manifest, side: int) -> Manifest:
 def _variant(analysis: Analysis, view: AbView, side: int) -> Sample:
     made, of = sample(analysis), view.variants[side]
     latency = replace(
-        made.report.latency,
-        p50_ms=of.p50_ms,
-        p90_ms=of.p90_ms,
-        p99_ms=of.p99_ms,
-        throughput_hz=of.throughput_hz,
-        items_per_s=None,
-        jitter_ms=None,
-    )
+        made.report.latency, p50_ms=of.p50_ms, p90_ms=of.p90_ms, p99_ms=of.p99_ms, throughput_hz=of.throughput_hz,
+        items_per_s=None, jitter_ms=None,
+    )  # fmt: skip
     energy = EnergyFigures(gross_mj=of.energy_mj, rails={})
     memory = replace(made.report.memory, rss_peak_mib=None, rss_end_mib=None, growth_mib_per_h=None)
     report = replace(made.report, latency=latency, energy=energy, memory=memory, usage=None, warnings=())
