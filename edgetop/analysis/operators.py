@@ -118,11 +118,13 @@ class Operators:
         self._view: OperatorsView | None = None
 
     def fold(self, batch: Batch) -> None:
+        before = self._bursts
         for event in batch.events:
             if event.kind in EVENTS:
                 self._on_event(event)
                 self._view = None
-        if begins_ns := [event.t_ns for event in batch.events if event.kind == "profile-burst"]:
+        if self._bursts > before:
+            begins_ns = [event.t_ns for event in batch.events if event.kind == "profile-burst"]
             one = np.ones(len(begins_ns))
             second = np.array(begins_ns, np.int64) // NS
             self._marks.add(np.zeros(len(one), np.int64), second, np.ones((4, len(one))), one)

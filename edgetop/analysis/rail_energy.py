@@ -76,7 +76,8 @@ class RailEnergy:
 
     def add(self, t_ns: Ints, watts: Floats) -> None:
         """Add readings. One that is not later than all before it is left out."""
-        if np.any(self._t_ns[-1:] > self._ended_ns) and len(self._first_ns) > LEARNED_INTERVALS:
+        is_past = self._ended_ns != NEVER_NS and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
+        if is_past and len(self._first_ns) > LEARNED_INTERVALS:
             return
         self._intervals = None
         newest = self._t_ns[-1:] if len(self._t_ns) else np.array([-1], np.int64)
@@ -101,6 +102,8 @@ class RailEnergy:
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
         """Return the readings of the phase, and the one after it, where its last line ends."""
+        if self._ended_ns == NEVER_NS:
+            return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
         return t_ns[:count], watts[:count]
 
