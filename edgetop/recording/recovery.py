@@ -8,7 +8,7 @@ removed only when everything is on the disk, so a recovery may itself be killed 
 import math
 import os
 from dataclasses import replace
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -254,10 +254,7 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
     """Warm-up runs, their time in ns (0 without single inferences), measured runs."""
-    phases = (event.data for events in snapshot.rows("events") for event in events if event.kind == "phase")
-    before = takewhile(lambda data: data.get("phase") != "measure", phases)
-    told = [data.get("runs") for data in before if data.get("phase") == "warmup"]
-    runs, total_ns = told[-1] if told and type(told[-1]) is int else 0, 0
+    runs, total_ns = _warmup_runs(snapshot), 0
     for place, inferences in enumerate(snapshot.rows("inferences")):
         runs = runs if place else 0
         warmup = inferences["phase"] == WARMUP
@@ -267,3 +264,16 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
             break
     each = [*snapshot.rows("seconds"), missing]
     return runs, total_ns, sum(seconds.runs for seconds in each)
+
+
+def _warmup_runs(snapshot: Snapshot) -> int:
+    """The number of warm-up runs before measuring began, from the events; 0 if it never began."""
+    runs = 0
+    for events in snapshot.rows("events"):
+        for event in (event for event in events if event.kind == "phase"):
+            given = event.data.get("runs")
+            if event.data.get("phase") == "warmup":
+                runs = given if type(given) is int else 0
+            elif event.data.get("phase") == "measure":
+                return runs
+    return 0
