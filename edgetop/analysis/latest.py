@@ -100,11 +100,12 @@ class LatestSeconds:
     def keep(self, seconds: Seconds) -> None:
         # A copy of the last ones: a batch may be a day.
         self._fresh.append(seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most))
-        if len(self._fresh) > _MOST_PARTS:
+        if len(self._fresh) > _MOST_PARTS or sum(map(len, self._fresh)) > 2 * self._most:
             first, *rest = self._fresh
-            self._old.append(_Compressed(first))
             self._fresh = [concatenate(rest)]
-            while self._old and sum(len(part.rows) for part in self._old[1:]) + len(self._fresh[0]) >= self._most:
+            lacking = self._most - len(self._fresh[0])
+            self._old = [*self._old, _Compressed(first)] if lacking > 0 else []
+            while self._old and sum(len(part.rows) for part in self._old[1:]) >= lacking:
                 del self._old[0]
 
     def rows(self) -> npt.NDArray[np.void]:

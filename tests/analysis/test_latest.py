@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.latest import LatestSeconds
-from edgetop.session.seconds import NS, SecondAggregator, Seconds
+from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 from tests.support.sessions import back_to_back
 
 MOST = 601
@@ -19,7 +19,7 @@ def seconds() -> Seconds:
     return SecondAggregator(is_paced=True).add(back_to_back(0, latency_ns))
 
 
-@pytest.mark.parametrize("step", [1, 7, 700])
+@pytest.mark.parametrize("step", [1, 7, 90, 300, 700])
 @pytest.mark.parametrize("window_s", [0, 1, 60, 100, 600])
 def test_a_window_has_its_seconds_whole(seconds: Seconds, step: int, window_s: int) -> None:
     latest = LatestSeconds(MOST)
@@ -43,3 +43,12 @@ def test_ten_minutes_of_histograms_take_little(seconds: Seconds) -> None:
     histograms = sum(part.bucket.nbytes + part.bucket_count.nbytes for part in (last, last.response))
     assert MOST <= len(latest.rows()) < MOST + 130
     assert len(pickle.dumps(latest)) - 2 * latest.rows().nbytes < histograms / 2
+
+
+@pytest.mark.parametrize("step", [1, 50, 300, 600, 5_000])
+def test_it_holds_few_times_what_it_must_however_long_batches_are(seconds: Seconds, step: int) -> None:
+    latest, day = LatestSeconds(MOST), concatenate([seconds] * 7)
+    for begin in range(0, len(day), step):
+        latest.keep(day.between(begin, min(begin + step, len(day))))
+        assert len(latest.rows()) <= 4 * MOST
+    assert len(latest.rows()) >= MOST
