@@ -133,6 +133,7 @@ def is_alive(group: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_killed_with_what_it_started(told: Told) -> None:
     run, _ = hooks(told, FORKS, timeout_s=1.0)
     run.offer("throttled", {"event": "throttled"})
@@ -144,6 +145,7 @@ def test_one_that_hangs_is_killed_with_what_it_started(told: Told) -> None:
     run.finish()
 
 
+@pytest.mark.slow
 def test_the_end_of_the_session_waits_for_it_but_not_for_long(told: Told) -> None:
     run, _ = hooks(told, "import sys; sys.stdin.read(); print('done')", "import time; time.sleep(600)")
     run.offer("throttled", {"event": "throttled"})

@@ -146,6 +146,7 @@ def test_an_ssh_that_does_not_end_is_ended(ssh, tmp_path):
 WITH_A_PROXY = "#!/bin/sh\nsleep 1000 &\necho $! > $FAKE_SSH/proxy; echo $$ > $FAKE_SSH/pid; {then}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("then", ["wait", "trap '' TERM; wait; wait; sleep 1000", "exit 0"])
 @pytest.mark.parametrize("attended", [True, False])
 def test_whatever_ssh_has_begun_is_ended_with_it(ssh, attended, then, tmp_path):

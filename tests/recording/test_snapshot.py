@@ -27,7 +27,7 @@ def batches() -> list[Batch]:
 def test_a_live_session_is_read_as_it_is_and_not_touched(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._journal_file.segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 10_000
     for batch in until(batches, 20):
         recorder.write(batch)
     before = content(folder)
@@ -64,7 +64,7 @@ def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> N
 def test_a_snapshot_stays_whole_while_the_writer_goes_on(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._journal_file.segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 10_000
     for batch in until(batches, 20):
         recorder.write(batch)
     playing = Recording(folder).play(inferences=True, step_s=1)
@@ -138,7 +138,7 @@ for count in range(1, 100):
 def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._journal_file.segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 10_000
     for batch in until(batches, 11):
         recorder.write(batch)
     recording = Recording(folder)
@@ -159,7 +159,7 @@ def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[
 def test_who_follows_too_slowly_is_told_so(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._journal_file.segment_bytes = 4_000
+    recorder._journal_file.segment_bytes = 10_000
     recorder.write(batches[0])
     follower = Recording(folder).follow()
     for batch in batches[1:]:
