@@ -44,7 +44,8 @@ def milliseconds(ns: float) -> str:
     ['0.021', '1.000', '5.020', '56.00', '2103']
     """
     value = ns / 1e6
-    return f"{value:.{(value < 9.9995) + (value < 99.995) + (value < 999.95)}f}"
+    decimals = 3 if value < 9.9995 else 2 if value < 99.995 else 1 if value < 999.95 else 0
+    return f"{value:.{decimals}f}"
 
 
 def millijoules(mj: float, digits: int = 3) -> str:
@@ -81,7 +82,7 @@ def count(number: float) -> str:
     for factor, suffix in ((1e3, "k"), (1e6, "M"), (1e9, "G")):
         value = number / factor
         if value < 999.5:
-            return f"{value:.{(value < 9.995) + (value < 99.95)}f} {suffix}"
+            return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {suffix}"
     return f"{number:.2e}"
 
 

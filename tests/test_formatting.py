@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,3 +163,10 @@ def test_a_clock_time_reads_back_as_itself(seconds: int) -> None:
 def test_an_invalid_time_is_refused_with_how_to_write_it(text: str) -> None:
     with pytest.raises(ValueError, match="write 01:02:05, 90s or 1h02m"):
         formatting.parse_clock_time(text)
+
+
+@pytest.mark.parametrize("value", [0.021, 5.02, 56.0, 178.2, 2103.0, 48_230.0, 1_234_567.0])
+def test_a_scalar_of_numpy_is_written_as_the_same_number_of_python_is(value: float) -> None:
+    for words in (formatting.milliseconds, formatting.rate, formatting.count, formatting.duration):
+        for same in (value, value * 1e6):
+            assert words(np.float64(same)) == words(same)
