@@ -89,10 +89,10 @@ def _figures(
     The measured ones are those whose mean the last line repeats.
     """
     figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
-    equal = [place for place, (_, text) in enumerate(stats) if _mean_of(text) == number(mean_us)]
-    if not equal:
+    places = (*range(1, len(stats)), 0)[: len(stats)]  # the first is the warm-up's, where there are more
+    place = next((place for place in places if _mean_of(stats[place][1]) == number(mean_us)), None)
+    if place is None:
         return figures, {}, None
-    place = next(filter(None, equal), 0)
     runs, text = stats[place]
     printed = {name: time_ms(value, _US) for name, value in _FIGURE.findall(text)}
     if "avg" not in printed:  # all the same

@@ -75,6 +75,11 @@ def test_equal_inferences_have_their_latency_as_extremes(tmp_path):
     assert (found.figures["min_ms"], found.figures["max_ms"], found.figures["count"]) == (0.5, 0.5, 3)
 
 
+def test_what_looks_like_a_figure_after_the_measured_ones_is_not_read(tmp_path):
+    other = "count=1 curr=1e99\n"
+    assert summary_of(tmp_path, printed.BENCHMARK_MODEL + other) == summary_of(tmp_path, printed.BENCHMARK_MODEL)
+
+
 def test_perf_tests_percentiles_are_in_seconds(tmp_path):
     found = summary_of(tmp_path, printed.PERF_TEST)
     assert found.figures["p99_ms"] == found.figures["max_ms"] == pytest.approx(1.90312)
