@@ -78,7 +78,7 @@ class Imported:
                 for batch in self._batches(first, last):
                     recorder.write(batch)
                 recorder.finish(last)
-            except BaseException:
+            except BaseException:  # Ctrl-C too leaves no half of a session
                 recorder.discard()
                 raise
 
@@ -180,7 +180,7 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
             raise InputError(f"{folder}: cannot be replaced: {error.strerror}", ELSEWHERE) from None
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C too loses no session that was there
         if aside:
             aside.rename(folder)
         raise

@@ -196,16 +196,17 @@ def test_what_was_not_imported_is_never_replaced(tmp_path):
     assert reported(tmp_path / "s.edgetop")["latency"]["count"] == 50
 
 
-def test_where_it_cannot_be_written_what_lay_there_is_put_back(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [RecordingError("the disk is gone"), KeyboardInterrupt()])
+def test_where_it_cannot_be_written_what_lay_there_is_put_back(tmp_path, monkeypatch, error):
     place = imported(tmp_path, trtexec.times(300))
     measured = read_all([tmp_path / "0.json"])
-    monkeypatch.setattr(Imported, "_batches", _breaks)
-    with pytest.raises(RecordingError):
+    monkeypatch.setattr(Imported, "_batches", lambda *_manifests: _breaks(error))
+    with pytest.raises(type(error)):
         Imported("s", None, measured).record(place, NOW, force=True)
     assert reported(place)["latency"]["count"] == 300
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "s.edgetop"]
 
 
-def _breaks(*_manifests):
-    raise RecordingError("the disk is gone")
+def _breaks(error):
+    raise error
     yield
