@@ -91,13 +91,8 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
         add(files.events, ("rate", "oom-kills"), read=read_kills)
     if root.exists(hit.relative) and _limits(levels[:1]):
         hits = Rate()
-
-        def read_hits() -> Values:
-            text = hit.read_text()
-            count = parse_counters(text).get("max", 0) if " " in text else parse_int(text)
-            return [onset.checked(hits.per_second(count, now()))]
-
-        add(files.hits, ("rate", "memory-limit-hits"), read=read_hits)
+        rate = ("rate", "memory-limit-hits")
+        add(files.hits, rate, read=lambda: [onset.checked(hits.per_second(_hits(hit), now()))])
     return Reader(
         tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onset.events
     )
@@ -147,6 +142,11 @@ def _count(file: File) -> int:
     if value < 0:
         raise ValueError(f"{file.relative.rpartition('/')[2]} reads {value}")
     return value
+
+
+def _hits(file: File) -> int:
+    text = file.read_text()
+    return parse_counters(text).get("max", 0) if " " in text else parse_int(text)
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File]]:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate, SumRate
 from edgetop.sensors.load import waited_by_thread
@@ -155,17 +155,14 @@ def application(
     """Return a reader of a watched program with all that descend from it."""
     family = family or Family(pid, root, now)
     cpu, waited = Rate(), SumRate()
-    threads: Use = {}  # by process and number: name, and ticks used
-    threads_s = now()
-    threads_due_s = threads_s + FIRST_THREADS_S
+    threads = _Threads(root, now())
     events: list[SensorEvent] = []
 
     def read() -> Values:
         at_s, pids = now(), list(family.stats())
         if not pids:
             return [Gap("the application has ended")] * 3
-        if not threads or at_s >= threads_due_s:
-            report_threads(pids, at_s)
+        events.extend(threads.news(pids, at_s))
         load = cpu.percent(family.used_ticks() * TICK_S, at_s)
         memory = sum(map(resident_bytes, pids)) / MIB
         waited_ns: dict[str, int] = {}
@@ -177,17 +174,6 @@ def application(
         wait_ms = 0.0 if not waited_ns else wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
         return [memory, load, wait_ms]
 
-    def report_threads(pids: list[int], at_s: float) -> None:
-        nonlocal threads, threads_s, threads_due_s
-        before, threads = threads, _threads_of(pids, root)
-        span_s, threads_s = at_s - threads_s, at_s
-        if not before or span_s <= 0:
-            return
-        threads_due_s = at_s + THREADS_S
-        if most := _most(percent_by_name(before, threads, span_s), THREADS_LEAST_PCT, THREADS_SHOWN):
-            data = {"processes": len(pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}
-            events.append(SensorEvent("threads", f"CPU by thread, of a core: {_words(most)}", data))
-
     source = f"/proc/{pid} and its descendants"
     infos = (
         sensor("mem", "application", source, note="all its processes; what they share counts in each"),
@@ -195,6 +181,28 @@ def application(
         sensor("rate", "children-run-queue-wait", source, note="ms a second, of the processes that it started"),
     )
     return Reader(infos, read, name="application", events=events)
+
+
+class _Threads:
+    """The CPU use of a program's threads, by name, now and then."""
+
+    def __init__(self, root: Root, at_s: float) -> None:
+        self._root = root
+        self._used: Use = {}  # by process and number: name, and ticks used
+        self._used_s, self._due_s = at_s, at_s + FIRST_THREADS_S
+
+    def news(self, pids: Sequence[int], at_s: float) -> Iterator[SensorEvent]:
+        """An event that names the threads, where one is due."""
+        if self._used and at_s < self._due_s:
+            return
+        before, self._used = self._used, _threads_of(pids, self._root)
+        span_s, self._used_s = at_s - self._used_s, at_s
+        if not before or span_s <= 0:
+            return
+        self._due_s = at_s + THREADS_S
+        if most := _most(percent_by_name(before, self._used, span_s), THREADS_LEAST_PCT, THREADS_SHOWN):
+            data = {"processes": len(pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}
+            yield SensorEvent("threads", f"CPU by thread, of a core: {_words(most)}", data)
 
 
 def _threads_of(pids: Sequence[int], root: Root) -> Use:
