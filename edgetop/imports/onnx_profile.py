@@ -55,7 +55,7 @@ def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _operator(key: tuple[Any, ...], of: Sequence[tuple[int, int]], runs: int) -> Operator:
-    """Return an operator whose total is its median time by the number of runs: one disturbed run leaves no mark."""
+    """Return an operator whose total is its median time, times the runs: one disturbed run leaves no mark."""
     name, op_type, provider = key
     calls = sum(calls for calls, _ in of)
     total_ns = int(median([ns for _, ns in of] + [0] * (runs - len(of)))) * runs

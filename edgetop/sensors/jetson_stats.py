@@ -103,6 +103,7 @@ class JetsonStats:
 
     @property
     def pid(self) -> int | None:
+        """The program's; None: it does not run."""
         return self._process.pid if self._process else None
 
     def _start(self) -> None:

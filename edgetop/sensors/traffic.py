@@ -2,7 +2,7 @@
 
 Each byte is counted once: hardware interfaces and whole disks, not what is stacked on them (bridges, VLANs, partitions,
 device mapper, loop) and not what never leaves the memory (loopback, zram). What is hardware has a `device` in sysfs:
-Documentation/ABI/testing/ sysfs-class-net and sysfs-block. The kernel counts no network bytes per process.
+Documentation/ABI/testing/sysfs-class-net and sysfs-block. The kernel counts no network bytes per process.
 """
 
 import re
@@ -95,10 +95,14 @@ def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
 
 
 def discover(root: Root) -> Found:
-    has = {kind: root.exists(file) for kind, (file, *_) in _KINDS.items()}
-    whats = (("net", "network traffic", NET_DEV), ("disk", "disk traffic", DISKSTATS))
-    missing = (Missing(what, f"no {root.absolute(file)}") for kind, what, file in whats if not has[kind])
-    return Found(tuple(traffic_reader(kind, root) for kind in has if has[kind]), tuple(missing))
+    sources: list[Reader] = []
+    missing: list[Missing] = []
+    for kind, what in (("net", "network traffic"), ("disk", "disk traffic")):
+        if root.exists(file := _KINDS[kind][0]):
+            sources.append(traffic_reader(kind, root))
+        else:
+            missing.append(Missing(what, f"no {root.absolute(file)}"))
+    return Found(tuple(sources), tuple(missing))
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
