@@ -203,7 +203,7 @@ def release_memory() -> None:
 
     By itself glibc returns only the end of its heap (malloc_trim(3)); musl and others have no such call.
     """
-    if arrow := sys.modules.get("pyarrow"):
-        arrow.default_memory_pool().release_unused()
+    if pool := getattr(sys.modules.get("pyarrow"), "default_memory_pool", None):  # None: another thread imports it now
+        pool().release_unused()
     if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
         trim(0)

@@ -1,10 +1,13 @@
+import sys
+from types import ModuleType
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.rows import Span
+from edgetop.recording.rows import Span, release_memory
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import merge
 from edgetop.session.seconds import NS
@@ -56,3 +59,9 @@ def test_a_span_of_a_live_session_is_played_from_its_journal(tmp_path):
     played, *_ = times(recording, Span(2 * NS, 3 * NS))
     assert len(played) == np.count_nonzero(played // NS == 2) > 40
     recorder.discard()
+
+
+@pytest.mark.parametrize("arrow", [None, ModuleType("pyarrow")])
+def test_memory_is_released_without_arrow_and_while_another_thread_imports_it(monkeypatch, arrow):
+    monkeypatch.setitem(sys.modules, "pyarrow", arrow)
+    release_memory()
