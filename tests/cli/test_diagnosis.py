@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.cli.diagnosis import OF_THIS_MACHINE, examine
+from edgetop.cli.diagnosis import OF_THIS_MACHINE, diagnose, examine
 from edgetop.doctor.check import Facts
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board
@@ -18,6 +18,7 @@ from tests.support.trees import plant
 BOARDS = Path(__file__).parents[1] / "boards"
 NAMES = sorted(folder.parent.name for folder in BOARDS.glob("*/tree"))
 STATUSES = {"ok", "warning", "problem"}
+OPTIONS = {"sysroot": None, "engine_python": None, "power_mode": None, "governor": None, "roofline": False}
 
 
 def facts_of(root: Root) -> Facts:
@@ -30,20 +31,21 @@ def facts_of(root: Root) -> Facts:
 
 @pytest.mark.parametrize("board", NAMES)
 def test_a_captured_board_is_judged_without_asking_this_machine(board: str) -> None:
-    facts = facts_of(Root(BOARDS / board / "tree"))
-    checks = examine(facts)
-    names = [check.name for check in checks]
-    assert checks[0].name == "board"
-    assert {check.status for check in checks} <= STATUSES
+    diagnosis = diagnose(OPTIONS | {"sysroot": BOARDS / board / "tree"})
+    names = [check.name for check in diagnosis.checks]
+    assert names[0] == "board"
+    assert {check.status for check in diagnosis.checks} <= STATUSES
     assert len(set(names)) == len(names)
     assert not set(names) & set(OF_THIS_MACHINE)
+    assert diagnosis.left_out == tuple(OF_THIS_MACHINE)
 
 
 @pytest.mark.slow
 def test_this_machine_is_asked_all_of_it() -> None:
-    facts = facts_of(Root())
-    checks = {check.name: check for check in examine(facts)}
+    diagnosis = diagnose(OPTIONS)
+    checks = {check.name: check for check in diagnosis.checks}
     assert set(OF_THIS_MACHINE) <= set(checks)
+    assert diagnosis.left_out == ()
     if not os.listdir("/sys/class/thermal"):  # noqa: PTH208
         assert checks["headroom"].found.startswith("unknown")
 
