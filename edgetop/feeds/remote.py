@@ -82,7 +82,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Over:
-    """The session is, and all of it was sent."""
+    """The session is over, and all of it was sent."""
 
 
 @dataclass(frozen=True, slots=True)
