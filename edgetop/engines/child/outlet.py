@@ -28,6 +28,7 @@ class Outlet:
         self._queued = 0  # bytes put into it, by the loop's thread
         self._taken = 0  # bytes taken out, by this thread too where there is a pipe, or else by the reader's
         self._lost = 0
+        self.is_over = False  # the last message of the run was sent, or is in the queue
         if fd >= 0:
             os.set_blocking(fd, False)
             os.set_inheritable(fd, False)
@@ -62,6 +63,7 @@ class Outlet:
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         self._drain()
         self._report_loss()
+        self.is_over = kind in (frames.ENDED, frames.FAILED)  # before the reader has it and goes
         self._enqueue(frames.pack_message(kind, message))
         self._drain()
 

@@ -187,15 +187,18 @@ def main(argv: List[str]) -> int:
         os.sched_setaffinity(0, spec["cpus"])
     # Nothing here makes reference cycles, and a collection inside the timed loop would be measured.
     gc.disable()
-    threading.Thread(target=_obey, args=(commands, control), name="control", daemon=True).start()
+    threading.Thread(target=_obey, args=(commands, control, outlet), name="control", daemon=True).start()
     run_model(spec, outlet, control)
     outlet.finish()
     # Exit without unloading the runtime: some crash in their destructors after a good run.
     os._exit(0)
 
 
-def _obey(commands: Any, control: Control) -> None:
-    """Wait for commands; when the conductor is gone, exit too, even within a long inference."""
+def _obey(commands: Any, control: Control, outlet: Outlet) -> None:
+    """Wait for commands; when the conductor is gone, exit too, even within a long inference.
+
+    A conductor that has the last message goes as well: that is a good end.
+    """
     for line in commands:
         message = json.loads(line)
         command = message.get("command")
@@ -205,7 +208,7 @@ def _obey(commands: Any, control: Control) -> None:
             control.profile_requested = True
         elif command == "turns":
             control.turns = message["turns"]
-    os._exit(EXIT_ORPHANED)
+    os._exit(0 if outlet.is_over else EXIT_ORPHANED)
 
 
 def _help(control_fd: int, data_fd: int) -> int:

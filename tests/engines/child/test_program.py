@@ -1,11 +1,17 @@
 """The child is a program of its own: an interpreter with numpy and one runtime is all it needs."""
 
+import io
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from edgetop.engines.child import frames
+from edgetop.engines.child.loop import Control
+from edgetop.engines.child.outlet import Outlet
+from edgetop.engines.child.program import EXIT_ORPHANED, _obey
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Ended, Failed, LogLine, PhaseBegan
 from tests.support import onnx_models
@@ -86,3 +92,15 @@ def test_a_stop_ends_the_rest(model: Path, tmp_path: Path) -> None:
     finally:
         engine.close()
     assert phases(heard) == ["first", "idle"]
+
+
+@pytest.mark.parametrize(("last", "status"), [(frames.ENDED, 0), (frames.FAILED, 0), (frames.PHASE, EXIT_ORPHANED)])
+def test_a_closed_control_pipe_is_a_good_end_after_the_last_message(
+    last: int, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
+    outlet = Outlet()
+    outlet.send(last, {})
+    _obey(io.StringIO(""), Control(), outlet)
+    assert exits == [status]
