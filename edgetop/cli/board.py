@@ -61,7 +61,7 @@ class FileBoard:
         pass
 
     def start(self, report: Callable[[str], None]) -> None:
-        """Time passes from now on. `report`, from any thread, takes events of the board; a next one replaces it."""
+        """Do nothing: time does not pass in files."""
 
 
 BoardInUse: TypeAlias = "FileBoard | VirtualBoard"

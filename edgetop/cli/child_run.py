@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import math
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -55,14 +57,18 @@ class ChildRun:
                 preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
             )
 
-    def run(self, look: Callable[[], None]) -> Outcome:
-        """Wait for its end and return its outcome. `look` is called meanwhile; what it raises ends the run in order."""
+    def run(self, look: Callable[[], None], patience_s: float = math.inf) -> Outcome:
+        """Wait for its end and return its outcome. `look` is called meanwhile; what it raises ends the run in order.
+
+        `patience_s`: how long such an end is waited for.
+        """
         try:
             while not self._ends_within(LOOK_S):
                 look()
         except BaseException:
             self.stop()
-            while not self._ends_within(LOOK_S):
+            until_s = time.monotonic() + patience_s
+            while not self._ends_within(LOOK_S) and time.monotonic() < until_s:
                 pass
             raise
         return self._outcome()

@@ -19,6 +19,7 @@ from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputEr
 MIB = 2**20
 DURATION = "5s"
 FAULTS_HZ = 2.0  # major page faults a second: fewer are of something else
+PATIENCE_S = 30.0  # with a trial that is interrupted: nothing of it is kept
 
 # Of `run`: what each trial is given.
 _OF_RUN = passed_on(
@@ -156,7 +157,7 @@ def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
     with tempfile.TemporaryDirectory(prefix="edgetop-fit-") as name:
         session = Path(name) / "trial.edgetop"
         child = ChildRun(["run", os.path.abspath(model), *words, *limit, "-o", str(session)], Path(name))  # noqa: PTH100
-        outcome = child.run(lambda: None)
+        outcome = child.run(lambda: None, PATIENCE_S)
         if outcome.code == EXIT_ENGINE_DIED:
             why = outcome.reason.removeprefix("the engine died: ").partition(" (")[0]
             return Trial(limit_bytes, ok=False, reason=why)

@@ -324,10 +324,10 @@ def _show(session: LiveSession, options: Options, terminal: Terminal, settings: 
     elif settings:
         if session.folder:
             settings = replace(settings, recording=session.folder.name, recorded_in=lambda: session.name)
+        from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
+
         session.conductor.began_measuring.wait(LOADING_GRACE_S)
         if not (session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError)):
-            from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
-
             failure = show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
             if failure:
                 print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)

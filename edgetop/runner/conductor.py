@@ -320,7 +320,8 @@ class Conductor:
             partial(self._hand_on_last, reason),
         ]
         if self._recorder:
-            self._recorder.prepare_end()  # a session in which nothing ran leaves no recording
+            self._recorder.prepare_end()
+            # A session in which nothing ran leaves no recording.
             steps.append(self._recorder.discard if isinstance(error, InputError) else self._finish_recording)
         if self._rotation:
             steps.append(self._rotation.close)

@@ -1,12 +1,17 @@
 """The search for the least memory, and what counts as running well."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgetop.cli import fit_memory
+from edgetop.cli.child_run import ChildRun, Outcome
 from edgetop.cli.fit_memory import MIB, Trial, judged, least_that
+from tests.support.waiting import wait_until
 
 WHOLE = Trial(None, p50_ms=10.0, major_faults_hz=0.5)
 WELL = Trial(64 * MIB, p50_ms=10.5, major_faults_hz=1.0, limit_hits_hz=3.0)
@@ -58,3 +63,34 @@ def test_what_runs_well(case: str) -> None:
 def test_a_row_has_a_dash_where_nothing_is_known() -> None:
     assert WELL.row == "   64 MiB     10.5        -        -        1        3  ok"
     assert CASES["it died"][0].row.endswith("        -  out of memory")
+
+
+STUBBORN = "#!/bin/sh\ntrap '' TERM\ntouch {ready}\nexec sleep 20\n"
+
+
+def test_a_trial_that_does_not_end_is_not_waited_for_when_the_user_interrupts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, ready = tmp_path / "python", tmp_path / "ready"
+    program.write_text(STUBBORN.format(ready=ready))
+    program.chmod(0o755)
+    children = []
+
+    class Interrupted(ChildRun):
+        def run(self, look: Callable[[], None], *patience: float) -> Outcome:
+            children.append(self._process)
+            wait_until(ready.exists)
+            return super().run(interrupt, *patience)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.executable", str(program))
+    monkeypatch.setattr(fit_memory, "ChildRun", Interrupted)
+    monkeypatch.setattr(fit_memory, "PATIENCE_S", 0.1, raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        fit_memory._trial(Path("model.onnx"), [], None)
+    (child,) = children
+    assert child.poll() is None
+    child.kill()
+    child.wait()
