@@ -50,7 +50,7 @@ class DeadlineView:
 
     @property
     def is_missed(self) -> bool:
-        return self.miss_rate >= WORTH_REPORTING
+        return self.misses >= WORTH_REPORTING * self.count  # the rate is rounded
 
 
 def view_deadline(

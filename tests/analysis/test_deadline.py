@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.deadline import view_deadline
+from edgetop.analysis.deadline import DeadlineView, view_deadline
 from edgetop.analysis.report import report_document
 from edgetop.analysis.statistics import Totals
 from edgetop.engines.child import frames
@@ -54,6 +54,11 @@ def test_what_the_report_says_of_a_deadline() -> None:
 def test_without_a_deadline_nothing_is_missed() -> None:
     assert document_of(back_to_back(0, [MS] * 10), Load())["latency"]["deadline"] is None
     assert view_deadline(LOAD, None, None) is None
+
+
+@pytest.mark.parametrize(("misses", "count", "is_missed"), [(20, 200_000, True), (20, 200_001, False), (0, 1, False)])
+def test_one_miss_in_ten_thousand_is_worth_reporting(misses: int, count: int, is_missed: bool) -> None:
+    assert DeadlineView(33 * MS, misses, count, 1, 0.0, None).is_missed is is_missed
 
 
 def test_just_at_the_deadline_is_in_time() -> None:
