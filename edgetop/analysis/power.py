@@ -247,7 +247,8 @@ def _is_in_step(rail: RailView, statistics: Statistics, load: Load) -> bool:
     rate_hz = statistics.throughput_hz or 0.0
     busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
     is_resolved = rail.interval_s is not None and RESOLVING * rail.interval_s * rate_hz <= 1
-    return not (not rail.is_even or rail.track.info.averages or load.is_random or busy >= RESTS_BELOW or is_resolved)
+    sees_all = rail.track.info.averages or load.is_random or busy >= RESTS_BELOW or is_resolved
+    return rail.is_even and not sees_all
 
 
 def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | None, load: Load) -> BatteryView:

@@ -116,19 +116,17 @@ def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     tool: Any = printed.get("tool")
     if tool is None:
         return None
-    count = count if isinstance(count := printed.get("count"), int) else None
     figures: Any = {
         key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
     }
-    settled = (
-        None
-        if count is None
-        else {
-            key: count >= SETTLED_COUNTS[quantile]
-            for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
-            if f"{key}_ms" in figures
-        }
-    )
+    count = printed.get("count")
+    if not isinstance(count, int):
+        return LatencyFigures(count=None, errors=None, **figures, told_by=tool)
+    settled = {
+        key: count >= SETTLED_COUNTS[quantile]
+        for key, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+        if f"{key}_ms" in figures
+    }
     return LatencyFigures(count=count, errors=None, **figures, settled=settled, told_by=tool)
 
 

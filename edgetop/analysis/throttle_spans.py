@@ -195,7 +195,7 @@ class Spans:
     fell_ns: list[int] = field(default_factory=list)
 
     def is_credible(self, board: Board) -> bool:
-        """Whether received spans are possible, beyond the checks of `from_json`."""
+        """Whether received spans are possible, beyond what `FORM.read` checks."""
         by_place = [getattr(self, name) for name in _BY_PLACE]
         latencies = [self.free, *(span.latency for span in self.spans)]
         return (
