@@ -14,7 +14,7 @@ from tests.support.environments import environment, find_interpreter
 from tests.support.priority import put_first
 
 _REQUIREMENTS = {
-    "onnxruntime-1.24": ("onnxruntime==1.24.*",),
+    "onnxruntime-1.24": ("onnxruntime==1.24.*", "numpy"),
     "tflite-runtime": ("tflite-runtime==2.14.*", "numpy<2"),
 }
 RUNTIMES = ("onnxruntime", "onnxruntime-1.24", "litert", "tflite-runtime")

@@ -31,7 +31,7 @@ MODELS = {
 # engine, format, requirements of an environment of its own
 WAYS = {
     "onnxruntime": ("onnxruntime", "onnx", ()),
-    "onnxruntime-1.24": ("onnxruntime", "onnx", ("onnxruntime==1.24.*",)),
+    "onnxruntime-1.24": ("onnxruntime", "onnx", ("onnxruntime==1.24.*", "numpy")),
     "litert": ("litert", "tflite", ()),
     "tflite-runtime": ("tflite-runtime", "tflite", ("tflite-runtime==2.14.*", "numpy<2")),
 }

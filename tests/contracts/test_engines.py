@@ -81,7 +81,7 @@ TFLITE_RUNTIME = {"requirements": ("tflite-runtime==2.14.*", "numpy<2"), "versio
 ALL = [
     Implementation("onnxruntime", "onnx", "process"),
     Implementation("onnxruntime", "onnx", "thread"),
-    Implementation("onnxruntime", "onnx", "process", "3.8", ("onnxruntime==1.19.*",), "1.19."),
+    Implementation("onnxruntime", "onnx", "process", "3.8", ("onnxruntime==1.19.*", "numpy"), "1.19."),
     Implementation("litert", "tflite", "process"),
     Implementation("litert", "tflite", "thread"),
     Implementation("tflite-runtime", "tflite", "process", "3.11", **TFLITE_RUNTIME),

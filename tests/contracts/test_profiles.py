@@ -80,8 +80,8 @@ TFLITE_RUNTIME = ("tflite-runtime==2.14.*", "numpy<2")
 
 def onnxruntime(version: str, python: str, because: str) -> Way:
     """An older one, in an environment of its own."""
-    requirement = f"onnxruntime=={version}"
-    return Way(f"onnxruntime-{version}", "onnxruntime", "onnx", HELPER, because, python, (requirement,))
+    requirements = (f"onnxruntime=={version}", "numpy")
+    return Way(f"onnxruntime-{version}", "onnxruntime", "onnx", HELPER, because, python, requirements)
 
 
 # Of a Python for which ONNX Runtime goes no further than 1.23, the newest there is.

@@ -55,7 +55,7 @@ class Clock:
 @pytest.fixture(scope="module")
 def client() -> Path:
     """An interpreter with the real client."""
-    return environment(Path(sys.executable), f"jetson-stats=={VERSION}")
+    return environment(Path(sys.executable), f"jetson-stats=={VERSION}", "distro", "nvidia-ml-py", "smbus2")
 
 
 @contextmanager

@@ -39,7 +39,10 @@ def _version(python: Path) -> str | None:
 
 
 def environment(python: Path, *requirements: str) -> Path:
-    """The python of a virtual environment with `requirements` installed. Safe to call from several runs at once."""
+    """The python of a virtual environment with `requirements` installed. Safe to call from several runs at once.
+
+    What they depend on is not installed: an engine needs numpy and its runtime alone, not the tools beside it.
+    """
     key = "\n".join([str(python.resolve()), *requirements])
     folder = CACHE / hashlib.sha256(key.encode()).hexdigest()[:16]
     inside = folder / "bin" / "python"
@@ -48,14 +51,17 @@ def environment(python: Path, *requirements: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / COMPLETE).exists():
             shutil.rmtree(folder, ignore_errors=True)
-            # Giving the environment a pip of its own takes as long as what it is for.
+            # Giving the environment a pip of its own takes as long as what it is for. So the interpreter's installs
+            # into its folder, if there is one; with `--python` that would start twice.
             _run(python, "-m", "venv", "--without-pip", folder)
-            pip: tuple[str | Path, ...] = (python, "-m", "pip", "--python", inside)
-            if not _does_run(*pip, "--version"):  # the interpreter's is absent, or older than 22.3
+            [packages] = folder.glob("lib/python*/site-packages")
+            pip: tuple[str | Path, ...] = (python, "-m", "pip")
+            if not _does_run(python, "-c", "import pip"):
                 _run(python, "-m", "venv", folder)
                 pip = (inside, "-m", "pip")
             # What is imported is compiled then; to compile all that was installed takes four times as long.
-            _run(*pip, "install", "--quiet", "--no-compile", *requirements)
+            how = ("--quiet", "--no-compile", "--no-deps", "--target", packages)
+            _run(*pip, "install", *how, *requirements)
             (folder / COMPLETE).write_text(key)
     return inside
 
