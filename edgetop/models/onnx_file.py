@@ -42,6 +42,7 @@ class Drafts:
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
         self.tensors: list[Tensor] = []
+        self.arguments: Mapping[str, Any] = {}  # only calls have any
 
     def place(self, name: str) -> int:
         """Return the position of the tensor of that name; a new name gets a new position."""
@@ -91,7 +92,6 @@ class Call:
 
 
 Scope = Drafts | Call
-_NODE_TEXTS = dict.fromkeys((3, 4, 7, 8), wire.text)
 Scopes = tuple[Scope, ...]  # the names of a graph or function, behind those of the graphs that it stands in
 
 
@@ -242,29 +242,35 @@ class _ModelReader:
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
         """An operator, and the function of the model that it calls where it is a call."""
-
-        def read_side(value: wire.Value, budget: Budget) -> int:
-            budget.spend(PART_STEPS)
-            name = wire.text(value, budget)
-            return scopes[-1].place(name) if name else OMITTED
-
-        known = wire.read(data, self._budget, _NODE_TEXTS, {1: read_side, 2: read_side, 5: values.read_attribute})
-        arguments = scopes[0].arguments if isinstance(scopes[0], Call) else {}
-        attributes = {
-            attribute.name: arguments.get(attribute.reference) if attribute.reference and arguments else attribute.value
-            for attribute in known[5]
-        }
+        texts = {3: "", 4: "", 7: "", 8: ""}
+        sides: dict[int, list[int]] = {1: [], 2: []}
+        attributes: dict[str, Any] = {}
+        graphs: list[memoryview] = []
+        for number, value in wire.fields(data, self._budget):  # wire.read takes longer, and nodes are many
+            if number in sides:
+                self._budget.spend(PART_STEPS)
+                name = wire.text(value, self._budget)
+                sides[number].append(scopes[-1].place(name) if name else OMITTED)
+            elif number in texts:
+                texts[number] = wire.text(value, self._budget)
+            elif number == 5:
+                attribute = values.read_attribute(value, self._budget)
+                graphs += attribute.graphs
+                if not attribute.reference:
+                    attributes[attribute.name] = attribute.value
+                elif attribute.reference in scopes[0].arguments:  # else the operator's default (onnx/docs/IR.md)
+                    attributes[attribute.name] = scopes[0].arguments[attribute.reference]
         own = []
-        for graph in [graph for attribute in known[5] for graph in attribute.graphs]:
+        for graph in graphs:
             self._subgraphs.append(self._graph(graph, scopes))  # behind those that stand in it
             own.append(len(self._subgraphs) - 1)
         captures = tuple(sorted({place for number in own for place in self._subgraphs[number].captures.values()}))
-        name, op_type, domain = known.get(3, ""), known.get(4, ""), _domain(known.get(7, ""))
+        name, op_type, domain = texts[3], texts[4], _domain(texts[7])
         if isinstance(scopes[-1], Call):
             name = f"{scopes[-1].function.prefix}_{name or op_type}"
-        sides = tuple(known[1]), tuple(known[2])
-        operator = Operator(position, name, op_type, domain, *sides, attributes, tuple(own), captures)
-        return operator, self._functions.get((domain, op_type, known.get(8, "")))
+        read, written = map(tuple, sides.values())
+        operator = Operator(position, name, op_type, domain, read, written, attributes, tuple(own), captures)
+        return operator, self._functions.get((domain, op_type, texts[8]))
 
 
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:

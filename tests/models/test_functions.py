@@ -1,6 +1,7 @@
 """Operators that an ONNX model defines itself: counted and found as the nodes that runtimes put in their place."""
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
@@ -32,11 +33,14 @@ def weight(name, *shape):
     return numpy_helper.from_array(np.ones(shape, np.float32), name)
 
 
-def inspection_of(nodes, functions, weights=(), shape=(2, 4)) -> Inspection:
+def model_of(nodes, functions, weights=(), shape=(2, 4)):
     ends = [helper.make_tensor_value_info(name, FLOAT, shape if name == "x" else None) for name in "xy"]
     graph = helper.make_graph(nodes, "main", ends[:1], ends[1:], list(weights))
-    model = helper.make_model(graph, ir_version=10, opset_imports=OPSETS, functions=functions)
-    return inspected(read(model.SerializeToString()), {"x": shape})
+    return helper.make_model(graph, ir_version=10, opset_imports=OPSETS, functions=functions)
+
+
+def inspection_of(nodes, functions, weights=(), shape=(2, 4)) -> Inspection:
+    return inspected(read(model_of(nodes, functions, weights, shape).SerializeToString()), {"x": shape})
 
 
 def dense():
@@ -77,6 +81,22 @@ def test_functions_nest_and_attributes_come_from_the_call():
     found = inspection_of([call("Twice", ["x"], "h"), call("Twice", ["h"], "y", last=1)], [inner, twice])
     shapes = [found.model.graph.tensors[cost.operator.outputs[0]].shape for cost in found.operators]
     assert shapes[1::2] == [(2, 8), (4, 8), (4, 16), (4, 32)]
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"last": 1}, {"last": 0}, {"other": 0}], ids=["nothing", "one", "zero", "another"]
+)
+@pytest.mark.parametrize("default", [None, 0], ids=["no default within", "a default within"])
+def test_an_attribute_that_a_call_leaves_out_has_the_default_of_what_it_is_for(given, default):
+    """As ONNX Runtime has it: the function's own default, and where there is none the operator's."""
+    kept = {"attributes": ["keep"]} if default is None else {"defaults": [helper.make_attribute("keep", default)]}
+    inner = function("Least", [referring(helper.make_node("ReduceMin", ["a"], ["r"]), "keepdims", "keep")], **kept)
+    outer = function("Outer", [referring(call("Least", ["a"], "r"), "keep", "last")], attributes=["last", "other"])
+    content = model_of([call("Outer", ["x"], "y", **given)], [inner, outer]).SerializeToString()
+    found = inspected(read(content), {"x": (2, 4)})
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    [theirs] = session.run(None, {"x": np.ones((2, 4), np.float32)})
+    assert found.model.graph.tensors[found.model.graph.outputs[0]].shape == theirs.shape
 
 
 def test_constants_of_a_function_count_once_those_of_a_call_each():
