@@ -146,18 +146,19 @@ _LISTS: dict[int, wire.Reader] = {
     9: _listed(lambda part, budget: (wire.text(part, budget),)),
 }
 _VALUES: dict[int, wire.Reader] = {2: wire.real, 3: wire.signed, 4: wire.text, 5: read_tensor}
+_HOLDERS = (*_VALUES, *_LISTS)
 _ATTRIBUTE: dict[int, wire.Reader] = {1: wire.text, 20: wire.whole, 21: wire.text, **_VALUES}
 _ATTRIBUTE_LISTS: dict[int, wire.Reader] = {6: _graph, 11: _graph, **_LISTS}
 
 
 def read_attribute(message: wire.Value, budget: Budget) -> Attribute:
     known = wire.read(message, budget, _ATTRIBUTE, _ATTRIBUTE_LISTS)
-    values = [known[number] for number in _VALUES if number in known]
-    lists = [known[number] for number in _LISTS if number in known]
-    if lists:
-        value: Any = tuple(item for items in lists[-1] for item in items)
-    else:
-        value = values[-1] if values else _EMPTY.get(known.get(20, 0))
+    value: Any = _EMPTY.get(known.get(20, 0))
+    for number in _HOLDERS:
+        if number in known:
+            value = known[number]
+    if isinstance(value, list):  # of parts, of one item or many
+        value = tuple(item for items in value for item in items)
     return Attribute(known.get(1, ""), value, known.get(21, ""), known[6] + known[11])
 
 

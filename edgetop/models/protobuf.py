@@ -68,8 +68,8 @@ def read(
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
     """An unsigned number of at most 64 bits, and where the next thing starts."""
-    if position < len(data) and data[position] < 0x80:  # nearly all are this short
-        return data[position], position + 1
+    if position < len(data) and (byte := data[position]) < 0x80:  # nearly all are this short
+        return byte, position + 1
     value = 0
     for shift, byte in zip(range(0, 70, 7), data[position : position + 10], strict=False):
         value |= (byte & 0x7F) << shift
