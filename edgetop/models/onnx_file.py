@@ -118,6 +118,7 @@ class _ModelReader:
             self._budget,
             {1: wire.signed, 2: wire.text, 3: wire.text, 6: wire.text, 7: wire.message},
             {8: _opset, 14: values.pair, 25: self._function},
+            PART_STEPS,
         )
         if 7 not in known:
             raise MalformedError("no graph")

@@ -176,6 +176,14 @@ def test_operators_tensors_and_uses_cost_more_than_a_field():
         _ModelReader(Budget(800)).read(memoryview(content))
 
 
+@pytest.mark.parametrize("part", [b"\x42\x00", b"\x72\x00", b"\xca\x01\x00"], ids=["opset", "metadata", "function"])
+def test_parts_of_the_model_itself_cost_more_than_a_field(part):
+    content = memoryview(b"\x3a\x00" + part * 100)
+    assert _ModelReader(Budget(1000)).read(content)
+    with pytest.raises(MalformedError, match="more parts"):
+        _ModelReader(Budget(800)).read(content)
+
+
 def test_tensors_of_absurd_sizes_take_no_memory():
     nodes = [
         make_node("Expand", ["x", "n"], ["a"]),
