@@ -1,5 +1,6 @@
-"""Quantities over time at two resolutions: each second of the last hour, and the whole session.
+"""Quantities over time, and the part of a session that is shown of them.
 
+They are stored at two resolutions: each second of the last hour, and the whole session.
 Memory is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes
 survive every merge, so that no spike is lost when many seconds fall into one column. Values
 are added one by one in order, so that the same values give the same picture to the

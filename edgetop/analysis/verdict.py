@@ -374,7 +374,7 @@ def _past(seen: Evidence) -> Iterator[tuple[str, str]]:
 
 
 def _throttled_before(seen: Evidence, *, is_over: bool) -> list[tuple[str, str]]:
-    """By the board's own reports or, without any, by the slowdowns that its clocks explain."""
+    """Return past throttling, as `_past` does: by the board's reports or, without any, by slowdowns."""
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]
     found = spans = [span for span in throttles.spans if is_over or span.end_ns is not None]
