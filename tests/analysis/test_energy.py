@@ -144,6 +144,14 @@ def test_an_idle_baseline_of_few_readings_is_none() -> None:
     assert (cost.net_j, cost.net_reason) == (None, "the idle baseline had too few readings: 30s or more, or --hz")
 
 
+def test_the_begin_of_the_idle_baseline_is_left_out_for_the_loading_has_just_ended() -> None:
+    made = session(watts=5.0, idle_w=2.0, rate_hz=10)
+    made.readings["value"][made.readings["t_ns"] < (IDLE_S + 2) * NS] = 9.0
+    idle = total_of(made).rail.idle
+    assert idle is not None
+    assert idle.value == pytest.approx(2.0, rel=0.01)
+
+
 def test_an_unknown_net_figure_is_none_and_feeds_no_battery() -> None:
     """3.1 W less 3.0 W, each known to a few per cent."""
     made = session(watts=3.1, idle_w=3.0, battery=Battery(3.7, 1000, rate_hz=2.0))

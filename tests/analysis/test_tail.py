@@ -174,12 +174,23 @@ def test_what_is_proven_comes_before_what_coincides() -> None:
     assert cause_of(burst, counted(60.5, 50, waited_ns=30 * MS))[0] == "contention"
 
 
-def test_within_a_slowdown_that_is_the_cause() -> None:
-    session = made(dict.fromkeys(range(60, 90), 8), sensors={"throttle/thermal": [0.0] * 60 + [1.0] * 30})
+def slow_from_60(*events: Event) -> MadeSession:
+    session = made(dict.fromkeys(range(60, 90), 8), *events, sensors={"throttle/thermal": [0.0] * 60 + [1.0] * 30})
     slow = session.inferences.copy()
     slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
-    tail = tail_of(MadeSession(session.manifests, slow, session.readings, session.events, session.end_ns))
+    return replace(session, inferences=slow)
+
+
+def test_within_a_slowdown_that_is_the_cause() -> None:
+    tail = tail_of(slow_from_60())
     assert {(one.cause, one.who) for one in tail.slowest} == {("slowdown", "thermal")}
+
+
+def test_within_a_slowdown_what_edgetop_did_itself_is_the_cause_all_the_same() -> None:
+    burst, read = told(70.3, "profile-burst", duration_ns=150 * MS), told(80.3, "sensor-slow", took_ns=150 * MS)
+    causes = {one.t_ns // NS: (one.cause, one.who) for one in tail_of(slow_from_60(burst, read)).slowest}
+    assert (causes[70], causes[80]) == (("burst", ""), ("sensor-read", ""))
+    assert causes[75] == ("slowdown", "thermal")
 
 
 def test_the_report_says_what_the_tail_is_made_of() -> None:
