@@ -107,10 +107,15 @@ class _Source:
         self._at += size
         return self._data[self._at - size : self._at]
 
+    def _byte(self) -> int:
+        byte = self._data[self._at]
+        self._at += 1
+        return byte
+
     def _varint(self) -> int:
         value = 0
         for shift in range(0, 64, 7):
-            (byte,) = self._bytes(1)
+            byte = self._byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return value
@@ -125,7 +130,7 @@ class _Source:
             raise IndexError("too deep")
         fields: Struct = {}
         field = 0
-        while head := self._bytes(1)[0]:
+        while head := self._byte():
             field = field + (head >> 4) if head >> 4 else self._zigzag()
             fields[field] = head & 15, self._value(head & 15, depth)
         return fields
@@ -144,7 +149,7 @@ class _Source:
         raise IndexError(f"a type that no footer has: {kind}")
 
     def _list(self, depth: int) -> tuple[int, list[Any]]:
-        (head,) = self._bytes(1)
+        head = self._byte()
         kind, size = head & 15, head >> 4
         if size == 15:
             size = self._varint()
