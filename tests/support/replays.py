@@ -53,9 +53,13 @@ def replay_of(
 async def replayed(
     script: Script, folder: Path, size: tuple[int, int] = (80, 24), *, from_s: float = 0.0, **settings: object
 ) -> AsyncIterator[Replay]:
-    """The app on the recording of a session."""
-    feed, clock = replay_of(script.batches, folder, from_ns=int(from_s * NS))
-    choices = ScreenSettings(refresh_s=NEVER_S, recording=folder / "s.edgetop", **settings)  # type: ignore[arg-type]
+    """The app on the recording of a session, which is made in the folder unless it is there."""
+    path = folder / "s.edgetop"
+    if not path.exists():
+        record(path, script.batches)
+    clock = ManualClock()
+    feed = ReplayFeed(Recording(path), clock, from_ns=int(from_s * NS))
+    choices = ScreenSettings(refresh_s=NEVER_S, recording=path, **settings)  # type: ignore[arg-type]
     app = EdgetopApp(monitor(feed, Analysis(), choices), choices)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = Replay(app, pilot, feed, script, clock)  # type: ignore[arg-type]

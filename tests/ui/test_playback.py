@@ -1,6 +1,8 @@
 """The keys of a replay, on the recording of a session of a minute."""
 
 import asyncio
+import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from edgetop.session.seconds import NS
 from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog
 from edgetop.ui.playback import SPEEDS, next_mark
+from tests.support.recordings import record
 from tests.support.replays import Replay, replayed
 from tests.support.screens import keys_that_stay, opened
 from tests.support.scripts import SENSORS, Script, manifest, measured, sensor
@@ -25,6 +28,7 @@ LONG = 61.0
 DOOR, LOST, THROTTLED = 11.5, 31.5, 40.0  # when something happens
 
 
+@cache
 def eventful() -> Script:
     """A mark, a warning, and from the fortieth second on a limit in force."""
 
@@ -42,13 +46,26 @@ def eventful() -> Script:
     return script.measure(LONG - script.now_ns / NS).end("duration")
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The eventful session, recorded once for all who copy it."""
+    return record(tmp_path_factory.mktemp("recorded") / "s.edgetop", eventful().batches)
+
+
+@pytest.fixture
+def session(recorded: Path, tmp_path: Path) -> Path:
+    """The folder of a recording of the eventful session."""
+    shutil.copytree(recorded, tmp_path / "s.edgetop")
+    return tmp_path
+
+
 def dialog(screen: Replay) -> str:
     top = screen.app.screen
     return top.heading if isinstance(top, Dialog) else ""
 
 
-async def test_it_plays_by_the_clock(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_it_plays_by_the_clock(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         assert screen.transport.startswith(" PLAY      1x 00:00:00 of 00:01:01 ")
         assert screen.rows[1].endswith(" recorded ")
         await screen.pass_time(20)
@@ -75,8 +92,8 @@ async def test_it_looks_ahead_so_that_one_may_go_anywhere_at_once(
         assert batch.checkpoint is not None
 
 
-async def test_space_pauses_and_plays(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_space_pauses_and_plays(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.pass_time(5)
         await screen.press("space")
         assert screen.transport.startswith(" PAUSE ")
@@ -91,8 +108,8 @@ async def test_space_pauses_and_plays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("slower", "faster"), [("less_than_sign", "greater_than_sign"), ("minus", "plus")])
-async def test_speed_goes_up_and_down_its_steps(tmp_path: Path, slower: str, faster: str) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_speed_goes_up_and_down_its_steps(session: Path, slower: str, faster: str) -> None:
+    async with replayed(eventful(), session) as screen:
         speeds = [screen.monitor.transport.speed]  # type: ignore[union-attr]
         for key in [slower] * 4 + [faster] * (len(SPEEDS) + 1):
             await screen.press(key)
@@ -101,8 +118,8 @@ async def test_speed_goes_up_and_down_its_steps(tmp_path: Path, slower: str, fas
         assert " 1000x " in screen.transport
 
 
-async def test_a_speed_between_steps_goes_to_the_next_on_that_side(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_a_speed_between_steps_goes_to_the_next_on_that_side(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         player = screen.monitor.feed.player
         assert player
         for key, speed in (("plus", 10), ("minus", 5)):
@@ -118,8 +135,8 @@ KEYS = {
 
 
 @pytest.mark.parametrize("key", KEYS)
-async def test_a_key_goes_to_its_place_and_is_drawn_at_once(tmp_path: Path, key: str) -> None:
-    async with replayed(eventful(), tmp_path, from_s=30) as screen:
+async def test_a_key_goes_to_its_place_and_is_drawn_at_once(session: Path, key: str) -> None:
+    async with replayed(eventful(), session, from_s=30) as screen:
         await screen.press("space", key)
         assert screen.at_s == KEYS[key]
         at = f"00:0{KEYS[key] // 60:.0f}:{KEYS[key] % 60 // 1:02.0f}"
@@ -127,8 +144,8 @@ async def test_a_key_goes_to_its_place_and_is_drawn_at_once(tmp_path: Path, key:
         assert screen.header.rstrip().endswith(f" {at.removeprefix('00:').lstrip('0').rjust(4, '0')}")
 
 
-async def test_the_end_is_the_end_of_the_run_and_playing_begins_anew(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_the_end_is_the_end_of_the_run_and_playing_begins_anew(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.press("end")
         assert screen.header.startswith(" FINISHED ")
         await screen.pass_time(1)
@@ -138,8 +155,8 @@ async def test_the_end_is_the_end_of_the_run_and_playing_begins_anew(tmp_path: P
         assert screen.transport.startswith(" PLAY ")
 
 
-async def test_what_happened_is_shown_where_one_goes_to(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path, from_s=5) as screen:
+async def test_what_happened_is_shown_where_one_goes_to(session: Path) -> None:
+    async with replayed(eventful(), session, from_s=5) as screen:
         await screen.press("right_square_bracket")
         assert "door closed" in screen.text
         await screen.press("right_square_bracket")
@@ -148,15 +165,15 @@ async def test_what_happened_is_shown_where_one_goes_to(tmp_path: Path) -> None:
         assert "12 records lost" not in screen.text
 
 
-async def test_going_back_while_playing_skips_the_event_just_reached(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path, from_s=LOST) as screen:
+async def test_going_back_while_playing_skips_the_event_just_reached(session: Path) -> None:
+    async with replayed(eventful(), session, from_s=LOST) as screen:
         await screen.pass_time(1)
         await screen.press("left_square_bracket")
         assert screen.at_s == DOOR
 
 
-async def test_where_nothing_more_happened_it_is_said(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_where_nothing_more_happened_it_is_said(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.press("end", "right_square_bracket")
         assert "no event after this" in screen.text
         assert screen.at_s == LONG
@@ -164,8 +181,8 @@ async def test_where_nothing_more_happened_it_is_said(tmp_path: Path) -> None:
         assert "no event before this" in screen.text
 
 
-async def test_the_first_throttling_is_a_command_of_the_palette_too(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_the_first_throttling_is_a_command_of_the_palette_too(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.press("space", "ctrl+p", *"first throttling", "enter")
         assert screen.at_s == pytest.approx(THROTTLED, abs=1)
 
@@ -178,8 +195,8 @@ async def test_where_nothing_throttled_it_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("typed", "stands"), [("00:00:40", 40), ("12.5", 12.5), ("1m", 60), ("2h", LONG)])
-async def test_g_goes_to_a_time(tmp_path: Path, typed: str, stands: float) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_g_goes_to_a_time(session: Path, typed: str, stands: float) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.press("g")
         assert "up to 00:01:01" in screen.text
         screen.app.screen.query_one(Input).value = typed
@@ -188,8 +205,8 @@ async def test_g_goes_to_a_time(tmp_path: Path, typed: str, stands: float) -> No
         assert screen.at_s == stands
 
 
-async def test_what_is_no_time_stays_in_the_dialog_with_a_word_on_it(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_what_is_no_time_stays_in_the_dialog_with_a_word_on_it(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.press("g", *"[x", "enter")
         assert "'[x' is not a time; write 01:02:05" in screen.text
         await screen.press("escape")
@@ -197,8 +214,8 @@ async def test_what_is_no_time_stays_in_the_dialog_with_a_word_on_it(tmp_path: P
         assert screen.at_s == 0
 
 
-async def test_a_click_in_the_bar_goes_there(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path) as screen:
+async def test_a_click_in_the_bar_goes_there(session: Path) -> None:
+    async with replayed(eventful(), session) as screen:
         await screen.pilot.click("#transport", offset=(57, 0))
         await screen.settle()
         assert 25 < screen.at_s < 36
@@ -216,14 +233,14 @@ async def test_the_recording_of_a_run_that_failed_to_start_stays_shown(tmp_path:
 
 
 @pytest.mark.parametrize("key", ["q", "Q", "ctrl+c"])
-async def test_a_replay_is_left_without_a_question(tmp_path: Path, key: str) -> None:
-    async with replayed(eventful(), tmp_path, from_s=20) as screen:
+async def test_a_replay_is_left_without_a_question(session: Path, key: str) -> None:
+    async with replayed(eventful(), session, from_s=20) as screen:
         await screen.press(key)
         assert screen.app._exit
 
 
-async def test_help_names_the_keys_of_a_replay_and_not_those_of_a_run(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path, (100, 60)) as screen:
+async def test_help_names_the_keys_of_a_replay_and_not_those_of_a_run(session: Path) -> None:
+    async with replayed(eventful(), session, (100, 60)) as screen:
         await screen.press("question_mark")
         for words in (
             "play, pause",
@@ -248,8 +265,8 @@ async def test_a_live_screen_has_neither_line_nor_keys_of_a_replay() -> None:
         assert "throttling" not in screen.text
 
 
-async def test_statistics_reset_in_a_replay_and_a_seek_restores_them(tmp_path: Path) -> None:
-    async with replayed(eventful(), tmp_path, from_s=20) as screen:
+async def test_statistics_reset_in_a_replay_and_a_seek_restores_them(session: Path) -> None:
+    async with replayed(eventful(), session, from_s=20) as screen:
         await screen.press("x", "x")
         await screen.pass_time(10)
         assert "since x" in screen.text
@@ -258,8 +275,8 @@ async def test_statistics_reset_in_a_replay_and_a_seek_restores_them(tmp_path: P
 
 
 @pytest.mark.parametrize("size", [(50, 12), (80, 24), (60, 16), (20, 4)])
-async def test_the_line_fits_every_size(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with replayed(eventful(), tmp_path, size, from_s=20) as screen:
+async def test_the_line_fits_every_size(session: Path, size: tuple[int, int]) -> None:
+    async with replayed(eventful(), session, size, from_s=20) as screen:
         for keys in ((), ("1",), ("escape",)):
             await screen.press(*keys)
             shown = [y for y, row in enumerate(screen.rows) if " PLAY " in row]
@@ -333,6 +350,8 @@ async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:
 @settings(deadline=None, max_examples=4)
 @given(st.lists(sizes | st.sampled_from(PRESSED) | st.sampled_from((0.0, 3.0, 60.0)), max_size=12))
 def test_no_key_breaks_the_screen_of_a_replay(
-    tmp_path_factory: pytest.TempPathFactory, todo: list[tuple[int, int] | str | float]
+    recorded: Path, tmp_path_factory: pytest.TempPathFactory, todo: list[tuple[int, int] | str | float]
 ) -> None:
-    asyncio.run(walk(tmp_path_factory.mktemp("replay"), todo))
+    folder = tmp_path_factory.mktemp("replay")
+    shutil.copytree(recorded, folder / "s.edgetop")
+    asyncio.run(walk(folder, todo))
