@@ -201,6 +201,14 @@ def test_too_many_orders_at_once_are_refused(live):
     link.close()
 
 
+def test_orders_that_are_done_make_room_for_others(viewer, orders):
+    viewer.link.write(wire.hello())
+    for number in range(serve.MAX_ORDERS + 1):
+        viewer.link.write(command(number, Order("mark")))
+        assert answered(viewer) == (number, Answer())
+    assert len(orders) == serve.MAX_ORDERS + 1
+
+
 def test_it_ends_when_the_session_does_and_says_so(viewer, live, script):
     viewer.link.write(wire.hello())
     viewer.until(wire.BATCH)
