@@ -8,6 +8,9 @@ from click import BadParameter
 from edgetop.cli.metrics import Exporters, address, collector
 from edgetop.errors import InputError
 from tests.support.commands import edgetop
+from tests.support.scripts import measured
+from tests.support.sessions import folded
+from tests.support.waiting import wait_until
 
 NOTHING = {"metrics_token_file": None, "metrics_cert": None, "metrics_key": None}
 
@@ -42,6 +45,31 @@ def test_a_token_that_cannot_be(tmp_path) -> None:
         options = {**NOTHING, "metrics": ("127.0.0.1", 0), "metrics_token_file": tmp_path / name}
         with ExitStack() as stack, pytest.raises(InputError, match=why):
             Exporters(options, stack)
+
+
+@pytest.mark.parametrize(
+    ("option", "kind", "at_the_end"), [("otlp", "otlp.Collector", 1), ("prom_textfile", "prometheus.Textfile", 0)]
+)
+def test_a_collector_is_told_how_it_ended_and_a_file_is_removed_then(option, kind, at_the_end, monkeypatch) -> None:
+    steps = []
+
+    class Sink:
+        def __init__(self, where) -> None:
+            pass
+
+        def send(self, found) -> str:
+            steps.append("sent")
+            return ""
+
+        def close(self) -> None:
+            steps.append("closed")
+
+    monkeypatch.setattr(f"edgetop.metrics.{kind}", Sink)
+    with ExitStack() as stack:
+        (observe,) = Exporters({**NOTHING, option: "there"}, stack).observers
+        observe(folded(measured(1).batches))
+        wait_until(lambda: steps)
+    assert steps == ["sent", *["sent"] * at_the_end, "closed"]
 
 
 @pytest.mark.slow
