@@ -10,7 +10,6 @@ four times at a resize, and at every refresh while a dialog is open, for it tint
 At 11,520 bytes a second each of these took seconds.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
@@ -23,11 +22,12 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Size
 from textual.strip import Strip
 
+from edgetop.ui.text import PLAIN, cells_of
+
 Cell = tuple[str, Style | None]  # of a wide character, the second one has no text
 Pieces = Sequence[tuple[str, Style | None]]  # of text, each in one style
 
 MOVE_BYTES = 12  # what it costs to go on elsewhere in a line: more than this between two changes is left out
-PLAIN = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
 
 
 class TerminalBuffer:
@@ -80,7 +80,7 @@ class TerminalBuffer:
         while last < shorter - first and before[-1 - last] == pieces[-1 - last]:
             last += 1
         same = "".join([text for text, _ in pieces[:first]])
-        x += len(same) if PLAIN.fullmatch(same) else sum(cell_len(text) for text, _ in pieces[:first])
+        x += len(same) if PLAIN.fullmatch(same) else sum(cells_of(text) for text, _ in pieces[:first])
         differing = pieces[first : len(pieces) - last]
         if len(differing) == 1 == len(before) - first - last:
             return _trimmed(before[first], differing[0], x)

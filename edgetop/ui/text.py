@@ -17,6 +17,7 @@ class Span(NamedTuple):  # thousands are made for every frame: half as dear as a
 Line = tuple[Span, ...]
 Piece = str | tuple[str, str] | Span
 
+PLAIN = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
 BLANK: Line = ()
 COLUMN_GAP = "  "
 _GAP = Span(COLUMN_GAP)
@@ -34,15 +35,15 @@ def _span(piece: Piece) -> Span:
 
 
 def cells_of(text: str) -> int:
-    """Return the cells of a text without control characters; faster than `cell_len` for ASCII."""
-    return len(text) if text.isascii() else cell_len(text)
+    """Return the cells of a text without control characters.
+
+    Faster than `cell_len` where each is one cell, and without its cache, which the rows of charts would fill.
+    """
+    return len(text) if text.isascii() or PLAIN.fullmatch(text) else cell_len(text)
 
 
 def width(of: Line) -> int:
-    cells = 0
-    for text, _ in of:
-        cells += len(text) if text.isascii() else cell_len(text)
-    return cells
+    return sum([cells_of(text) for text, _ in of])
 
 
 def fit(of: Line, cells: int, style: str = "text") -> Line:

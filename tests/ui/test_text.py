@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rich.cells import cell_len
+from rich.cells import cached_cell_len, cell_len
 
 from edgetop.formatting import clean
 from edgetop.ui.text import (
@@ -25,7 +25,7 @@ from tests.support.screens import plain
 from tests.support.scripts import HOSTILE
 
 # Narrow, wide, combining and zero-width characters, and what `clean` leaves of foreign text.
-characters = st.sampled_from("ab1 .中한ｶ😀e\u0301\u0300\u200b\u200d\ufe0f\u2060\u00ad👩🇩")
+characters = st.sampled_from("ab1 .⣿░─中한ｶ😀e\u0301\u0300\u200b\u200d\ufe0f\u2060\u00ad👩🇩")
 texts = st.text(characters, max_size=30) | st.sampled_from([text[:200] for text in HOSTILE]).map(clean)
 spans = st.builds(Span, texts, st.sampled_from(("text", "dim", "title")))
 lines = st.lists(spans, max_size=5).map(tuple)
@@ -138,3 +138,9 @@ def test_the_last_piece_of_a_short_row_takes_what_is_left() -> None:
 def test_text_is_only_text() -> None:
     assert line("[red]x[/red]", ("[/]", "dim")) == (Span("[red]x[/red]"), Span("[/]", "dim"))
     assert line("", ("", "dim")) == BLANK
+
+
+def test_rows_of_charts_leave_the_cache_of_widths_as_it_is() -> None:
+    before = cached_cell_len.cache_info().currsize
+    assert [width(line(chr(0x2800 + cell) * 7 + "░─")) for cell in range(256)] == [9] * 256
+    assert cached_cell_len.cache_info().currsize == before
