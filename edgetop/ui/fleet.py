@@ -46,8 +46,8 @@ class FleetScreen(Screen[None]):
         self.host, self.fleet, self.settings, self.characters = host, fleet, settings, characters
         self.listing, self._leave_now = listing, leave_now
         listing.opened = ""
-        self._commands = {command.id: command for command in COMMANDS}
-        self._bindings = bindings(remapped(COMMANDS, settings.keys))
+        self._commands = {command.id: command for command in remapped(COMMANDS, settings.keys)}
+        self._bindings = bindings(self._commands.values())
         self._widget = FrameWidget(self._lines, theme, characters, self._press, self.move)
         self._views: list[BoardView] = []
         self._offset = 0

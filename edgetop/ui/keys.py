@@ -41,10 +41,10 @@ class Command:
 
 
 class Entry(NamedTuple):
-    """An entry of a list that is searched: what it does, the keys that do the same, and how."""
+    """An entry of a list that is searched, such as the palette."""
 
-    words: str
-    keys: str
+    words: str  # what it does
+    keys: str  # that do the same; "": none
     run: Callable[[], object]
 
 

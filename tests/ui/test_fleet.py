@@ -50,8 +50,10 @@ class ListedFleet:
 
 
 @asynccontextmanager
-async def opened(fleet: ListedFleet, size: tuple[int, int] = (80, 24), listing: FleetListing | None = None):
-    settings, listing = ScreenSettings(refresh_s=NEVER_S), listing or FleetListing()
+async def opened(
+    fleet: ListedFleet, size: tuple[int, int] = (80, 24), listing: FleetListing | None = None, **options: object
+):
+    settings, listing = ScreenSettings(refresh_s=NEVER_S, **options), listing or FleetListing()
     app = EdgetopApp(lambda *given: FleetScreen(given[0], fleet, settings, *given[1:3], listing, given[3]), settings)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = Opened(app, pilot, ListFeed(), Script())
@@ -116,6 +118,17 @@ async def test_help_explains_what_this_screen_shows():
         assert all(words in screen.text for words in ("course of p99", "SIM", "edgetop help fleet"))
         assert "p50 filled" not in screen.text
         assert "time axis" not in screen.text
+
+
+async def test_keys_that_a_user_gave_are_those_that_the_screen_names():
+    fleet = ListedFleet(VIEWS)
+    async with opened(fleet, (100, 60), keys={"mark": "f5", "help": "f6"}) as screen:
+        assert screen.rows[-1].startswith(" f6 help ")
+        assert " f5 mark all " in screen.rows[-1]
+        await screen.pilot.click(offset=(screen.rows[-1].index("mark all"), 59))
+        await screen.press("x", "enter", "m", "f6")
+        assert fleet.asked == [Order("mark", "x")]
+        assert any(" F5 " in row and "mark this moment on all boards" in row for row in screen.rows)
 
 
 async def test_a_board_without_data_is_not_opened_but_says_why():
