@@ -51,6 +51,12 @@ def test_what_the_report_says_of_a_deadline() -> None:
     assert deadline["max_rate_hz"] == pytest.approx(100, rel=0.01)
 
 
+def test_the_share_of_misses_is_told_with_nine_digits() -> None:
+    latency = [10 * MS] * 300
+    latency[7] = 40 * MS
+    assert document_of(back_to_back(0, latency), LOAD)["latency"]["deadline"]["miss_rate"] == 0.003333333
+
+
 def test_without_a_deadline_nothing_is_missed() -> None:
     assert document_of(back_to_back(0, [MS] * 10), Load())["latency"]["deadline"] is None
     assert view_deadline(LOAD, None, None) is None

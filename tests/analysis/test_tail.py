@@ -174,6 +174,11 @@ def test_what_is_proven_comes_before_what_coincides() -> None:
     assert cause_of(burst, counted(60.5, 50, waited_ns=30 * MS))[0] == "contention"
 
 
+def test_a_wait_while_the_quota_is_used_up_is_not_for_others() -> None:
+    waited, quota = counted(60.5, 50, waited_ns=30 * MS), {"pressure/cpu-quota": changing(0.0, 40.0)}
+    assert cause_of(waited, told(60, "competing", name="stress-ng"), sensors=quota) == ("cpu-quota", "", False)
+
+
 def slow_from_60(*events: Event) -> MadeSession:
     session = made(dict.fromkeys(range(60, 90), 8), *events, sensors={"throttle/thermal": [0.0] * 60 + [1.0] * 30})
     slow = session.inferences.copy()

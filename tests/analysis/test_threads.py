@@ -66,9 +66,10 @@ def test_many_moves_are_a_hint_and_a_few_are_none() -> None:
     assert codes(ThreadView(2, 0.0, "", 500, 1.0)) == []
 
 
-def profiled(kind: str) -> Script:
+def profiled(kind: str, disturbed_runs: int = 0) -> Script:
     script = measured(10)
-    script.tell(kind, burst=0, count=3, duration_ns=5, runs=2, run_ns=7, **USE.to_json())
+    data = {"burst": 0, "count": 3, "duration_ns": 5, "runs": 2, "run_ns": 7, "disturbed_runs": disturbed_runs}
+    script.tell(kind, **data, **USE.to_json())
     return script
 
 
@@ -76,6 +77,12 @@ def profiled(kind: str) -> Script:
 def test_a_session_and_one_seen_from_afar_have_the_hint(kind: str) -> None:
     analysis = folded(profiled(kind).batches)
     assert analysis.operators.threads.view() == tally(USE)
+
+
+def test_a_disturbed_burst_does_not_count_but_a_sum_from_afar_is_of_the_others_alone() -> None:
+    of_one, of_several = (folded(profiled(kind, 2).batches) for kind in ("profile-burst", "profile-bursts"))
+    assert of_one.operators.threads.view() is None
+    assert of_several.operators.threads.view() == tally(USE)
 
 
 def test_the_report_has_it_where_there_was_a_burst() -> None:
