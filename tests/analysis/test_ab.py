@@ -20,7 +20,8 @@ from edgetop.analysis.ab import (
 )
 from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.report import report, report_document
+from edgetop.cli.summary import summary
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
@@ -227,14 +228,20 @@ def test_settling_is_not_seen_in_noise() -> None:
     assert settling_ns(turns, 250 * MS) == LEAST_LEFT_OUT_NS
 
 
-def analysed() -> Analysis:
+def analysed(readings: Readings | None = None) -> Analysis:
     analysis = Analysis()
-    batches = batches_of(TURNS, run_of(TURNS, 1.05))
+    batches = batches_of(TURNS, run_of(TURNS, 1.05), readings)
     quads = QuadEvents()
     for batch in batches:
         analysis.fold(replace(batch, events=(*batch.events, *quads.fold(batch))))
     analysis.fold(Batch(TURNS.end_ns + NS, events=(ended_event(TURNS.end_ns + NS, "duration"),)))
     return analysis
+
+
+def test_the_text_has_the_energy_of_each_and_none_of_both_together() -> None:
+    lines = summary(report(analysed(watts(TURNS, 5.0)))).splitlines()
+    (energy,) = (line for line in lines if line.startswith("energy"))
+    assert energy.endswith("higher")
 
 
 def test_the_report_has_it_and_its_verdict_begins_with_it() -> None:
