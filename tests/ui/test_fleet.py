@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from textual.events import MouseScrollDown, MouseScrollUp
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Logged
 from edgetop.session.events import Order
@@ -151,6 +152,14 @@ async def test_the_mouse_chooses_and_opens_a_board():
         await screen.pilot.click(offset=(5, 5), times=2)
         await screen.settle()
     assert listing.opened == "desk-1"
+
+
+async def test_the_wheel_moves_the_cursor_by_three_boards():
+    async with opened(ListedFleet([view(f"b{i}", **FIGURES, word="STEADY") for i in range(9)])) as screen:
+        for wheel, chosen in ((MouseScrollDown, 3), (MouseScrollDown, 6), (MouseScrollUp, 3)):
+            screen.app.screen._forward_event(wheel(None, 5, 5, 0, 0, 0, False, False, False, 5, 5))
+            await screen.settle()
+            assert any(row.startswith(f">b{chosen}") for row in screen.rows)
 
 
 async def test_more_boards_than_rows_scroll_with_the_cursor():
