@@ -119,16 +119,30 @@ def slowed(text: str) -> Batch:
 
 
 @cache
-def reported(text: str) -> Report:
+def folded(text: str) -> Report:
     analysis = Analysis()
     analysis.fold(slowed(text))
-    return everywhere(report(analysis), text)  # type: ignore[no-any-return]
+    return report(analysis)
+
+
+@cache
+def reported(text: str) -> Report:
+    return everywhere(folded(text), text)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The recording of a session of a text, which is made once: tests only read it."""
+
+    @cache
+    def made(text: str) -> Path:
+        return record(tmp_path_factory.mktemp("recorded") / "s.edgetop", hostile(text).end().batches)
+
+    return made
 
 
 def gated(text: str) -> Report:
-    analysis = Analysis()
-    analysis.fold(slowed("[x]"))
-    return replace(report(analysis), gates=(GateResult(Gate(text, "p99"), None, ok=False, reason=text),))
+    return replace(folded("[x]"), gates=(GateResult(Gate(text, "p99"), None, ok=False, reason=text),))
 
 
 def check(text: str) -> Diagnosis:
@@ -195,24 +209,22 @@ class Tty(io.BytesIO):
 
 @pytest.mark.parametrize("text", WAYS, ids=shortly)
 @pytest.mark.parametrize("form", ["csv", "json"])
-def test_an_export_to_a_terminal_does_nothing(form: str, text: str, tmp_path: Path) -> None:
+def test_an_export_to_a_terminal_does_nothing(form: str, text: str, recorded: Callable[[str], Path]) -> None:
     from edgetop.recording.export.protocol import Selection, load
     from edgetop.recording.reader import Recording
     from edgetop.recording.rows import Span
 
-    folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
     shown = Tty()
-    load(form)(Selection(Recording(folder), Span(), ("events",)), StreamOutput(shown))
+    load(form)(Selection(Recording(recorded(text)), Span(), ("events",)), StreamOutput(shown))
     told = shown.getvalue().decode()
     assert told.count("\n") > 10
     assert acts(told) == []
 
 
 @pytest.mark.parametrize("text", WAYS, ids=shortly)
-def test_the_wide_table_and_the_trace_take_any_name(text: str, tmp_path: Path) -> None:
-    folder = record(tmp_path / "s.edgetop", hostile(text).end().batches)
+def test_the_wide_table_and_the_trace_take_any_name(text: str, recorded: Callable[[str], Path], tmp_path: Path) -> None:
     for form in ("parquet", "perfetto"):
-        assert export(folder, form, tmp_path / form) == []
+        assert export(recorded(text), form, tmp_path / form) == []
 
 
 SCREENS: tuple[tuple[str, ...], ...] = (
