@@ -10,15 +10,13 @@ import numpy as np
 
 from edgetop.errors import InputError
 from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.frames import varint
 from edgetop.recording.packing import encodable
 from edgetop.session.records import PHASES
 
 # A Perfetto trace, packet by packet: https://perfetto.dev/docs/reference/synthetic-track-event
-# A trace is one message with nothing but packets in it, so each is appended as it comes and nothing is held. The
-# classes are those of the `perfetto` package.
+# A trace is one message with nothing but packets in it, so each is appended as it comes, as a trace of one packet, and
+# nothing is held. The classes are those of the `perfetto` package.
 
-_FIELD_PACKET = b"\x0a"  # field 1 of Trace, length-delimited
 _SEQUENCE = 1
 _REALTIME, _MONOTONIC, _BOOTTIME = 1, 3, 6  # protos/perfetto/common/builtin_clock.proto
 
@@ -38,13 +36,13 @@ class TraceWriter:
         self._file = file
         # A clock from an odd file must not make the timestamps, which are unsigned, fail.
         self._origin_ns = origin_ns if 0 <= origin_ns < 2**62 else 0
-        self._new_packet = protos.TracePacket
+        self._trace = protos.Trace
         self._tracks = 0
 
-    def _write(self, **fields: Any) -> None:
-        """One packet. A new one each time: one that is cleared keeps the memory of all it has held."""
-        data = self._new_packet(trusted_packet_sequence_id=_SEQUENCE, **fields).SerializeToString()
-        self._file.write(_FIELD_PACKET + varint(len(data)) + data)
+    def _write(self, packet: dict[str, Any]) -> None:
+        """A new message each time: one that is cleared keeps the memory of all it has held."""
+        packet["trusted_packet_sequence_id"] = _SEQUENCE
+        self._file.write(self._trace(packet=[packet]).SerializeToString())
 
     def _time(self, t_ns: int) -> int:
         return max(0, self._origin_ns + t_ns)
@@ -54,18 +52,18 @@ class TraceWriter:
         now_ns = self._time(t_ns)
         times = {_BOOTTIME: now_ns, _MONOTONIC: now_ns, _REALTIME: max(0, utc_us * 1000)}
         clocks = [{"clock_id": clock, "timestamp": value} for clock, value in times.items()]
-        self._write(timestamp=now_ns, clock_snapshot={"clocks": clocks})
+        self._write({"timestamp": now_ns, "clock_snapshot": {"clocks": clocks}})
 
     def track(self, name: str, parent: int | None = None, unit: str | None = None) -> int:
         """A new track, of a counter if it has a unit; returns its number, by which it is referred to from here on."""
         self._tracks += 1
         counter = None if unit is None else {"unit_name": encodable(unit)}
         descriptor = {"uuid": self._tracks, "name": encodable(name), "parent_uuid": parent, "counter": counter}
-        self._write(track_descriptor={key: value for key, value in descriptor.items() if value is not None})
+        self._write({"track_descriptor": {key: value for key, value in descriptor.items() if value is not None}})
         return self._tracks
 
     def _event(self, kind: str, track: int, t_ns: int, **fields: Any) -> None:
-        self._write(timestamp=self._time(t_ns), track_event={"type": kind, "track_uuid": track, **fields})
+        self._write({"timestamp": self._time(t_ns), "track_event": {"type": kind, "track_uuid": track, **fields}})
 
     def count(self, track: int, t_ns: int, value: float) -> None:
         """The counter has this value from here on."""
@@ -88,7 +86,8 @@ def _named(name: str, arguments: dict[str, Argument]) -> dict[str, Any]:
         {"name": key, _FIELD_OF[type(value)]: encodable(value) if isinstance(value, str) else value}
         for key, value in arguments.items()
     ]
-    return {"name": encodable(name), "debug_annotations": annotations}
+    # An empty list costs a tenth of the time.
+    return {"name": encodable(name)} | ({"debug_annotations": annotations} if annotations else {})
 
 
 _PERCENTILES = ("p50", "p90", "p99", "max")
