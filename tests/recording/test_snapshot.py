@@ -156,6 +156,25 @@ def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[
     recorder.discard()
 
 
+def test_what_is_written_before_a_snapshot_is_read_is_left_to_who_follows(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    begun = until(batches, 11)
+    for batch in begun:
+        recorder.write(batch)
+    recording = Recording(folder)
+    for batch in batches[len(begun) :]:
+        recorder.write(batch)
+    seen = merge(list(recording.play(inferences=True)))
+    followed = merge(list(recording.follow().read()))
+    whole = merge(batches)
+    both = np.concatenate([seen.inferences, followed.inferences])
+    assert len(seen.inferences) < len(both)
+    assert both.tobytes() == whole.inferences[: len(both)].tobytes()
+    assert seen.events + followed.events == whole.events
+    recorder.discard()
+
+
 def test_who_follows_too_slowly_is_told_so(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
