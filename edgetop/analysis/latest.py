@@ -37,9 +37,9 @@ class LatestInferences:
         self._end = fresh.stop
 
     def _move(self, wanted: int) -> None:
-        """Move to the front of a new array with room for as many again, so that this is rarely done."""
+        """Move to the front of a new array with room for half as many again, so that this is rarely done."""
         held = self.since(self.complete_from_ns)
-        self._room = np.empty(max(2 * wanted, _LEAST_ROOM), INFERENCE)
+        self._room = np.empty(max(wanted + wanted // 2, _LEAST_ROOM), INFERENCE)
         self._t_ns = np.empty(len(self._room), np.int64)
         self._room[: len(held)], self._t_ns[: len(held)] = held, held["t_ns"]
         self._begin, self._end = 0, len(held)
