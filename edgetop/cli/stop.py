@@ -1,5 +1,6 @@
 """`edgetop stop`: the end of a session that another process runs."""
 
+import contextlib
 import os
 import signal
 import time
@@ -12,9 +13,10 @@ from edgetop.cli import completion
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetop.control.wire import Answer
     from edgetop.recording.files import FolderHandle
 
-ENDING_PATIENCE_S = 10.0  # for one that takes no orders any more, since it is ending
+PATIENCE_S = 10.0  # for one that takes no orders: not yet, or no more
 SWEEP_PATIENCE_S = 30.0
 LOOK_S = 0.1
 
@@ -36,25 +38,18 @@ def command(session: str | None) -> int:
     """
     from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.control.wire import NotRunningError, give  # noqa: PLC0415  --help needs none of it
-    from edgetop.recording.files import is_live, open_folder  # noqa: PLC0415
-    from edgetop.session.events import Order  # noqa: PLC0415
+    from edgetop.recording.files import is_live, open_folder  # noqa: PLC0415  --help needs none of it
 
     if (sweep := sweep_meant(session)) is not None:
         return _stop_sweep(sweep)
     folder = open_folder(running(session, newest=False))  # it may be moved while its end is waited for
     if not is_live(folder.path):
         raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
-    exit_code, error = 0, ""
-    try:
-        answer = give(folder.name, Order("stop"))
-        exit_code, error = answer.exit_code, answer.error
-    except NotRunningError:
-        _await_end(folder)
+    answer = _stop(folder)
     print_text(_how_it_ended(folder))
-    if error:
-        print_text(f"edgetop: {error}", err=True)
-    return exit_code
+    if answer.error:
+        print_text(f"edgetop: {answer.error}", err=True)
+    return answer.exit_code
 
 
 def sweep_meant(given: str | None) -> Path | None:
@@ -99,15 +94,23 @@ def _stop_sweep(folder: Path) -> int:
     return 0
 
 
-def _await_end(folder: "FolderHandle") -> None:
-    """Wait for a session that is already ending. Raises InputError where it does not end."""
-    from edgetop.recording.files import is_live  # noqa: PLC0415
+def _stop(folder: "FolderHandle") -> "Answer":
+    """Have the session end. It is asked again while it takes no orders: it has just begun, or is ending.
 
-    until_s = time.monotonic() + ENDING_PATIENCE_S
+    Raises InputError where it does not end.
+    """
+    from edgetop.control.wire import Answer, NotRunningError, give  # noqa: PLC0415
+    from edgetop.recording.files import is_live  # noqa: PLC0415
+    from edgetop.session.events import Order  # noqa: PLC0415
+
+    until_s = time.monotonic() + PATIENCE_S
     while is_live(folder.path):
+        with contextlib.suppress(NotRunningError):
+            return give(folder.name, Order("stop"))
         if time.monotonic() > until_s:
             raise InputError(f"{folder.name.stem}: runs, but takes no orders here", "send its process SIGTERM (kill)")
         time.sleep(LOOK_S)
+    return Answer()
 
 
 def _how_it_ended(folder: "FolderHandle") -> str:
