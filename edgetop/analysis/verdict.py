@@ -122,8 +122,8 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     if seen.recent.errors:
         yield Verdict("FAILING", "critical", (_errors_words(seen),))
     yield from _throttling(seen)
-    for event in [event for event in seen.events.lasting if event.kind == "provider-dropped"][:1]:
-        yield Verdict("PROVIDER DROPPED", "critical", (event.message,))
+    if dropped := next((event for event in seen.events.lasting if event.kind == "provider-dropped"), None):
+        yield Verdict("PROVIDER DROPPED", "critical", (dropped.message,))
     yield from _broken_promises(seen)
     deadline = seen.deadline
     is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # even without a slowdown
@@ -244,8 +244,8 @@ def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
         cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
         details = (overload_words(overload.asked_hz, overload.done_hz), *([cause.brief] if cause else []))
         yield Verdict(OVERLOADED, "critical", details)
-    for gate in [gate for gate in seen.gates if gate.fails_for_sure][:1]:
-        yield Verdict("GATE", "critical", (gate.reason,))
+    if failing := next((gate for gate in seen.gates if gate.fails_for_sure), None):
+        yield Verdict("GATE", "critical", (failing.reason,))
 
 
 def _missing(seen: Evidence) -> Iterator[Verdict]:
