@@ -97,3 +97,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(scaled(own.args[0])), append=False)
         if item.get_closest_marker("benchmark"):
             item.add_marker("slow")  # `-m "not slow"` takes the place of `-m "not benchmark"`
+    # Files that wait for processes come first, so that no worker is alone with one of them in the end.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
