@@ -87,7 +87,7 @@ def test_a_trial_that_does_not_end_is_not_waited_for_when_the_user_interrupts(
 
     monkeypatch.setattr("sys.executable", str(program))
     monkeypatch.setattr(fit_memory, "ChildRun", Interrupted)
-    monkeypatch.setattr(fit_memory, "PATIENCE_S", 0.1, raising=False)
+    monkeypatch.setattr(fit_memory, "PATIENCE_S", 0.1)
     with pytest.raises(KeyboardInterrupt):
         fit_memory._trial(Path("model.onnx"), [], None)
     (child,) = children
