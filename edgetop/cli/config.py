@@ -101,7 +101,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
         if path is not None:
             try:
                 for key, value in read_toml(path).items():
-                    found[_FIELDS.get(key, key)] = _checked(key, value, for_screen=for_screen)
+                    found[_FIELDS.get(key, key)] = _checked(key, value, found.get("keys", {}), for_screen=for_screen)
             except SettingError as error:
                 raise InputError(f"{path}: {error}", error.hint) from None
     return Config(**found)
@@ -142,8 +142,8 @@ _TYPES: Mapping[str, tuple[type[Any], str]] = {
 _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # of Config, where it has another name than the setting
 
 
-def _checked(key: str, value: Any, *, for_screen: bool) -> object:
-    """Return the value of a Config's field. Raises SettingError."""
+def _checked(key: str, value: Any, keys: Mapping[str, str], *, for_screen: bool) -> object:
+    """Return the value of a Config's field. `keys`: those of the file before. Raises SettingError."""
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
     kind, otherwise = _TYPES[key]
@@ -161,15 +161,15 @@ def _checked(key: str, value: Any, *, for_screen: bool) -> object:
 
         if value not in (names := sorted(theme_files())):
             raise SettingError(f"theme: unknown: {value}", nearest_hint(value, names))
-    return _keys(value) if key == "keys" and for_screen else value
+    return _keys(value, keys) if key == "keys" and for_screen else value
 
 
-def _keys(table: Mapping[str, Any]) -> Mapping[str, str]:
-    """The keys of bindings, by id, in the names that Textual has for them."""
+def _keys(table: Mapping[str, Any], before: Mapping[str, str]) -> Mapping[str, str]:
+    """The keys of bindings, by id, in the names that Textual has for them: the table's, over those of `before`."""
     from edgetop.ui.commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 
-    keys: dict[str, str] = {}
+    keys = dict(before)
     for binding_id, text in table.items():
         if binding_id not in IDS:
             raise SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
@@ -186,7 +186,7 @@ def _keys(table: Mapping[str, Any]) -> Mapping[str, str]:
         keys[binding_id] = ",".join(parts)
     if double := conflict(remapped(COMMANDS, keys)):
         twice, *both = double
-        given, other = sorted(both, key=lambda holder: holder not in keys)
+        given, other = sorted(both, key=lambda holder: holder not in table)
         raise SettingError(f"keys.{given}: {key_word(twice)} is the key of {other} too", f"give {other} another one")
     return keys
 

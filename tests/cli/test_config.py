@@ -123,6 +123,12 @@ def test_a_file_that_is_named_says_its_part_over_the_other(tmp_path: Path) -> No
     (tmp_path / "lab.toml").write_text("refresh = '5s'\nwindow = '1m'\n")
     found = load_config(tmp_path, tmp_path / "lab.toml")
     assert (found.refresh_ns, found.ascii_only, found.window) == (5 * 10**9, True, "1m")
+    (tmp_path / "edgetop.toml").write_text("[keys]\nfreeze = 'f'\nmark = 'F5'\n")
+    (tmp_path / "lab.toml").write_text("[keys]\nmark = 'F6'\n")
+    assert load_config(tmp_path, tmp_path / "lab.toml").keys == {"freeze": "f", "mark": "f6"}
+    (tmp_path / "lab.toml").write_text("[keys]\ntheme = 'f'\n")
+    with pytest.raises(InputError, match=r"lab.toml: keys.theme: f is the key of freeze too"):
+        load_config(tmp_path, tmp_path / "lab.toml")
     with pytest.raises(InputError, match=r"gone.toml: cannot be read: No such file"):
         load_config(tmp_path, tmp_path / "gone.toml")
 
