@@ -7,9 +7,11 @@ import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Logged
+from edgetop.feeds.protocol import Can
 from edgetop.session.events import Order
 from edgetop.session.summary import MAX_AGE_S, Happened, parse_events
 from edgetop.ui.app import EdgetopApp
+from edgetop.ui.commands import COMMANDS as SESSION_COMMANDS
 from edgetop.ui.fleet import COMMANDS, FleetScreen
 from edgetop.ui.keys import conflict
 from edgetop.ui.settings import FleetListing, ScreenSettings
@@ -202,4 +204,8 @@ async def test_figures_of_a_stranger_that_cannot_be_true_break_nothing(value):
 
 
 def test_no_key_does_two_things():
+    """A user's keys are checked on the screen of a visited session, which has all of these commands and keys."""
+    session = {command.id: command.keys for command in SESSION_COMMANDS if command.applies(Can.ORDERS | Can.VISIT)}
+    fleet = {command.id: command.keys.removesuffix(",ctrl+c") for command in COMMANDS}
+    assert {command_id: session.get(command_id) for command_id in fleet} == fleet
     assert conflict(COMMANDS) is None
