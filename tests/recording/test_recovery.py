@@ -17,8 +17,10 @@ from edgetop.feeds.attach import AttachFeed
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
 from edgetop.recording.columns import SCHEMAS
+from edgetop.recording.compaction import run_job
 from edgetop.recording.files import Retention, read_manifest, write_manifest
 from edgetop.recording.frames import ALONE, DEFLATED, MAGIC
+from edgetop.recording.journal import TableJob
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch, merge
@@ -365,10 +367,14 @@ for count in range(1, 200):
 """
 
 
-def test_the_next_recovery_completes_a_killed_one(batches: list[Batch], tmp_path: Path) -> None:
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_the_next_recovery_completes_a_killed_one(batches: list[Batch], tmp_path: Path, pieces: int) -> None:
+    """`pieces`: into which a limit on the size has divided the inferences."""
     left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 4), segment_bytes=100)
+    if pieces > 1:
+        run_job(left, TableJob(int(journal_of(left)[pieces - 1].stem), piece_bytes=1))
     assert len(journal_of(left)) > 1
-    assert (left / "journal/inferences-0000.partial").exists()
+    assert len(list(left.glob("journal/inferences-*.partial"))) == pieces
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED, str(left), str(tmp_path)], capture_output=True, text=True, check=True
     )

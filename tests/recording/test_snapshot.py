@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetop.recording.compaction import run_job
 from edgetop.recording.files import WriterLock
-from edgetop.recording.journal import FellBehindError
+from edgetop.recording.journal import FellBehindError, TableJob
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch, merge
@@ -79,6 +80,25 @@ def test_a_snapshot_stays_whole_while_the_writer_goes_on(tmp_path: Path, batches
     assert back.inferences["t_ns"][-1] > 19 * NS
 
 
+def test_a_snapshot_stays_whole_while_its_pieces_are_joined(tmp_path: Path, batches: list[Batch]) -> None:
+    folder = tmp_path / "s.edgetop"
+    recorder = Recorder(folder, first_manifest())
+    recorder._journal_file.segment_bytes = 3_000
+    recorder._tables_after_ns = 2**62
+    for batch in until(batches, 20):
+        recorder.write(batch)
+    recorder._progress = run_job(folder, TableJob(recorder._journal_file.number, piece_bytes=1_000))
+    assert len(list(folder.glob("journal/inferences-*.partial"))) > 2
+    recording = Recording(folder)
+    manifest = batches[-1].manifest
+    assert manifest
+    recorder.finish(manifest)
+    back = merge(list(recording.play(inferences=True)))
+    assert recording.problems == []
+    assert back.inferences.tobytes() == merge(until(batches, 20)).inferences[: len(back.inferences)].tobytes()
+    assert back.inferences["t_ns"][-1] > 19 * NS
+
+
 @pytest.mark.parametrize("does", ["finishes", "compacts"])
 def test_a_writer_moves_no_row_of_a_session_being_opened(does: str, tmp_path: Path) -> None:
     """At each file that opening looks at, the writer does all that it has to do."""
@@ -135,10 +155,13 @@ for count in range(1, 100):
 """
 
 
-def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[Batch]) -> None:
+@pytest.mark.parametrize("tables_after_ns", [0, 2**62])
+def test_what_follows_a_snapshot_is_what_it_lacks(tmp_path: Path, batches: list[Batch], tables_after_ns: int) -> None:
+    """`tables_after_ns`: until then, the segments of the journal stay."""
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
-    recorder._journal_file.segment_bytes = 10_000
+    recorder._journal_file.segment_bytes = 10_000 if tables_after_ns == 0 else 3_000
+    recorder._tables_after_ns = tables_after_ns
     for batch in until(batches, 11):
         recorder.write(batch)
     recording = Recording(folder)
