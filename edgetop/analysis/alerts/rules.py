@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.alerts.alert import MAX_ALERTS, RULE, Alert, Figures
-from edgetop.analysis.gates import METRICS, Gate, parse_gate
+from edgetop.analysis.gates import Gate, parse_gate
 from edgetop.formatting import parse_clock_time
 from edgetop.nearest import nearest_hint
 from edgetop.session.seconds import NS
@@ -33,12 +33,14 @@ THROTTLED = "throttled"  # reported by the board: in spans, not second by second
 ONCE = "once"
 WORDS = ("for", "until", "repeat")
 _WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")
-_OF_SESSION = {
-    "energy": "energy is known of a whole session; make it a gate: --fail-if",
+_BUILT_IN = {
     "drift": "edgetop tells by itself when it is slowed or throttled",
     "leak": "edgetop tells by itself of a leak",
 }
-_OFFERED = tuple(name for name in METRICS if name not in _OF_SESSION)
+# The gates that have a value each second: see `values`.
+PER_SECOND = (
+    "p50", "p90", "p95", "p99", "p999", "mean", "max", "misses", "rss", "temp", "power", THROTTLED, "errors"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,10 @@ class AlertRule:
 def parse_rule(text: str) -> AlertRule:
     """Parse a rule. Raises ValueError, which says how to write it."""
     expression, words = _split(text)
-    gate = parse_gate(" ".join(expression), "a rule", _OFFERED)
-    if gate.name in _OF_SESSION:
-        raise ValueError(f"{text!r}: {_OF_SESSION[gate.name]}")
+    gate = parse_gate(" ".join(expression), "a rule", PER_SECOND)
+    if gate.name not in PER_SECOND:
+        whole = f"{gate.name} is known of a whole session; make it a gate: --fail-if"
+        raise ValueError(f"{text!r}: {_BUILT_IN.get(gate.name, whole)}")
     if ONCE in words and "repeat" in words:
         raise ValueError(f"{text!r}: once and repeat= contradict each other")
     is_share = gate.unit == "%" and gate.name in ("misses", "errors")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.alerts.alert import Alert, Figures
 from edgetop.analysis.alerts.rules import AlertRule, Excursions, parse_rule
+from edgetop.analysis.gates import METRICS
 from edgetop.session.seconds import NS
 
 
@@ -87,6 +88,12 @@ def test_what_is_wrong_is_told_in_one_line(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=r"\A[^\n]+\Z") as error:
         parse_rule(text)
     assert told in str(error.value)
+
+
+def test_a_new_gate_is_no_rule_until_it_has_a_value_each_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METRICS, "jitter", METRICS["p50"])
+    with pytest.raises(ValueError, match="jitter is known of a whole session; make it a gate: --fail-if"):
+        parse_rule("jitter>2ms")
 
 
 RULE = parse_rule("temp>80C for=3s until=75C")
