@@ -52,7 +52,7 @@ class RecordingError(OutputError):
 
 
 class ReaderLeftError(EdgetopError):
-    """Whoever read the standard output has left, as `head` does. It is no failure, and nothing is said."""
+    """The reader of the standard output has closed it, as `head` does. That is no failure, and nothing is printed."""
 
     exit_code = EXIT_DONE
 

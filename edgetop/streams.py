@@ -1,8 +1,8 @@
 """Standard output and standard error, as every command writes to them.
 
-What cannot be written to the standard output is an error of its own kind, wherever in the program it was
-written, and a reader that has left is none. What is said on standard error is for whoever listens: that
-nobody does any more (a closed descriptor, a pipe without a reader, a terminal that hung up) ends nothing.
+If the standard output cannot be written, every write raises the same error (`OutputError`); a reader that has closed
+its pipe is no failure (`ReaderLeftError`). If standard error has no reader any more (a closed descriptor, a pipe, a
+terminal that hung up), the program continues without it.
 """
 
 import errno
@@ -60,7 +60,7 @@ def _text(raw: io.FileIO, like: io.TextIOWrapper | Any) -> io.TextIOWrapper:
 
 
 class _Output(io.FileIO):
-    """Says once that it cannot be written; what is still on its way then goes nowhere."""
+    """Raises once that it cannot be written; the buffered rest is then discarded."""
 
     def __init__(self, fd: int) -> None:
         super().__init__(fd, "w", closefd=False)

@@ -66,8 +66,10 @@ class Frames:
             self._deadline_ns = deadline_ns(batch.manifest)
         if not self._places:
             return
-        for stretch in batch.stretches[np.isin(batch.stretches["sensor"], list(self._places))]:
-            self._add(self._places[int(stretch["sensor"])], np.array([float(stretch["mean"])]), int(stretch["count"]))
+        for aggregate in batch.aggregates[np.isin(batch.aggregates["sensor"], list(self._places))]:
+            self._add(
+                self._places[int(aggregate["sensor"])], np.array([float(aggregate["mean"])]), int(aggregate["count"])
+            )
         readings = of_sensors(batch.readings, self._places)
         for place, name in self._places.items():
             if len(values := readings["value"][readings["sensor"] == place]):

@@ -172,8 +172,8 @@ class MemoryGrowth:
             if event.phase == "measure":
                 self._began_ns = event.t_ns
         for place, name in self._places.items():
-            past = batch.stretches[batch.stretches["sensor"] == place]
-            if len(past):  # a stretch is no longer than a block of as long a session
+            past = batch.aggregates[batch.aggregates["sensor"] == place]
+            if len(past):  # an aggregate is no longer than a block of as long a session
                 self._add(name, middles_ns(past), past["mean"], past["count"])
             rows = of_sensors(batch.readings, (place,))
             if len(rows):

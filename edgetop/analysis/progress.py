@@ -72,7 +72,7 @@ class Progress:
                 self._saw_sign(event.t_ns + (event.whole("duration_ns") or 0))
             else:
                 self._on_event(event)
-        if len(batch.stretches):  # the rest of that past is still to come
+        if len(batch.aggregates):  # the rest of that past is still to come
             self._saw_sign(batch.until_ns)
         if np.any(held := batch.seconds.rows["count"] > 0):  # of a past in which there are no single ones
             self._saw_sign(int(batch.seconds.rows["t_ns"][held][-1]))

@@ -90,7 +90,7 @@ class RailEnergy:
         if len(self._t_ns) > KEPT_READINGS + SETTLED_AT_ONCE:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
-    def add_stretch(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
+    def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
         """Add a span, later than all before, of which only the mean is known; gaps in it do not show."""
         self._intervals = None
         self._settle(len(self._t_ns))
@@ -184,9 +184,9 @@ class SensorIntegrals:
             self._places = {
                 place: self._known(info, averages) for place, info, averages in wanted if averages is not None
             }
-        for t_ns, until_ns, place, _, _, *figures in batch.stretches.tolist():
+        for t_ns, until_ns, place, _, _, *figures in batch.aggregates.tolist():
             for integral in self.by_id.get(self._places.get(place, ""), ()):
-                integral.add_stretch(t_ns, until_ns, *figures)
+                integral.add_aggregate(t_ns, until_ns, *figures)
         readings = of_sensors(batch.readings, self._places) if len(batch.readings) else batch.readings
         for place, name in self._places.items() if len(readings) else ():
             rows = readings[readings["sensor"] == place]

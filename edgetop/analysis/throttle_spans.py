@@ -23,7 +23,7 @@ from edgetop.analysis.slowdowns.levels import NEPER, levels
 from edgetop.analysis.slowdowns.signals import AT_TRIP_C, CAUSES, SET, Cause, cause_of_count, cause_of_flag, is_flag
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Floats, Ints, Tracks
 from edgetop.session.manifest import Manifest, SensorInfo
-from edgetop.session.records import Readings, Stretches
+from edgetop.session.records import Aggregates, Readings
 from edgetop.session.seconds import NS
 from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c, zones_of_interest
 
@@ -330,12 +330,12 @@ class Spans:
         if at == 0:
             self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
 
-    def cover(self, stretches: Stretches, board: Board) -> None:
-        """Add spans of a past without single readings, from stretches in which a signal was in force."""
-        least = board.least[stretches["sensor"]]
-        is_up = board.is_signal[stretches["sensor"]] & (stretches["high"] >= least)
-        for stretch in stretches[is_up][np.argsort(stretches["t_ns"][is_up], kind="stable")].tolist():
-            t_ns, until_ns, place = stretch[:3]
+    def cover(self, aggregates: Aggregates, board: Board) -> None:
+        """Add spans of a past without single readings, from aggregates in which a signal was in force."""
+        least = board.least[aggregates["sensor"]]
+        is_up = board.is_signal[aggregates["sensor"]] & (aggregates["high"] >= least)
+        for aggregate in aggregates[is_up][np.argsort(aggregates["t_ns"][is_up], kind="stable")].tolist():
+            t_ns, until_ns, place = aggregate[:3]
             self._open(t_ns, place, cause_of(board.infos[place]), board)
             self._close(until_ns, place)
 

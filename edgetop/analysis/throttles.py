@@ -124,9 +124,9 @@ class Throttles(TracksReader):
         counted = batch.seconds.rows[batch.seconds.rows["count"] > 0]
         if len(counted):
             self._rows = np.concatenate([self._rows, counted[list(ROW.names or ())].astype(ROW)])
-        stretches = batch.stretches[batch.stretches["sensor"] < len(board.infos)]
-        if len(stretches):
-            self._spans.cover(stretches, board)
+        aggregates = batch.aggregates[batch.aggregates["sensor"] < len(board.infos)]
+        if len(aggregates):
+            self._spans.cover(aggregates, board)
         readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
         self._signals = np.concatenate([self._signals, readings[board.is_of_spans[readings["sensor"]]]])
         settled_ns = self._tracks.newest_s * NS - LATE_S * NS

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.records import FOLDED_AT_ONCE, Readings, Stretches, in_pieces
+from edgetop.session.records import FOLDED_AT_ONCE, Aggregates, Readings, in_pieces
 from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
 
@@ -127,7 +127,7 @@ class Tracks:
         self._last_ms = np.empty((0, SECONDS), np.int16)
         self.newest_s = -1  # the newest second with a reading
         self.until_ns = 0  # up to here all readings are known, except late ones
-        self._coarse_until_s, self._coarse_s = -1, 0  # until when readings came as stretches, and the longest
+        self._coarse_until_s, self._coarse_s = -1, 0  # until when readings came as aggregates, and the longest
         self._lost_because: dict[str, str] = {}  # by id, of sensors whose last read failed
         self._now_ns = 0
         self.missing: tuple[MissingSensor, ...] = ()
@@ -148,7 +148,7 @@ class Tracks:
         if batch.manifest is not None:
             self._register(batch.manifest.sensors)
             self.trips_c = trips_c(batch.manifest)
-        self._fold_stretches(batch.stretches[batch.stretches["sensor"] < len(self.infos)])
+        self._fold_aggregates(batch.aggregates[batch.aggregates["sensor"] < len(self.infos)])
         for event in batch.events:
             what = event.source.removeprefix("sensor ")
             if event.kind == "sensor-missing":
@@ -208,15 +208,15 @@ class Tracks:
             self._last[place], self._last_ms[place] = value[fresh], t_ns[fresh] // 1_000_000 % 1_000
         self.until_ns = max(self.until_ns, until_ns)
 
-    def _fold_stretches(self, stretches: Stretches) -> None:
-        if len(stretches):
-            sensor, until_ns, count = (stretches[name] for name in ("sensor", "until_ns", "count"))
+    def _fold_aggregates(self, aggregates: Aggregates) -> None:
+        if len(aggregates):
+            sensor, until_ns, count = (aggregates[name] for name in ("sensor", "until_ns", "count"))
             np.add.at(self._figures.count, sensor, count)
-            total = stretches["mean"] * count
-            self._figures.add(sensor, until_ns, stretches["low"], stretches["high"], total, stretches["last"])
-            begin, end = stretches["t_ns"] // NS, until_ns // NS
+            total = aggregates["mean"] * count
+            self._figures.add(sensor, until_ns, aggregates["low"], aggregates["high"], total, aggregates["last"])
+            begin, end = aggregates["t_ns"] // NS, until_ns // NS
             if self._has_timeline:
-                figures = np.stack([stretches[name] for name in ("low", "mean", "high")])
+                figures = np.stack([aggregates[name] for name in ("low", "mean", "high")])
                 self._timeline.cover(sensor.astype(np.int64), begin, end, figures, count)
             self._coarse_until_s = max(self._coarse_until_s, int(end.max()))
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
@@ -243,7 +243,7 @@ class Tracks:
         is_coarse = width_s * most > SECONDS
         if is_coarse:
             width_s = max(width_s, self._timeline.coarse_width_s)
-        if width_s <= self._coarse_s:  # stretches that long have no course within a block
+        if width_s <= self._coarse_s:  # an aggregate that long shows no change within a block
             from_s = max(from_s, self._coarse_until_s + 1)
         newest = self.newest_s // width_s
         end = min(until_s // width_s, newest + 1)

@@ -1,4 +1,4 @@
-"""Whether A and B of an A/B session, or the combinations of a sweep, still give the same outputs, and right ones."""
+"""Whether the outputs of A and B, or of the combinations of a sweep, agree, and how often they are right."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""The board of a session (real, captured or virtual) and its sensors, with those of `--i2c` and logs."""
+"""The board of a session (real, captured or virtual) and its sensors, also those of `--i2c` and of power logs."""
 
 import contextlib
 import sys

@@ -1,7 +1,7 @@
-"""Options of commands, those that are useful only beside others, and options that are passed on to another run.
+"""Options with rules (useful only beside others), and options that are passed on to another run.
 
-A rule of an option refuses in one line what would be ignored. It reads only what was written on the command line: a
-default, or a user's settings, never break a rule.
+A rule refuses, in one line, an option that would be ignored. It looks at the command line alone: defaults and settings
+never break a rule.
 """
 
 import copy

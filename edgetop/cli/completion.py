@@ -1,6 +1,6 @@
 """`edgetop completion`, and what a shell proposes for names: sessions, engines, providers, themes, topics, events.
 
-Runs at each press of Tab, so it looks at names of files alone and imports nothing heavy: no numpy, no Textual.
+It runs at each press of Tab, so it reads only file names and imports nothing heavy: no numpy, no Textual.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The user's settings of the screen, and of lines in its place: the command line over two TOML files, over choices.
+"""The user's settings of the screen and of `--live`: from the command line, else two TOML files, else the last choices.
 
-Choices are what was chosen last on the screen, stored beside the recordings: theme, window, layout and sort. A theme is
-remembered for terminals of the same kind, for a palette that suits one with many colours cannot be drawn on another.
+Choices are what the user last chose on the screen, stored beside the recordings: theme, window, layout and sort. A
+theme is stored for each kind of terminal, because one with few colours cannot draw every palette.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """Commands of the user that are run at alerts, whether or not anybody is at the screen: `--on-event`.
 
-Each hook has a thread, so that offering an event never waits. What a command prints goes into an event of the session
-and nowhere else; what it costs is bounded: no more often than once a minute, for half a minute at most, at a lower
-priority than the engine. What came too soon after another is reported at the next run, or when the session ends.
+Each hook has a thread, so that offering an event never waits. The output of a command becomes an event of the session.
+Its cost is limited: at most once a minute, for half a minute at most, at a lower priority than the engine. Events that
+came too soon after another are reported at the next run, or when the session ends.
 """
 
 import contextlib

@@ -95,7 +95,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
 
 
 class Trials:
-    """Runs of one model, each judged by the first, which has no limit, and told when it is over."""
+    """Runs of one model, each compared with the first, which has no limit, and printed when it ends."""
 
     def __init__(self, run: Callable[[int | None], Trial], tolerance: float, report: Callable[[str], None]) -> None:
         """Run without a limit. `tolerance` of its p50 in percent. Raises EngineDiedError where that fails."""

@@ -1,7 +1,7 @@
 """The boards of a fleet, and orders for all of them at once: run the same model, or stop.
 
-Boards are named on the command line, or in a file (TOML). Each has its own ssh; a line says why one cannot do it.
-The model is copied once to each board, in a folder named by its SHA-256, and its sum is compared there by `sha256sum`.
+Boards are named on the command line, or in a file (TOML). Each has its own ssh; a board that fails has a line with the
+reason. The model is copied once to each board, to a folder named by its SHA-256, which `sha256sum` verifies there.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tu
 
 
 class CannotError(Exception):
-    """Why a board cannot, in a line."""
+    """Why a board cannot carry out an order, in one line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What `edgetop fleet` does: it starts and stops runs on its boards, shows them or waits, and prints how they are."""
+"""What `edgetop fleet` does: it starts and stops runs on its boards, shows them or waits, and prints their state."""
 
 import json
 import re

@@ -1,6 +1,6 @@
-"""`edgetop inspect`: what a model file says of itself. No runtime is needed.
+"""`edgetop inspect`: the contents of a model file. No runtime is needed.
 
-One that is there is asked, in a process of its own, for shapes of a TFLite model that do not follow from its file.
+If one is installed, it gives the shapes that a TFLite file leaves open, in a process of its own.
 """
 
 from collections.abc import Mapping, Sequence

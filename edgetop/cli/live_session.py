@@ -25,7 +25,7 @@ Observer = Callable[["Analysis"], None]  # called once a second, and at the end;
 
 
 class LiveSession:
-    """It stands between the conductor and the feed, so that it sees the end of the session.
+    """A session between its conductor and its feed, so that it sees the end of the session.
 
     Other processes find it and send it orders, from its beginning until its recording is final.
     """

@@ -70,7 +70,7 @@ METRICS_OPTIONS = (
 
 
 class Exporters:
-    """Opened before anything runs, so that what cannot work is refused then. Each observes the one analysis."""
+    """The exporters of a session. All open before the session runs, so that bad options are refused in time."""
 
     def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
         """They are closed when `stack` is left. Raises InputError."""

@@ -1,6 +1,6 @@
 """Self-contained HTML pages: text as tables, and charts by Bokeh with its script inside. No network, no other file.
 
-Bokeh is the extra `html`. It is loaded here alone, when a page is asked for.
+Bokeh is the extra `html`. Only this module imports it, when a page is requested.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""The side of the session: one thread, which sleeps in select(2) until somebody comes.
+"""The session's side of the control socket: one thread, which sleeps in select(2) until a client connects.
 
-Whoever connects is bounded: in number, in what may be sent, and in the time that it may take.
+The number of clients is limited, and so are the bytes and the time of each.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class ControlServer:
         self._thread.start()
 
     def finish(self, answer: Answer) -> None:
-        """The session is over: tell those who asked for it, and take no more orders."""
+        """Answer the clients that asked for the end of the session, and take no more orders."""
         self._last = answer
         self._wake.send(b"x")
         self._thread.join()
@@ -79,7 +79,7 @@ class ControlServer:
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
-            if error.errno in _EXHAUSTED:  # who waits would be told of again at once
+            if error.errno in _EXHAUSTED:  # select(2) would report it again at once
                 time.sleep(RETRY_S)
             return
         connection.setblocking(False)

@@ -113,7 +113,7 @@ TIMEOUT_S = 5.0  # for what is done at once
 
 
 class NotRunningError(InputError):
-    """Nobody is there to take the order."""
+    """No running session takes the order."""
 
 
 def give(folder: Path, order: Order) -> Answer:

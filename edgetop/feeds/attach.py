@@ -1,6 +1,6 @@
 """Attaches to a session of another process through its recording: first the past, then what is appended.
 
-It follows the journal to the end, whichever that is. Orders go through the session's socket, on
+It follows the journal to the end of the session. Orders go through the session's socket, on
 a thread of their own: the screen does not wait for the answer.
 """
 

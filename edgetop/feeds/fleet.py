@@ -1,7 +1,7 @@
-"""Many boards at once: of each its summary once a second, over a link of its own that may hang, break or never come.
+"""Follows many boards at once: a summary of each once a second, over a link of its own that may hang or break.
 
-A board that is trouble costs no more than its line: each has a thread, which sleeps, reads no faster than `LEAST_S`,
-and reconnects with longer and longer pauses. What a board sends is a stranger's data.
+A board with trouble affects only its own line: each has a thread, which sleeps, reads at most every `LEAST_S`, and
+reconnects after longer and longer pauses. Data from a board is not trusted.
 """
 
 import re

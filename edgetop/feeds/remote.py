@@ -1,10 +1,10 @@
 """A session on another machine, as its relay sends it over a link that may break at any time.
 
-A `Conversation` is one link, from its hello to its end: it turns bytes into checked batches. What comes is a stranger's
-data: a stream that is not sound is a broken link, and no more than that.
+A `Conversation` is one link, from its hello to its end: it turns bytes into checked batches. The data is not trusted:
+an invalid stream is treated as a broken link.
 
-Of a `RemoteFeed` one thread reads. When the link breaks it connects anew, with longer and longer pauses, and asks for
-what was missed; until then `trouble` says so.
+One thread reads a `RemoteFeed`. When the link breaks it reconnects, after longer and longer pauses, and requests what
+was missed; until then `trouble` has the state.
 """
 
 import math
@@ -40,11 +40,11 @@ class LinkEndedError(Exception):
 
 
 class UnreachableError(InputError):
-    """No relay answers; another time one may."""
+    """No relay answers now; a later try may succeed."""
 
 
 class MisfitError(InputError):
-    """Another version answers; `version`: which, as it says itself."""
+    """A relay of another version answers. `version`: the one that it reports."""
 
     def __init__(self, why: str, version: str) -> None:
         super().__init__(why)
@@ -104,7 +104,7 @@ class Conversation:
         """Compares versions and asks for what lies behind `position`; `where`: the board, in words.
 
         `gates`: asks for summaries in place of batches, with how these gates stand.
-        Raises InputError where that board cannot or will not tell, UnreachableError where it may yet.
+        Raises InputError where that board refuses, UnreachableError where a later try may succeed.
         """
         self.link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()

@@ -1,4 +1,4 @@
-"""A recorded session, played as fast as is wished, from wherever one goes in it."""
+"""Plays a recorded session, at any speed and from any position."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

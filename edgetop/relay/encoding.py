@@ -23,7 +23,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table
 from edgetop.session.events import Event
 from edgetop.session.operators import OperatorInfo
-from edgetop.session.records import STRETCH, Readings
+from edgetop.session.records import AGGREGATE, Readings
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 # The position of a viewer: a segment of the journal, the bytes of it that were sent, and the session's time.
@@ -39,7 +39,7 @@ OLD_S = 602  # more than the longest window, and the seconds at its ends
 
 _BEGINS, _GOES_ON = b"\1", b"\0"  # the stream
 _HEAD = struct.Struct("<qB3q")  # until_ns, restart, the position after it
-_STRETCHES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a journal
+_AGGREGATES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a journal
 
 
 class Encoder:
@@ -51,8 +51,8 @@ class Encoder:
 
     def encode(self, batch: Batch, position: Position) -> bytes:
         payload = _HEAD.pack(batch.until_ns, batch.restart, *position) + pack(batch)
-        if len(batch.stretches):
-            payload += pack_part(_STRETCHES, pack_table(batch.stretches))
+        if len(batch.aggregates):
+            payload += pack_part(_AGGREGATES, pack_table(batch.aggregates))
         if batch.judged is not None:
             payload += pack_part(_JUDGED, json.dumps(batch.judged).encode())
         mark, self._mark = self._mark, _GOES_ON
@@ -80,8 +80,8 @@ class Decoder:
         try:
             parts = split(payload[_HEAD.size :])
             batch = unpack(parts, until_ns, most_numbers=MAX_NUMBERS)
-            if _STRETCHES in parts:
-                batch = replace(batch, stretches=Columns(parts[_STRETCHES], MAX_NUMBERS).take_table(STRETCH))
+            if _AGGREGATES in parts:
+                batch = replace(batch, aggregates=Columns(parts[_AGGREGATES], MAX_NUMBERS).take_table(AGGREGATE))
             if _JUDGED in parts:  # the analysis checks its contents
                 batch = replace(batch, judged=json.loads(parts[_JUDGED]))
                 _require(isinstance(batch.judged, dict))
@@ -109,7 +109,7 @@ def _check(batch: Batch) -> None:
     for burst in batch.bursts:
         _require(len(burst) <= MAX_OPERATORS and 0 <= burst.number < 2**31)
         _require(all(n is None or n >= 0 for info in burst.infos for n in (info.flops, info.bytes)))
-    rows = batch.stretches
+    rows = batch.aggregates
     _require(all(_lie(rows[name], -NS, MAX_SESSION_NS - 1) for name in ("t_ns", "until_ns")))
     _require(_lie(rows["sensor"], 0, MAX_SENSORS - 1) and (rows["count"] > 0).all())
     _require((rows["until_ns"] >= rows["t_ns"]).all())
@@ -165,7 +165,7 @@ LOG_HZ = 10
 
 MAX_SINGLE = 4_096  # inferences of one batch, whatever time it spans
 # Rows in one frame.
-READINGS_AT_ONCE, STRETCHES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_ONCE = 8_192, 2_048, 128, 250, 16
+READINGS_AT_ONCE, AGGREGATES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_ONCE = 8_192, 2_048, 128, 250, 16
 
 
 def thinned(batch: Batch, span_s: float) -> Batch:
@@ -219,7 +219,7 @@ def in_pieces(batch: Batch) -> Iterator[Batch]:
             manifest=batch.manifest if first else None,
             restart=batch.restart and first,
             judged=batch.judged if first else None,
-            stretches=batch.stretches[slice(*_range(number, STRETCHES_AT_ONCE))],
+            aggregates=batch.aggregates[slice(*_range(number, AGGREGATES_AT_ONCE))],
             bursts=batch.bursts[slice(*_range(number, BURSTS_AT_ONCE))],
         )
         if not first and piece.is_empty:

@@ -1,10 +1,9 @@
-"""The past of a session for a new viewer, as fine as its screen: minutes in full, older data coarse.
+"""The past of a session for a new viewer, as fine as its screen: the last minutes in full, older data coarse.
 
-The last eleven minutes come second by second and reading by reading, for the windows and the
-charts of ten minutes are made of them. What is older comes for the figures and the chart of the
-whole session: seconds joined so that some two thousand are left, with a hundred histograms, and
-of each sensor some two hundred stretches. Counts, sums, extremes and histograms add up
-to the same; what is coarser is said where it is made. What was found in it is found before it is joined.
+The last eleven minutes come with each second and reading: the windows and charts of ten minutes need them. Older data
+serves the figures and the chart of the whole session: at most two thousand joined seconds with a hundred histograms,
+and some two hundred aggregates of each sensor. Counts, sums, extremes and histograms add up to the same; each function
+here says what is coarser. The board itself judges that past, for which it still has all data.
 """
 
 import json
@@ -24,7 +23,7 @@ from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.operators import BASELINE_BURSTS
-from edgetop.session.records import NO_INFERENCES, NO_STRETCHES, STRETCH, Inferences, Readings, Stretches
+from edgetop.session.records import AGGREGATE, NO_AGGREGATES, NO_INFERENCES, Aggregates, Inferences, Readings
 from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
 
 FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
@@ -33,13 +32,13 @@ CONTEXT_S = 128  # of what is fine: before a slowdown of later they are what was
 JUDGED_AT_ONCE_S, JUDGED_STEP_S = 240, 10
 HISTOGRAMS = 128  # at most: a block of `analysis.precision`, of which there are 64, holds some of them whole
 COARSE_ROWS = 2_048  # of seconds, at most: as many as the timeline of a whole session keeps
-STRETCHES = 256  # of each sensor
+AGGREGATES = 256  # of each sensor
 MAX_EVENTS, MAX_LOG_LINES = 2_000, 200  # a screen keeps a thousand
 MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32: 4e8 inferences at 50,000 a second
 
 
 Judged = Mapping[str, JsonValue]
-# Judges a session from its beginning to the first moment after the given second at which it can hand a judgement over.
+# Judges a session from its beginning to the first moment after the given second when the judgement can be transferred.
 Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 
@@ -67,16 +66,16 @@ def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
 
 def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
     span = Span(-NS, until_ns)
-    stretches = _stretches(recording.rows("readings", span), until_ns)
+    aggregates = _aggregates(recording.rows("readings", span), until_ns)
     events = _selected_events(recording.rows("events", span))
     bursts = tuple(next(recording.rows("operators", span), ())[:BASELINE_BURSTS])  # the baseline for later ones
-    yield from in_pieces(Batch(stretches=stretches, events=events, bursts=bursts))
+    yield from in_pieces(Batch(aggregates=aggregates, events=events, bursts=bursts))
     for seconds in _joined_seconds(recording.rows("seconds", span), until_ns):
         yield Batch(seconds=seconds)
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
-    """The fine part; its first batch says what was found in the past before it."""
+    """The fine part; its first batch has the judgement of the past before it."""
     late_ns = fine_ns + CONTEXT_S * NS
     judged = judge(_all(recording, late_ns), late_ns // NS) if judge and fine_ns else None
     for batch in _fine(recording, fine_ns):
@@ -192,24 +191,24 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
     return run if first is None else first, run, longest
 
 
-def _stretches(pieces: Iterator[Readings], until_ns: int) -> Stretches:
-    """Join the readings of each sensor to stretches in time order. Gaps in a mean power do not show within them."""
+def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
+    """Join the readings of each sensor to aggregates in time order. They do not show gaps in a mean power."""
     width_ns = NS
-    while STRETCHES * width_ns < until_ns:
+    while AGGREGATES * width_ns < until_ns:
         width_ns *= 2
-    found = [_stretched(readings, width_ns) for readings in pieces if len(readings)]
-    joined = np.concatenate([NO_STRETCHES, *found])
-    by_time: Stretches = joined[np.argsort(joined["t_ns"], kind="stable")]
+    found = [_aggregated(readings, width_ns) for readings in pieces if len(readings)]
+    joined = np.concatenate([NO_AGGREGATES, *found])
+    by_time: Aggregates = joined[np.argsort(joined["t_ns"], kind="stable")]
     return by_time
 
 
-def _stretched(readings: Readings, width_ns: int) -> Stretches:
+def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
     order = np.lexsort((readings["t_ns"], readings["t_ns"] // width_ns, readings["sensor"]))
     rows = readings[order]
     group = rows["t_ns"] // width_ns * 2**16 + rows["sensor"]
     starts = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
     ends = np.append(starts[1:], len(rows))
-    found = np.zeros(len(starts), STRETCH)
+    found = np.zeros(len(starts), AGGREGATE)
     found["t_ns"], found["until_ns"] = rows["t_ns"][starts], rows["t_ns"][ends - 1]
     found["sensor"], found["count"] = rows["sensor"][starts], ends - starts
     found["low"] = np.minimum.reduceat(rows["value"], starts)

@@ -1,8 +1,8 @@
 """The board's side of a link: one thread that sleeps, reads the journal once a second, and writes frames.
 
-What was before the link is read by another process (`past`), which ends then: it needs much memory, this one little.
-It gives way to the model (nice), ends when its viewer does, and never outlives a link that is
-dead without saying so: a viewer that is silent for a minute, or takes nothing for one, is gone.
+Another process reads what was before the link (`past`), and then ends, because that needs much memory. This process has
+a low priority (nice) and ends with its viewer, also if the link dies silently: a viewer that sends nothing, or takes
+nothing, for a minute is gone.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ Summarize = Callable[[Sequence[str]], Summaries]  # is given gates; raises Value
 
 
 class LinkLostError(Exception):
-    """Nobody is at the other end any more."""
+    """The other end of the link is gone."""
 
 
 class Link:

@@ -1,4 +1,4 @@
-"""Frames on a pipe between `edgetop relay` and who watches: the language, and no policy.
+"""The format of the frames on the pipe between `edgetop relay` and its viewer.
 
     magic "ETr" | kind u8 | bytes of the payload u32 | CRC-32 of kind, length and payload u32 | payload
 

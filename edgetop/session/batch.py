@@ -9,7 +9,7 @@ import numpy as np
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_STRETCHES, Inferences, Readings, Stretches
+from edgetop.session.records import NO_AGGREGATES, NO_INFERENCES, NO_READINGS, Aggregates, Inferences, Readings
 from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 
 
@@ -19,7 +19,7 @@ class Batch:
 
     `seconds` holds every second that became complete, and no inference is missing from
     them; `inferences` may lack some where a reader fell behind or they were not recorded.
-    No reading is in both `readings` and `stretches`, and no stretch comes after a reading of its sensor.
+    No reading is in both `readings` and `aggregates`, and no aggregate comes after a reading of its sensor.
     """
 
     until_ns: int = 0  # the session's time at which this batch was made
@@ -30,14 +30,14 @@ class Batch:
     manifest: Manifest | None = None  # the manifest from here on, where it changed
     restart: bool = False  # forget what came before: a seek, a reconnect
     bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are none of `inferences`
-    stretches: Stretches = field(default_factory=lambda: NO_STRETCHES)  # a past of which each reading is too much
+    aggregates: Aggregates = field(default_factory=lambda: NO_AGGREGATES)  # in place of readings, in the distant past
     checkpoint: Mapping[str, Any] | None = None  # of a restart: the state of an analysis that what is here follows
     judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
     def is_empty(self) -> bool:
         """Whether only time has passed."""
-        rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.stretches)
+        rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.aggregates)
         rows += len(self.events) + len(self.bursts)
         return not (rows or self.manifest or self.restart or self.judged)
 
@@ -57,7 +57,7 @@ def merge(batches: Sequence[Batch]) -> Batch:
         inferences=np.concatenate([batch.inferences for batch in batches]),
         seconds=concatenate([batch.seconds for batch in batches]),
         readings=np.concatenate([batch.readings for batch in batches]),
-        stretches=np.concatenate([batch.stretches for batch in batches]),
+        aggregates=np.concatenate([batch.aggregates for batch in batches]),
         events=tuple(event for batch in batches for event in batch.events),
         bursts=tuple(burst for batch in batches for burst in batch.bursts),
         manifest=manifests[-1] if manifests else None,

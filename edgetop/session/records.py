@@ -33,8 +33,8 @@ READING = np.dtype(
     ]
 )
 
-# The readings of one sensor over a stretch of time, for whom each one would be too much: a past seen over a slow link.
-STRETCH = np.dtype(
+# The readings of one sensor over a span of time, joined to one row: the distant past as a remote screen gets it.
+AGGREGATE = np.dtype(
     [
         ("t_ns", "<i8"),  # of the first reading
         ("until_ns", "<i8"),  # of the last one
@@ -51,11 +51,11 @@ FOLDED_AT_ONCE = 65_536  # readings: what is made of each in passing takes many 
 
 Inferences = npt.NDArray[np.void]
 Readings = npt.NDArray[np.void]
-Stretches = npt.NDArray[np.void]
+Aggregates = npt.NDArray[np.void]
 
 NO_INFERENCES: Inferences = np.empty(0, INFERENCE)
 NO_READINGS: Readings = np.empty(0, READING)
-NO_STRETCHES: Stretches = np.empty(0, STRETCH)
+NO_AGGREGATES: Aggregates = np.empty(0, AGGREGATE)
 
 
 def measured(inferences: Inferences) -> Inferences:
@@ -64,9 +64,9 @@ def measured(inferences: Inferences) -> Inferences:
     return inferences if counts.all() else inferences[counts]
 
 
-def middles_ns(stretches: Stretches) -> npt.NDArray[np.int64]:
-    """The time that stands for each."""
-    return np.asarray((stretches["t_ns"] + stretches["until_ns"]) // 2)
+def middles_ns(aggregates: Aggregates) -> npt.NDArray[np.int64]:
+    """The middle of each span of time."""
+    return np.asarray((aggregates["t_ns"] + aggregates["until_ns"]) // 2)
 
 
 def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:

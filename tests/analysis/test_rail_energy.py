@@ -123,24 +123,24 @@ def test_however_readings_are_batched_the_energy_is_the_same(seed: int, cuts: li
 # What comes from afar.
 
 
-def with_stretch(*stretch: float, began_ns: int = 0) -> RailEnergy:
+def with_aggregate(*aggregate: float, began_ns: int = 0) -> RailEnergy:
     rail = RailEnergy()
     rail.began(began_ns)
-    rail.add_stretch(*stretch)  # type: ignore[arg-type]
+    rail.add_aggregate(*aggregate)  # type: ignore[arg-type]
     return rail
 
 
-def test_a_stretch_has_the_energy_of_its_mean() -> None:
-    assert figures(with_stretch(0, 10 * NS, 5.0, 9.0, 4.0), 20 * NS) == (50.0, 10.0, 9.0)
+def test_an_aggregate_has_the_energy_of_its_mean() -> None:
+    assert figures(with_aggregate(0, 10 * NS, 5.0, 9.0, 4.0), 20 * NS) == (50.0, 10.0, 9.0)
 
 
-def test_of_a_stretch_only_what_lies_in_the_phase_counts() -> None:
-    assert figures(with_stretch(0, 10 * NS, 5.0, 9.0, 4.0, began_ns=8 * NS), 20 * NS) == (10.0, 2.0, 9.0)
-    assert figures(with_stretch(0, 10 * NS, 5.0, 9.0, 4.0, began_ns=11 * NS), 20 * NS) == (0.0, 0.0, None)
+def test_of_an_aggregate_only_what_lies_in_the_phase_counts() -> None:
+    assert figures(with_aggregate(0, 10 * NS, 5.0, 9.0, 4.0, began_ns=8 * NS), 20 * NS) == (10.0, 2.0, 9.0)
+    assert figures(with_aggregate(0, 10 * NS, 5.0, 9.0, 4.0, began_ns=11 * NS), 20 * NS) == (0.0, 0.0, None)
 
 
-def test_readings_go_on_where_a_stretch_ended() -> None:
-    rail = with_stretch(0, 10 * NS, 5.0, 9.0, 4.0)
+def test_readings_go_on_where_an_aggregate_ended() -> None:
+    rail = with_aggregate(0, 10 * NS, 5.0, 9.0, 4.0)
     rail.add(np.arange(11, 14) * NS, np.array([4.0, 6.0, 6.0]))
     assert figures(rail, 20 * NS) == (50.0 + 4.0 + 5.0 + 6.0, 13.0, 9.0)
 

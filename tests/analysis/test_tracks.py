@@ -9,7 +9,7 @@ from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import HOLD_S, SECONDS, MissingSensor, Tracks, TrackView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
-from edgetop.session.records import FOLDED_AT_ONCE, READING, STRETCH, Readings
+from edgetop.session.records import AGGREGATE, FOLDED_AT_ONCE, READING, Readings
 from edgetop.session.seconds import NS
 from tests.support.sessions import differences, make_manifest, make_readings, make_sensor
 
@@ -166,24 +166,24 @@ def test_jittered_readings_leave_no_holes_but_a_lost_sensor_does() -> None:
     assert points.middle[10 * 4] == pytest.approx(3.6)  # nothing was read in the fourth second
 
 
-def stretches(*rows: tuple[int, int, int, int, float, float, float, float]) -> Batch:
-    return Batch(stretches=np.array(list(rows), STRETCH))
+def aggregates(*rows: tuple[int, int, int, int, float, float, float, float]) -> Batch:
+    return Batch(aggregates=np.array(list(rows), AGGREGATE))
 
 
-def test_a_stretch_counts_as_the_readings_that_it_is_of() -> None:
+def test_an_aggregate_counts_as_the_readings_that_it_is_of() -> None:
     readings = Batch(readings=make_readings((0, 0, 40.0), (2 * NS, 0, 46.0), (4 * NS, 0, 43.0), (5 * NS, 0, 51.0)))
-    summed = stretches((0, 4 * NS, 0, 3, 40.0, 43.0, 46.0, 43.0))
+    summed = aggregates((0, 4 * NS, 0, 3, 40.0, 43.0, 46.0, 43.0))
     last = Batch(readings=make_readings((5 * NS, 0, 51.0)))
     assert one(tracks_of(summed, last), "temp/cpu") == one(tracks_of(readings), "temp/cpu")
 
 
 def test_a_silent_sensor_has_the_last_value_of_its_stretch() -> None:
-    track = one(tracks_of(stretches((0, 4 * NS, 1, 3, 40.0, 43.0, 46.0, 44.5))), "temp/gpu")
+    track = one(tracks_of(aggregates((0, 4 * NS, 1, 3, 40.0, 43.0, 46.0, 44.5))), "temp/gpu")
     assert (track.value, track.count) == (44.5, 3)
 
 
-def test_a_stretch_is_drawn_wherever_it_lasted() -> None:
-    tracks = tracks_of(stretches((0, 299 * NS, 0, 300, 40.0, 43.0, 46.0, 43.0)))
+def test_an_aggregate_is_drawn_wherever_it_lasted() -> None:
+    tracks = tracks_of(aggregates((0, 299 * NS, 0, 300, 40.0, 43.0, 46.0, 43.0)))
     points = tracks.points("temp/cpu", Axis(0, 600))
     assert points is not None
     drawn = ~np.isnan(points.middle)
@@ -192,8 +192,8 @@ def test_a_stretch_is_drawn_wherever_it_lasted() -> None:
     assert points.middle[drawn] == pytest.approx(43.0)
 
 
-def test_a_stretch_of_an_unlisted_sensor_is_left_out() -> None:
-    assert tracks_of(stretches((0, NS, 9, 1, 1.0, 1.0, 1.0, 1.0))).views() == tracks_of().views()
+def test_an_aggregate_of_an_unlisted_sensor_is_left_out() -> None:
+    assert tracks_of(aggregates((0, NS, 9, 1, 1.0, 1.0, 1.0, 1.0))).views() == tracks_of().views()
 
 
 @pytest.mark.parametrize("length_s", [2_000, 30_000])
@@ -266,9 +266,9 @@ def test_however_readings_are_batched_blocks_are_the_same(length_s: int) -> None
         assert differences(one, other) == []
 
 
-def test_of_a_past_in_stretches_only_blocks_as_long_are_known() -> None:
+def test_of_a_past_in_aggregates_only_blocks_as_long_are_known() -> None:
     tracks = tracks_of(
-        stretches(*((i * 20 * NS, (i * 20 + 19) * NS, 0, 20, 40.0, 43.0, 46.0, 43.0) for i in range(10))),
+        aggregates(*((i * 20 * NS, (i * 20 + 19) * NS, 0, 20, 40.0, 43.0, 46.0, 43.0) for i in range(10))),
         Batch(210 * NS, readings=make_readings(*((second * NS, 0, 50.0) for second in range(200, 210)))),
     )
     assert tracks.blocks([0], 16, 0, 210, 128).first * 16 == 208

@@ -19,7 +19,7 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import to_json
 from edgetop.session.operators import Burst, OperatorInfo, burst_of
-from edgetop.session.records import INFERENCE, READING, STRETCH
+from edgetop.session.records import AGGREGATE, INFERENCE, READING
 from edgetop.session.seconds import NS, Seconds
 from tests.support.recordings import back_to_back, first_manifest
 from tests.support.scripts import HOSTILE, measured_with_power, paced, sensor, squeezenet
@@ -90,9 +90,9 @@ def test_a_batch_with_two_parts_of_a_kind_is_refused():
         Decoder().decode(deflated(HEAD + twice))
 
 
-def test_stretches_a_restart_and_a_position_reconnect():
-    stretch = np.array([(0, 9 * NS, 3, 10, -1.5, 2.25, 7.0, 0.1)], STRETCH)
-    sent = Batch(5 * NS, stretches=stretch, restart=True)
+def test_aggregates_a_restart_and_a_position_reconnect():
+    aggregate = np.array([(0, 9 * NS, 3, 10, -1.5, 2.25, 7.0, 0.1)], AGGREGATE)
+    sent = Batch(5 * NS, aggregates=aggregate, restart=True)
     assert_same(passed(sent)[0], sent)
     assert Decoder().decode(Encoder().encode(sent, (9, 8, 7)))[1] == (9, 8, 7)
     assert Decoder().decode(Encoder().encode(sent, NOWHERE))[1] == NOWHERE
@@ -250,10 +250,10 @@ def test_a_second_that_cannot_be_is_refused(name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), [("until_ns", -1), ("count", 0), ("sensor", 60_000), ("mean", np.nan)])
-def test_a_stretch_that_cannot_be_is_refused(name, value):
-    rows = np.array([(0, 9, 3, 10, 1.0, 2.0, 3.0, 2.0)], STRETCH)
+def test_an_aggregate_that_cannot_be_is_refused(name, value):
+    rows = np.array([(0, 9, 3, 10, 1.0, 2.0, 3.0, 2.0)], AGGREGATE)
     rows[name] = value
-    refused_batch(Batch(1, stretches=rows))
+    refused_batch(Batch(1, aggregates=rows))
 
 
 @pytest.mark.parametrize(("name", "value"), [("phase", 3), ("latency_ns", -1), ("t_ns", 2**62)])

@@ -113,7 +113,7 @@ def test_without_it_causes_are_lost(tmp_path: Path) -> None:
     assert differences(here.slowdowns.view(), there.slowdowns.view())
 
 
-def test_without_it_throttling_follows_from_stretches(tmp_path: Path) -> None:
+def test_without_it_throttling_follows_from_aggregates(tmp_path: Path) -> None:
     whole = session("several with causes")
     here, there = folded(past(recorded(tmp_path, whole))).throttles.view(), folded([whole]).throttles.view()
     assert [span.cause for span in here.spans] == [span.cause for span in there.spans]

@@ -72,7 +72,7 @@ def test_the_figures_of_the_whole_session_are_those_of_the_board(recording, long
 
 
 @pytest.mark.slow
-def test_power_and_energy_from_means_of_stretches_are_close(recording, long_session):
+def test_power_and_energy_from_means_of_aggregates_are_close(recording, long_session):
     here, there = folded(past.past(recording)).view(None).power, folded(long_session).view(None).power
     assert here.total.mean_w == pytest.approx(there.total.mean_w, rel=0.01)
     assert here.total.max_w == there.total.max_w
@@ -216,9 +216,9 @@ def test_what_is_sent_is_believed_piece_by_piece(recording, long_session):
     assert analysis.view(None).latency.session.count == folded(long_session).view(None).latency.session.count
 
 
-def test_stretches_tell_of_each_sensor_and_span():
+def test_aggregates_tell_of_each_sensor_and_span():
     readings = make_readings((0, 0, 5.0), (NS, 1, 1.0), (NS, 0, 7.0), (3 * NS, 0, 2.0), (4 * NS, 0, 9.0))
-    found = past._stretched(readings, 4 * NS)
+    found = past._aggregated(readings, 4 * NS)
     assert found.tolist() == [
         (0, 3 * NS, 0, 3, 2.0, 14 / 3, 7.0, 2.0),
         (4 * NS, 4 * NS, 0, 1, 9.0, 9.0, 9.0, 9.0),
@@ -248,6 +248,6 @@ def test_a_fast_model_sends_no_single_inferences_of_its_past(tmp_path):
 
 
 def test_readings_of_the_last_minutes_come_one_by_one(recording):
-    last = merge([batch for batch in past.past(recording) if not len(batch.stretches)])
+    last = merge([batch for batch in past.past(recording) if not len(batch.aggregates)])
     assert last.readings.dtype == READING
     assert len(np.unique(last.readings["t_ns"])) >= past.FINE_S

@@ -18,7 +18,7 @@ from edgetop.relay.encoding import (
 )
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
-from edgetop.session.records import READING, STRETCH
+from edgetop.session.records import AGGREGATE, READING
 from edgetop.session.seconds import NS
 from tests.support.recordings import back_to_back, first_manifest
 from tests.support.scripts import measured
@@ -84,7 +84,7 @@ def test_pieces_are_bounded_and_together_the_whole():
         log(2 * EVENTS_AT_ONCE),
         first_manifest(),
         restart=True,
-        stretches=np.zeros(9_000, STRETCH),
+        aggregates=np.zeros(9_000, AGGREGATE),
     )
     pieces = list(in_pieces(batch))
     assert max(len(piece.seconds) for piece in pieces) == SECONDS_AT_ONCE

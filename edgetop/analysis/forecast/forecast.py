@@ -76,8 +76,8 @@ class Forecast(TracksReader):
                 self._began_ns, self._judged = event.t_ns, None
             elif event.kind == "phase" and phase == "idle" and isinstance(duration_ns, int):
                 self._idle_ns = (event.t_ns + round(IDLE_SETTLING * duration_ns), event.t_ns + duration_ns)
-        if len(batch.stretches):
-            past = batch.stretches
+        if len(batch.aggregates):
+            past = batch.aggregates
             self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])
             self._forget_from(int(past["t_ns"].min()))
         if len(batch.readings):
@@ -164,7 +164,7 @@ class Forecast(TracksReader):
         early = replace(view, reason="too early to tell")
         if np.count_nonzero(read) < LEAST_BLOCKS:
             return early
-        # A past that came in longer stretches than these blocks is missing.
+        # A past that came in longer aggregates than these blocks is missing.
         self._from_s = from_s = (blocks.first + int(np.argmax(read))) * blocks.width_s
         early, t_s = replace(early, seen_s=span.until_s - from_s), blocks.mid_s[0][read] - from_s
         celsius, count = blocks.mean[0][read], blocks.count[0][read]

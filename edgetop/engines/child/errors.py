@@ -22,7 +22,7 @@ def is_out_of_memory(words: str) -> bool:
 
 
 class EngineError(Exception):
-    """Why the engine cannot go on.
+    """Why the engine cannot continue.
 
     stage: "runtime", "model", "input" and "first" are the user's to mend (exit code 2);
     "inference" and "engine" end a session that ran (exit code 3).

@@ -1,11 +1,11 @@
-"""The language between an engine and its conductor: typed, versioned, length-prefixed frames.
+"""The format of messages between an engine and its conductor: typed, versioned, length-prefixed frames.
 
 Both sides import this file, so it holds no policy, only the layout:
 
     magic "ET" | version u8 | kind u8 | payload length u32, little-endian | payload
 
 `RECORDS` carries packed inferences; every other kind carries one JSON object. A reader
-ignores kinds it does not know, so that a later engine can say more to an older conductor.
+ignores kinds it does not know, so that a later engine can send more to an older conductor.
 
 History of VERSION: 1, the first.
 """

@@ -1,6 +1,6 @@
 """The child's program, in order: load, prepare, first inference, warm-up, measure, end.
 
-`run_model` is the whole story and is the same in a thread of the app; `main` is what makes
+`run_model` does all of it and is the same in a thread of the app; `main` is what makes
 it a process: file descriptors, the control pipe, and an end when the conductor goes.
 """
 

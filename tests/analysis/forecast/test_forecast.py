@@ -15,7 +15,7 @@ from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, Load, SensorInfo
-from edgetop.session.records import READING, STRETCH
+from edgetop.session.records import AGGREGATE, READING
 from edgetop.session.seconds import NS
 from tests.support.heating import BEGAN_S, Heating, heating
 from tests.support.heating_score import forecast_at
@@ -257,18 +257,18 @@ def test_a_reading_that_comes_late_is_heeded() -> None:
     assert differences(fold.view(whole.until_ns), forecast_at(BOARDS[2], 200)) == []
 
 
-def test_a_past_that_came_in_stretches_misleads_nobody() -> None:
+def test_a_past_that_came_in_aggregates_misleads_nobody() -> None:
     """Of a viewer who came late the readings begin late; the model does not ask for the beginning."""
     board = heating(0, trip_c=60.0, change="none")
     hit_s = board.hit_s
     assert hit_s is not None
     (whole,) = board.batches(0.6 * hit_s)
     recent = whole.readings["t_ns"] > (BEGAN_S + 0.25 * hit_s) * NS
-    stretches = np.zeros(1, STRETCH)
-    stretches["until_ns"], stretches["count"] = int(0.25 * hit_s * NS), 10
-    stretches["low"], stretches["mean"], stretches["high"], stretches["last"] = 30, 50, 70, 70
+    aggregates = np.zeros(1, AGGREGATE)
+    aggregates["until_ns"], aggregates["count"] = int(0.25 * hit_s * NS), 10
+    aggregates["low"], aggregates["mean"], aggregates["high"], aggregates["last"] = 30, 50, 70, 70
     fold = Forecast()
-    fold.fold(replace(whole, readings=whole.readings[recent], stretches=stretches))
+    fold.fold(replace(whole, readings=whole.readings[recent], aggregates=aggregates))
     view = fold.view(whole.until_ns)
     assert view.seen_s <= 0.35 * hit_s + 1
     assert view.trip_in_s is not None
