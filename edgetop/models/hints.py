@@ -25,6 +25,7 @@ _CARRIED = {name for name in ACTIVATIONS if name}
 _CONVERSIONS = {
     "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast", "QUANTIZE", "DEQUANTIZE", "CAST",
 }  # fmt: skip
+_INT8_ACTIVATIONS = 4  # accuracy_level of MatMulNBits
 _DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "ConvInteger"}
 
 
@@ -53,9 +54,8 @@ def _unknown(inspection: Inspection) -> Iterator[Notice]:
 def _open_shapes(inspection: Inspection) -> Iterator[Notice]:
     graph = inspection.declared.graph
     names = zip(input_names(inspection.declared), graph.inputs, strict=True)
-    opened = [
-        name for name, place in names if any(not isinstance(dim, int) for dim in graph.tensors[place].shape or (None,))
-    ]
+    shapes = [(name, graph.tensors[place].shape) for name, place in names]
+    opened = [name for name, shape in shapes if shape is None or any(not isinstance(dim, int) for dim in shape)]
     if opened:
         yield Notice(
             "open-shapes",
@@ -153,6 +153,7 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
         for cost in operators
         if cost.macs
         and (cost.operator.op_type in _DYNAMIC or (_is_int(cost.weights_dtype) and not _is_int(cost.dtype)))
+        and not _keeps_activations(cost.operator)
     ]
     if dynamic:
         yield Notice(
@@ -161,6 +162,11 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
             "which are quantised anew in every inference",
             "quantise activations as well, with a set of representative inputs",
         )
+
+
+def _keeps_activations(operator: Operator) -> bool:
+    """MatMulNBits: it unpacks its weights, and quantises activations only if asked (ContribOperators.md)."""
+    return operator.op_type == "MatMulNBits" and operator.attributes.get("accuracy_level", 0) != _INT8_ACTIVATIONS
 
 
 def _is_int(dtype: str | None) -> bool:

@@ -106,6 +106,14 @@ def test_integer_weights_on_float_activations_are_told():
     assert "MatMulInteger 1" in found["dynamic-range"]
 
 
+@pytest.mark.parametrize(("accuracy_level", "is_told"), [(0, False), (4, True)])
+def test_weights_in_blocks_leave_activations_as_they_are_unless_asked(accuracy_level, is_told):
+    blocks = {"K": 32, "N": 4, "bits": 4, "block_size": 32, "accuracy_level": accuracy_level}
+    product = make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", **blocks)
+    constants = {"w": np.zeros((4, 1, 16), np.uint8), "s": np.ones(4, np.float32)}
+    assert ("dynamic-range" in hints_of(onnx(product, constants=constants, shape=(2, 32)))) == is_told
+
+
 def test_tflite_hybrid_operators_are_told():
     file = TfliteFile("a test")
     graph = file.add_graph("main")
@@ -123,6 +131,10 @@ def test_wide_dtypes_are_told(dtype, name):
 
 def test_open_sizes_are_told():
     assert "x" in hints_of(onnx(make_node("Relu", ["x"], ["y"]), shape=("N", 3)))["open-shapes"]
+
+
+def test_a_single_number_has_no_open_size():
+    assert "open-shapes" not in hints_of(onnx(make_node("Relu", ["x"], ["y"]), shape=()))
 
 
 def test_work_that_is_not_known_makes_totals_lower_bounds():

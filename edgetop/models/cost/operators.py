@@ -90,7 +90,7 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
     places = [place for place in operator.inputs if place != OMITTED]
     weights = [place for place in places if is_weight(graph.tensors[place], operator)]
     data = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
-    elements = [graph.tensors[place].elements for place in weights]
+    elements = [_parameters(graph.tensors[place], operator) for place in weights]
     largest = max(weights, key=lambda place: graph.tensors[place].elements or 0, default=None)
     opaque = bool(operator.subgraphs) and operator.op_type != "CALL_ONCE"  # what it moves is moved in there
     return OperatorCost(
@@ -111,6 +111,14 @@ def is_weight(tensor: Tensor, operator: Operator) -> bool:
     """Whether the operator reads parameters from it: int32 ones are biases where the operator is a product."""
     is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
+
+
+def _parameters(tensor: Tensor, operator: Operator) -> int | None:
+    """How many numbers it holds: MatMulNBits packs several into a byte (ContribOperators.md)."""
+    if operator.op_type != "MatMulNBits" or tensor.dtype != "uint8" or tensor.elements is None:
+        return tensor.elements
+    bits = operator.attributes.get("bits", 4)
+    return tensor.elements * (8 // bits if isinstance(bits, int) and 0 < bits <= 8 else 1)
 
 
 def _counted(rule: Rule | None, node: Node) -> int | None:
@@ -187,19 +195,20 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
     stored = [StoredForms(graph) for graph in graphs]
     captured = _captured(graphs)
     folded = {(0, cost.operator.position) for cost in operators if cost.is_folded}
-    homes: dict[Place, None] = {}  # each once, where it is defined
+    homes: dict[Place, int | None] = {}  # each once, where it is defined, with its parameters
     for number, graph in enumerate(graphs):
         for operator in (op for op in graph.operators if (number, op.position) not in folded):
             for place in operator.inputs:
                 home = captured.get((number, place), (number, place))
-                if place != OMITTED and is_weight(graphs[home[0]].tensors[home[1]], operator):
-                    homes[home] = None
-    for number, place in homes:
+                tensor = graphs[home[0]].tensors[home[1]]
+                if place != OMITTED and is_weight(tensor, operator):
+                    homes[home] = _parameters(tensor, operator)
+    for (number, place), held in homes.items():
         tensor, form = graphs[number].tensors[place], stored[number].of(place)
-        unknown += tensor.elements is None
-        parameters += tensor.elements or 0
+        unknown += held is None
+        parameters += held or 0
         size += tensor.size_bytes or 0
-        counts[str(form.dtype)] += tensor.elements or 0
+        counts[str(form.dtype)] += held or 0
         sizes[str(form.dtype)] += form.size_bytes or 0
     by_dtype = {dtype: (counts[dtype], sizes[dtype]) for dtype in sorted(counts, key=lambda dtype: -sizes[dtype])}
     return Weights(parameters, size, by_dtype, unknown, _unread(graphs, captured))

@@ -46,6 +46,19 @@ def test_weights_that_only_branches_read_count_once():
     assert found.totals.macs_unknown == 1  # what the branches compute depends on which is taken
 
 
+def test_weights_packed_into_bytes_count_as_what_they_are():
+    """4-bit weights in blocks of 32, as of a language model: two in each byte."""
+    blocks = {"K": 64, "N": 8, "bits": 4, "block_size": 32}
+    product = helper.make_node("MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", **blocks)
+    packed = numpy_helper.from_array(np.zeros((8, 2, 16), np.uint8), "w")
+    graph = helper.make_graph([product], "main", [value("x", (2, 64))], [value("y", (2, 8))], [packed, weight("s", 16)])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, ir_version=8, opset_imports=opsets)
+    found = inspected(read(model.SerializeToString()), {"x": (2, 64)})
+    assert found.operators[0].parameters == found.weights.parameters == 64 * 8 + 16
+    assert found.weights.by_dtype == {"uint8": (512, 256), "float32": (16, 64)}
+
+
 def test_weights_count_through_as_many_graphs_as_they_are_read():
     inner = either(branch("t2", [product("x", "w", "p")], "p"), branch("e2", [product("x", "w", "q")], "q"), "r")
     outer = either(branch("then", [inner], "r"), branch("else", [product("x", "w", "s")], "s"))
