@@ -29,12 +29,6 @@ def _load(one: Sample) -> str:
     return f"{load_words(load) or 'back to back'}, batch {load.batch or 1}{deadline}"
 
 
-def _placement(one: Sample) -> object:
-    session = one.session
-    placed = session.engine.isolation, session.methodology.scheduler, session.constraints.cpus
-    return None if session.was_imported else placed
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A condition that must be the same in all sessions; None in a session: unknown."""
@@ -58,8 +52,13 @@ CONDITIONS = (
               "install the same version, or read the ratio as that of the versions too"),
     Condition("input-differs", "input", lambda one: one.session.load.input or None, "give both the same --input"),
     Condition("load-differs", "load", _load, "give both the same rate, batch, streams and deadline"),
-    Condition("placement-differs", "isolation, scheduler and CPUs", _placement,
-              "run both with the same --isolation and --engine-cpus"),
+    Condition("placement-differs", "isolation",
+              lambda one: None if one.session.was_imported else one.session.engine.isolation,
+              "run both with the same --isolation"),
+    Condition("placement-differs", "scheduler", lambda one: one.session.methodology.scheduler,
+              "start both in the same way"),
+    Condition("placement-differs", "number of CPUs", lambda one: one.session.constraints.cpus,
+              "run both with the same --engine-cpus"),
     Condition("limit-differs", "limit", lambda one: one.session.constraints.words, "give both the same --limit"),
     Condition("throttled-differs", "throttled", lambda one: one.report.throttled,
               "cool the board, or compare while both are throttled: a sustained figure with a sustained one"),
@@ -190,7 +189,7 @@ def _conditions(groups: Sequence[Group]) -> Iterator[Notice]:
         if condition.code == "runtime-version-differs" and len(runtimes) > 1:
             continue
         if len(by_value) > 1:
-            each = "; ".join(f"{_text(value)} ({_named(names)})" for value, names in by_value.items())
+            each = "; ".join(f"{value} ({_named(names)})" for value, names in by_value.items())
             yield Notice(condition.code, f"{condition.what} differs: {each}", condition.advice)
 
 
@@ -218,10 +217,6 @@ def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
     for notice, names in found.values():
         if len(set(names)) < len(everyone):
             yield Notice(notice.code, f"{_named(names)} only: {notice.message}", notice.advice)
-
-
-def _text(value: object) -> str:
-    return ", ".join(str(part) for part in value if part is not None) if isinstance(value, tuple) else str(value)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from edgetop.comparison.compare import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
-from edgetop.session.manifest import Load, Methodology, Model
+from edgetop.session.manifest import Constraints, Load, Methodology, Model
 from tests.support.compared import group, made
 
 
@@ -132,6 +132,17 @@ def test_fairness_names_what_differs() -> None:
         "edgetop-version-differs", "duration-differs", "one-session-each",
     } <= set(codes(compare([Group("a", (one,)), Group("b", (other,))])))  # fmt: skip
     assert set(codes(compare([a, b]))) <= {"start-temperature-differs"}
+
+
+def test_what_one_session_does_not_know_is_no_difference_in_where_it_ran() -> None:
+    """A run may end before its scheduler and its CPUs are seen."""
+    short = Group("a", (made(1, methodology=Methodology(warmup_runs=50)),))
+    known = Methodology(warmup_runs=50, scheduler="SCHED_OTHER, nice 0")
+    seen = made(2, methodology=known, constraints=Constraints(cpus=2.0))
+    assert "placement-differs" not in codes(compare([short, Group("b", (seen,))]))
+    fewer = Group("c", (made(3, methodology=known, constraints=Constraints(cpus=1.0)),))
+    (told,) = [one for one in compare([Group("b", (seen,)), fewer]).fair if one.code == "placement-differs"]
+    assert told.message == "number of CPUs differs: 2.0 (b); 1.0 (c)"
 
 
 def test_sessions_are_grouped_by_a_label_or_by_what_ran() -> None:
