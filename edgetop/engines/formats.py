@@ -26,6 +26,10 @@ _NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
 _REQUIRED = {1, 7, 8}
 
 
+# How Git stands in for a large file that was not fetched (git-lfs/docs/spec.md).
+_POINTER = b"version https://git-lfs"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelFile:
     path: Path
@@ -50,12 +54,16 @@ def identify(path: Path) -> ModelFile:
             raise InputError(f"{path}: {what}", "give a .onnx or .tflite file")
         size = status.st_size
         with path.open("rb") as file:
+            is_pointer = file.read(len(_POINTER)) == _POINTER
+            file.seek(0)
             model_format = _identify(file, size)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if model_format is None:
+        if is_pointer:
+            raise InputError(f"{path}: is a pointer of Git LFS, not the model itself", "get it: git lfs pull")
         what = "is empty" if size == 0 else "is neither an ONNX nor a TFLite model, or is cut short"
         raise InputError(f"{path}: {what}")
     suffix = SUFFIXES.get(path.suffix.lower())

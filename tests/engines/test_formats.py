@@ -150,6 +150,12 @@ def test_what_is_no_model_is_refused(content: bytes, tmp_path: Path) -> None:
         assert "neither an ONNX nor a TFLite model" in refused(path)
 
 
+def test_a_pointer_of_git_lfs_is_named_with_the_command_that_gets_the_model(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n")
+    assert "a pointer of Git LFS, not the model itself (get it: git lfs pull)" in refused(path)
+
+
 def test_an_onnx_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     content = BUILDERS["onnx_string_input"]()  # a short one
     path = tmp_path / "cut.onnx"
