@@ -31,6 +31,7 @@ _ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
 # The highest value of a mainboard's monitor chip, of 8 bits or 9: what an input gives to which nothing is wired
 # (lm-sensors/lm-sensors#461, frankcrawford/it87#59).
 _OPEN_C = (127.0, 127.5)
+_NO_FAN_RPM = 65535  # FAN_NOT_PRESENT of drivers/platform/x86/thinkpad_acpi.c: a register of ones
 # Measured elsewhere by a module of its own.
 _RAILS = ("ina3221", "ina3221x")
 
@@ -51,7 +52,7 @@ class Input(NamedTuple):
             is_open = celsius in _OPEN_C
             return Gap(f"reads {celsius:g} °C, as an input to which nothing is wired") if is_open else celsius
         rounds = self.file.read_int()
-        return float(rounds) if rounds >= 0 else Gap(f"reads {rounds} rpm")
+        return float(rounds) if 0 <= rounds < _NO_FAN_RPM else Gap(f"reads {rounds} rpm")
 
     def absence(self) -> str | None:
         """Why there is nothing to measure here, where the chip answers with a fault or with what no sensor reads.

@@ -154,6 +154,12 @@ def test_an_input_to_which_nothing_is_wired_is_missing(tmp_path: Path, files: di
     assert reason in missing.why
 
 
+def test_a_fan_that_is_not_there_is_missing(tmp_path: Path) -> None:
+    found = hwmon.discover(plant_chip(tmp_path, 0, "thinkpad", fan1_input="2900", fan2_input="65535"))
+    assert values(found) == {"fan/thinkpad:fan1": 2900.0}
+    assert "reads 65535 rpm" in found.missing[0].why
+
+
 def test_an_input_that_cannot_be_read_now_may_come_back(tmp_path: Path) -> None:
     root = plant_chip(tmp_path, 0, "amdgpu", temp1_input="")
     found = hwmon.discover(root)
