@@ -57,7 +57,7 @@ def soak(options: dict[str, Any], written: Sequence[str]) -> int:
 
 
 def counterbalanced(repeat: int, seed: int) -> str:
-    """ABBAABBA..., or BAAB..., by lot: a drift over all of them falls on both alike."""
+    """ABBAABBA..., or BAAB..., at random: a drift over all of them affects both alike."""
     first = random.Random(seed).choice(("ABBA", "BAAB"))  # noqa: S311  the same for a seed
     return (first * repeat)[: 2 * repeat]
 

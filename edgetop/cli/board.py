@@ -69,7 +69,7 @@ BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
 
 @contextlib.contextmanager
 def open_board(options: Options) -> Iterator[BoardInUse]:
-    """Raises InputError where `--sysroot` names no folder, and where a virtual board finds no place."""
+    """Raises InputError where `--sysroot` names no folder, and where a virtual board has no folder for its files."""
     scenario = options.get("scenario")
     if scenario is None:
         yield FileBoard(board_root(options["sysroot"]))
@@ -124,7 +124,7 @@ def cool_board(options: Options, board: BoardInUse, sensors: Found) -> Cooldown 
 
 
 def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
-    """The board's, the user's own, and a log's. Raises InputError where one that was asked for cannot be had.
+    """The sensors of the board, of `--i2c` and of a log. Raises InputError for a requested one that cannot be read.
 
     `board`: the sensors under `root`. `now_ns` gives session time.
     """

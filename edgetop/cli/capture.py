@@ -18,7 +18,7 @@ SUFFIX = ".tar.gz"
 
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
-    """Raises OutputError where the file cannot be written, InputError where nobody is there to be asked."""
+    """Raises OutputError where the file cannot be written, InputError without a terminal to ask on."""
     if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
         raise InputError(f"--capture {path}: not the name of a capture", f"let it end in {SUFFIX}")
     if os.path.lexists(path) and not force:

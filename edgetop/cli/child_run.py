@@ -58,7 +58,7 @@ class ChildRun:
             )
 
     def run(self, look: Callable[[], None], patience_s: float = math.inf) -> Outcome:
-        """Wait for its end and return its outcome. `look` is called meanwhile; what it raises ends the run in order.
+        """Wait for its end and return its outcome. `look` is called meanwhile; if it raises, the run is ended cleanly.
 
         `patience_s`: how long such an end is waited for.
         """
@@ -79,7 +79,7 @@ class ChildRun:
         return self._process.returncode is not None
 
     def stop(self) -> None:
-        """Have it end in order: its recording is finished."""
+        """End it cleanly: its recording is finished."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 

@@ -15,7 +15,7 @@ from edgetop.session.manifest import Manifest
 
 
 def recorded(given: str | None) -> Path:
-    """The folder of the session that is given; of None the newest, which a line on stderr names. Raises InputError."""
+    """The folder of the given session, or of the newest, which a line on stderr then names. Raises InputError."""
     if given is not None:
         return locate(given, recordings_home())
     sessions = newest_first(all_sessions(recordings_home(), Path.cwd()))
@@ -25,9 +25,9 @@ def recorded(given: str | None) -> Path:
 
 
 def running(given: str | None, *, newest: bool) -> Path:
-    """The folder of the session that is given; of None the one that runs, which `newest` names on stderr.
+    """The folder of the given session, or of the running one, which `newest` names on stderr.
 
-    Where several run, the user chooses on a terminal; `newest`: it is the first choice. Without one raises InputError.
+    If several run, the user chooses on a terminal, `newest` first; without a terminal it raises InputError.
     """
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []

@@ -122,7 +122,7 @@ def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "")
 
 
 def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
-    """None of these, `unless` that is there too."""
+    """None of these may stand beside the option, `unless` that one does too."""
 
     def rule(asked: Asked) -> InputError | None:
         beside = [other for other in others if asked.given.get(other) is not None]
@@ -135,7 +135,7 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """A terminal, and one that stays."""
+    """A rule for `--notify`: it needs a terminal, and a run that keeps it."""
     if sys.stderr.isatty() and not asked.given.get("detach"):
         return None
     advice = "a command runs without one: --on-event (edgetop help alerts)"

@@ -1,4 +1,4 @@
-"""A comparison as a page: verdicts, tables, histograms over each other, and the ratios with their intervals."""
+"""A comparison as a page: verdicts, tables, overlaid histograms, and the ratios with their intervals."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -56,7 +56,7 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
 
 
 def _histograms(comparison: Comparison) -> Iterator[Any]:
-    """Latency over latency, as shares, without the last thousandth on both sides."""
+    """The latencies of all groups as shares, without the lowest and highest thousandth."""
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
         for group in comparison.groups[:MOST_SERIES]
@@ -81,7 +81,7 @@ def edges_between(low: float, high: float, bins: int) -> Floats:
 
 
 def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Any:
-    """Histograms over each other. `groups`: of each the percent between two edges, which are in ns."""
+    """Overlaid histograms. `groups`: for each the percentages between neighbouring edges, which are in ns."""
     from bokeh.models import NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

@@ -104,7 +104,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> Proposals:
-    """Names in which a shell finds nothing to do: it takes over what is proposed as it is."""
+    """Names without characters that a shell would interpret: it inserts proposals as they are."""
     fitting = {name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name)}
     return [CompletionItem(name) for name in sorted(fitting)]
 

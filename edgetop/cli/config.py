@@ -40,7 +40,7 @@ CHOICES, CHOICES_MODE, MAX_CHOICES_BYTES = "screen.json", 0o600, 64 * 1024
 
 
 def screen_settings(given: Mapping[str, Any], recording: Path | None = None, *, notify: bool = False) -> ScreenSettings:
-    """Return the screen's settings. `given`: the command's options. Raises InputError for what is not in order."""
+    """Return the screen's settings. `given`: the command's options. Raises InputError for invalid ones."""
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
 
     config = load_config(config_home(), given["config_file"])
@@ -69,7 +69,7 @@ def screen_settings(given: Mapping[str, Any], recording: Path | None = None, *, 
 
 
 def line_settings(given: Mapping[str, Any]) -> tuple[int, bool]:
-    """The same for lines: how often there is one, in ns, and whether they are ASCII. Raises InputError."""
+    """The settings of `--live`: the interval of its lines in ns, and whether they are ASCII. Raises InputError."""
     return _of_lines(given, load_config(config_home(), given["config_file"], for_screen=False))
 
 
@@ -215,7 +215,7 @@ def load_choices(home: Path) -> dict[str, Any]:
 
 
 def save_choices(home: Path, changed: Mapping[str, Any]) -> None:
-    """Beside what is remembered already. Where nothing can be written, nothing is."""
+    """Add these to the stored choices. A folder that cannot be written is no error."""
     named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
     with contextlib.suppress(OSError):

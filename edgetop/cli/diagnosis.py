@@ -137,7 +137,7 @@ def _count(number: int, word: str) -> str:
 def measure_ceilings(options: Mapping[str, Any], board: Board, python: str | None) -> list[Measured]:
     """Measure the ceilings of the chosen engine, or of one for each format, and store them.
 
-    Raises InputError where there is none: a runtime that is not installed is no trouble where another one is.
+    Raises InputError if none of them can be measured.
     """
     tried = [_measured(spec, python, board) for spec in _specs(options)]
     found = [each for each in tried if isinstance(each, Measured)]

@@ -76,7 +76,7 @@ class _Worker:
         self.skipped, self._last_skipped = self.skipped + 1, document
 
     def end(self, until_s: float) -> None:
-        """Take nothing more on but what was skipped last; what is not done by then is killed."""
+        """Accept no more events, and run the last skipped one; kill what is not done by then."""
         if self._last_skipped is not None:
             self.skipped -= 1
             self.give(self._last_skipped)
@@ -170,7 +170,7 @@ class EventHooks:
             self.offer(alert.name, {**document, **about})
 
     def offer(self, event: str, document: Mapping[str, Any]) -> None:
-        """Run the hooks of this event, but those that ran within the last minute."""
+        """Run the hooks of this event, except those that ran within the last minute."""
         now_ns = self._clock.monotonic_ns()
         for worker in self._workers:
             if worker.hook.event not in (event, ANY):

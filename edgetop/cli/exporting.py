@@ -44,7 +44,7 @@ class SessionExporter:
         return {name: form.what for name, form in FORMATS.items()}
 
     def begin(self, recording: Path, form: str) -> Export:
-        """Into the current folder, by the session's name; what lies there is left alone."""
+        """Export to the current folder, under the session's name; existing files are kept."""
         path = Path.cwd() / default_path(recording, form)
         number, free = 2, path
         while free.exists():

@@ -18,7 +18,7 @@ NAME_CELLS = 32
 
 
 def session_list(given: str) -> list[str]:
-    """`a.edgetop,b.edgetop`; a path with a comma in it stands alone."""
+    """`a.edgetop,b.edgetop`; a path with a comma must be given alone."""
     return [given] if not given or Path(given).exists() else [one.strip() for one in given.split(",") if one.strip()]
 
 

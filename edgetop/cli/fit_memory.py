@@ -119,7 +119,7 @@ class Trials:
 
 
 def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
-    """The least multiple of `resolution` for which that holds, if it holds for all above; None: not for 8 x `likely`.
+    """The least multiple of `resolution` that is enough, if all above are too; None: not even 8 x `likely` is.
 
     `likely`: where the search begins.
     """

@@ -118,7 +118,7 @@ class Done:
 
 
 def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
-    """The lines that a command over there prints, on stdout or stderr. Raises CannotError where it fails."""
+    """Run a command on the board and return the lines that it prints, on stdout or stderr. Raises CannotError."""
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
         try:
@@ -183,7 +183,7 @@ def stop(boards: Sequence[Address]) -> Iterator[Done]:
 
 
 def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
-    """The same model on all, with these options of `run`; the addresses that come back name the sessions.
+    """Start the same model on all boards, with these options of `run`; the returned addresses name the sessions.
 
     Raises InputError where the model cannot be read.
     """
@@ -209,5 +209,5 @@ def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Ite
 
 
 def _paths(lines: Sequence[str]) -> list[str]:
-    """Beside what the start-up files of a shell print."""
+    """Find the paths among what the start-up files of a shell print."""
     return [line for line in lines if line.startswith("/")]

@@ -64,7 +64,7 @@ def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -
 
 
 def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: dict[str, Any]) -> int:
-    """Show the boards or print how they are, and return the exit code. `run_words`: what is run there before."""
+    """Show the boards or print their state, and return the exit code. `run_words`: the command to run there first."""
     model = None if run_words is None else _model(run_words)
     settings = None
     if not (options["headless"] or options["as_json"]):
@@ -93,7 +93,7 @@ def answered(views: Sequence[BoardView]) -> int:
 
 
 def _model(words: Sequence[str]) -> Path:
-    """Raises InputError where `run` would not take these words, or not here."""
+    """Raises InputError where `run` would refuse these words, or does not accept them here."""
     parsed = run.command.make_context("edgetop fleet run", list(words))
     for param in run.command.params:
         if param.name in NOT_THERE and param.name in given_names(parsed):
@@ -105,7 +105,7 @@ def _model(words: Sequence[str]) -> Path:
 
 
 def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tuple[list[Address], dict[str, str]]:
-    """Each as its session, and why some have none. Raises InputError where the model cannot be read."""
+    """Start a session on each board; return the addresses, and why some have none. Raises InputError."""
     placed, refused = {board.name: board for board in boards}, {}
     for one in start(boards, model, [word for word in words if word != str(model)]):
         placed[one.address.name] = one.address
@@ -118,7 +118,7 @@ def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tupl
 def _watch(
     boards: Sequence[Address], refused: dict[str, str], options: dict[str, Any], settings: ScreenSettings | None
 ) -> tuple[int, list[BoardView]]:
-    """The exit code, and how the boards were in the end."""
+    """Return the exit code, and the last state of the boards."""
     gates = options["gates"]
 
     def connect(address: Address) -> Connect:
@@ -141,7 +141,7 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: dict[str, Any], come: Sequence[int]) -> None:
-    """Wait until each board has answered, or with --headless until all sessions are over, and print how they are."""
+    """Wait until each board has answered, or with --headless until all sessions are over, and print their state."""
     patience_s, began_ns = (options["patience"] or 60 * NS) / NS, fleet.clock.monotonic_ns()
     said: dict[str, str] = {}
 
@@ -204,7 +204,7 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """The boards on which it holds, and why. One that does not answer has not passed."""
+    """The boards on which the gate fails, and why. A board without data has not passed."""
     found = {}
     for view in views:
         failed = view.summary.failed_gates if view.summary else None

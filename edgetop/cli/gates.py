@@ -1,7 +1,7 @@
-"""Reasons to end a session early: a gate that has surely failed (`--fail-fast`), or a resolved A/B difference.
+"""Reasons to end a session early: a gate that has certainly failed (`--fail-fast`), or a resolved A/B difference.
 
-Some values only grow, and a limit that they exceed stays exceeded. Others come back: they must have
-enough inferences behind them, and stay over their limit for a while.
+Some values only grow, and a limit that they exceed stays exceeded. Others may fall again: they must be of enough
+inferences, and stay over their limit for a while.
 """
 
 from collections.abc import Callable, Sequence

@@ -37,9 +37,9 @@ def follow(
     notifies: bool = False,
     ascii_only: bool = False,
 ) -> None:
-    """Print a session's progress on stderr until it is over, or it is enough.
+    """Print a session's progress on stderr until it is over, or until the caller stops.
 
-    `pause` is given seconds and may return sooner. `log`: what stderr is, where it must not grow for ever.
+    `pause` is called with seconds and may return sooner. `log`: the file behind stderr, if its size is limited.
     `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
     """
     lines = PlainLines(live_ns) if live_ns is not None else Bar() if sys.stderr.isatty() else Lines()

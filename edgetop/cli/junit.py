@@ -35,7 +35,7 @@ class Case:
 
 
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
-    """`error`: what the session ended with, told as a test case of its own. Raises OutputError."""
+    """`error`: the error that ended the session, as a test case of its own. Raises OutputError."""
     write_xml(path, to_xml(report, error))
 
 

@@ -1,4 +1,4 @@
-"""`edgetop lake`: questions to the sessions of many boards."""
+"""`edgetop lake`: queries over the sessions of many boards."""
 
 import re
 from datetime import date, datetime, timedelta, timezone

@@ -15,9 +15,9 @@ BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
 
 
 def wait_for_run(run: int, dismissed: int) -> None:
-    """Be for the shell what the run is: signals go there, its end is this one's, and where it stops, this stops.
+    """Stand in for the run: forward signals to it, stop when it stops, and end with its exit status.
 
-    Returns never. What can be read from `dismissed` says that the run goes on alone.
+    Never returns. A byte from `dismissed` means that the run continues alone.
     """
     ended: list[int] = []
 

@@ -59,9 +59,9 @@ class LiveSession:
             self.on_signal(number)
 
     def follow(self, folder: FolderHandle) -> None:
-        """Go on in that folder: register it, and listen for orders there.
+        """Continue in that folder: register it, and listen for orders there.
 
-        What fails is an event: the run does not depend on it.
+        A failure becomes an event: the run does not depend on it.
         """
         self.folder = folder
         if self._server:
@@ -110,12 +110,12 @@ class LiveSession:
 
     @property
     def is_running(self) -> bool:
-        """False as well once the end was ordered, and while what is over is still being written."""
+        """False from the moment the end was ordered, also while the recording is still being written."""
         is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 
     def on_signal(self, number: int) -> None:
-        """End in order. A recorded session continues when the terminal hangs up."""
+        """End the session cleanly. A recorded one continues when the terminal hangs up."""
         if not self._has_begun:
             self._early.append(number)
             return

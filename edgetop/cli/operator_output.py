@@ -129,7 +129,7 @@ def operator_fields(row: Row) -> dict[str, Any]:
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
-    """None where one is not known: a sum that lacks something is no sum."""
+    """The sum; None where one value is unknown."""
     found = list(numbers)
     return None if None in found else sum(number or 0 for number in found)
 
@@ -144,7 +144,7 @@ _TRACE_KEYS = (
 
 
 def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
-    """Operators of one real inference, one behind the other: not every runtime reports when each began.
+    """Operators of one real inference in sequence: not every runtime reports when each began.
 
     Trace Event Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """

@@ -79,7 +79,7 @@ class OperatorProfile:
 
     @property
     def overhead_ratio(self) -> float | None:
-        """Medians of either kind of inferences, where bursts agree that it is known (operator_shares.py)."""
+        """The ratio of the medians of instrumented and other inferences; None if unknown (operator_shares.py)."""
         of = self.profiled
         compared = [replace(_info(burst), plain_ns=of.plain_ns(burst)) for burst in of.bursts]
         if overhead_ratio(compared) is None or not of.run_ns or not of.p50_ns:
@@ -125,7 +125,7 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 def _ceilings(
     options: Options, spec: EngineSpec, python: str | None, board: Board, profiled: Profiled
 ) -> Ceilings | None:
-    """The stored ones with --no-roofline, or where measuring fails."""
+    """Measure the ceilings; with --no-roofline, or if that fails, use the stored ones."""
     assert profiled.loaded
     path = roofline.default_path()
     kept = roofline.stored(roofline.kind_of(board, profiled.loaded, spec), path)

@@ -1,4 +1,4 @@
-"""Text for people, on stdout or stderr: the last place where foreign text could still act, and does not."""
+"""Text for people, on stdout or stderr: control characters of foreign text are made harmless here."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
-    """Lines, each of them only text. No escape sequence and no tab gets through."""
+    """Print lines as plain text: escape sequences and tabs are made visible."""
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 
 

@@ -58,9 +58,9 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
 
 
 def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
-    """Copy a session, and where that is asked for, remove it here once all of it is there; print how it went.
+    """Copy a session, remove it here if requested once all of it is there, and print the result.
 
-    Returns what the document says of it, and what could not be read.
+    Returns its entry of the JSON document, and what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.formatting import size  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`edgetop relay`: the board's end of `edgetop attach ssh:HOST`. Frames on stdout, talk on stderr."""
+"""`edgetop relay`: the board's end of `edgetop attach ssh:HOST`. Frames on stdout, messages on stderr."""
 
 import contextlib
 import os
@@ -55,7 +55,7 @@ def command(session: str | None, *, past: bool) -> int:
 
 
 def _end_with(source: int, sink: int) -> None:
-    """End this process a while after the link, whatever it is busy with: only its reader wanted that.
+    """End this process shortly after the link, whatever it is doing: nobody else reads its output.
 
     poll(2) that waits for no event reports only a hang-up.
     """

@@ -92,7 +92,7 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
 
 
 def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
-    """Marks and what happened: its words under the pointer."""
+    """Marks and events; the pointer shows their words."""
     from bokeh.models import HoverTool  # noqa: PLC0415
 
     events = [one for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
@@ -139,7 +139,7 @@ def ab_charts(view: AbView) -> Iterator[Any]:
 
 
 def _ratio_by_quads(view: AbView) -> Iterator[Any]:
-    """The ratio of p50 after so many quads, as it was known then."""
+    """The ratio of p50 after each number of quads, as it was known then."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

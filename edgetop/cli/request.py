@@ -162,7 +162,7 @@ def _load_options(options: Options, model: ModelFile) -> dict[str, Any]:
 
 
 def refuse_unmeant_misses(options: Options) -> None:
-    """Raises InputError where a gate or a rule is about a deadline, and there is none."""
+    """Raises InputError where a gate or a rule needs a deadline, and there is none."""
     if options["deadline"] is None:
         for option, asked in (("--fail-if", options["gates"]), ("--alert", options["alerts"])):
             if any(one.name == "misses" for one in asked):
@@ -299,7 +299,7 @@ def _methodology(options: Options, cooldown: Cooldown | None) -> Methodology:
 
 
 def typed(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The command line, without the commands of hooks, which may hold what is nobody else's business.
+    """The command line, without the commands of hooks, which may hold secrets.
 
     >>> typed(["run", "m.onnx", "--on-event", "any=curl token", "--on-event=leak=x", "--runs", "9"])
     ('edgetop', 'run', 'm.onnx', '--runs', '9')

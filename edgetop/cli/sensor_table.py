@@ -97,7 +97,7 @@ def cost(microseconds: float | None) -> str:
 
 
 def _note(row: Row) -> str:
-    """Why there is no value; or how a power was measured, and what the value stands for."""
+    """Why there is no value; or how a power was measured, and what the value means."""
     if isinstance(row.value, Gap):
         return row.value.reason
     measured = row.info.accuracy.replace("-", " ") if row.info.accuracy else ""

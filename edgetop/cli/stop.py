@@ -75,7 +75,7 @@ def sweep_meant(given: str | None) -> Path | None:
 
 
 def _stop_sweep(folder: Path) -> int:
-    """Have the process that runs it end its session, and end."""
+    """Make the process that runs the sweep end its session and itself."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.sweep import hold, read_plan  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A sweep on its way: one run after the other, a row of a table for each, whatever becomes of the terminal."""
+"""A running sweep: one run after the other, a row of a table for each, also without its terminal."""
 
 import contextlib
 import os
@@ -170,7 +170,7 @@ def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None,
 
 
 class Sweep:
-    """Runs what is planned. Its folder is held by this process."""
+    """Runs the plan. This process holds a lock on its folder."""
 
     def __init__(self, folder: Path, plan: Plan, terminal: Terminal) -> None:
         self._folder, self._terminal = folder, terminal
@@ -257,7 +257,7 @@ class Sweep:
             show_progress(formatting.cut(clean(line), shutil.get_terminal_size().columns - 1))
 
     def _leave(self, *, is_asked: bool) -> None:
-        """Give the terminal back; what is said goes to the log."""
+        """Release the terminal; further output goes to the log."""
         if is_asked or self._terminal.has_lost_launcher:
             self._say(
                 f"edgetop: the sweep goes on; edgetop attach shows what runs, edgetop stop {self._folder} ends it,\n"

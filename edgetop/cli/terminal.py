@@ -3,8 +3,8 @@
 A shell waits for the process that it started until that ends. So a run that may be left is split in two before it has
 any thread: the launcher, which does nothing but wait, and the run, its child. When the run lets go it enters a session
 of its own (setsid(2), which a process that the shell started could not: it leads its group), sends its output to a
-file, and makes the launcher end. The shell has its prompt again, and nothing that becomes of the terminal reaches the
-run. A launcher that is killed (SIGKILL, the OOM killer) is to the run as a terminal that hangs up.
+file, and makes the launcher end. The shell has its prompt again, and the terminal does not affect the run any more. If
+the launcher is killed (SIGKILL, the OOM killer), the run behaves as if its terminal had hung up.
 
 On a machine where logging out ends the processes of the user, the run is started in a scope of the user's own
 systemd manager (systemd-run(1)), whose processes are not those of the session that ends. The manager itself
@@ -155,7 +155,7 @@ def _become_launcher(child: int, dismissed: int) -> NoReturn:
 
 
 def signal_at_parents_end(number: int) -> None:
-    """Have the kernel send this signal when the parent ends; 0: none."""
+    """Make the kernel send this signal when the parent ends; 0: none."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 

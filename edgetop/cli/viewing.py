@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_screen(otherwise: str) -> None:
-    """Raises InputError where none can be drawn; `otherwise`: what leads on without one."""
+    """Raises InputError where no screen can be drawn; `otherwise`: the advice for that case."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError("the screen needs a terminal for its input and its drawing", otherwise)
     if os.environ.get("TERM") == "dumb":
@@ -25,7 +25,7 @@ def require_screen(otherwise: str) -> None:
 
 @contextlib.contextmanager
 def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
-    """Inside, `take` is given the signals that end a process. Under nohup(1) a hang-up is ignored."""
+    """Within this context `take` is called with the signals that end a process. Under nohup(1) a hang-up is ignored."""
     handled = [signal.SIGINT, signal.SIGTERM]
     if not respects_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         handled.append(signal.SIGHUP)
@@ -39,7 +39,7 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Inside, signals are only collected: the screen then closes itself, and leaves the terminal in order."""
+    """Within this context signals are only collected: the screen then closes itself, and restores the terminal."""
     signals: list[int] = []
     with signals_to(signals.append, respects_nohup=False):
         yield signals

@@ -252,7 +252,7 @@ def _about(session: LiveSession) -> dict[str, Any]:
 
 
 def _record_request(session_state: SessionState, options: Options, model: ModelFile, sensors: Found) -> None:
-    """Record what was asked for as events, so that replays and reports judge gates and rules again."""
+    """Record gates and rules as events, so that replays and reports judge gates and rules again."""
     if options["model"] is None and "program" not in options:
         session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
@@ -340,7 +340,7 @@ def _show(session: LiveSession, options: Options, terminal: Terminal, settings: 
 
 
 def _await_beginning(session: LiveSession) -> None:
-    """Wait until an inference has ended: what fails before that is printed here, for the user to mend."""
+    """Wait until an inference has ended: an earlier failure is printed here, for the user to fix."""
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
     while session.is_running and not session.hung_up and time.monotonic() < until_s:
         session.feed.ended.wait(BEGINNING_LOOK_S)
