@@ -31,7 +31,7 @@ LEAST_COVERED = 0.8  # of the measured phase, by readings
 WIDEST = 0.3  # of the figure, to either side: beyond it there is no figure
 DUST = 1e-6  # of the gross figure: what rounding leaves where the board draws as much at rest
 RESTS_BELOW = 0.9  # of the time in inferences: an engine that rests makes the power rise and fall in step
-RESOLVING = 5  # readings in a period, that show its course
+RESOLVING = 5  # readings in a period, which show its shape
 SAME_RATE = 0.01
 
 _MEASURED, _IDLE = range(2)  # phases
@@ -58,7 +58,7 @@ class PowerView:
     total: RailView | None  # None: no sensor here measures the whole board
     rails: tuple[RailView, ...]  # the others, in the manifest's order
     leading: RailView | None  # the total, or of the rails the greatest
-    points: Points | None  # the course of that one
+    points: Points | None  # its timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from edgetop.session.seconds import NS
 from edgetop.session.summary import COURSE, MAX_GATES, Course, Json, Summary, changes, to_json
 
 WINDOW_NS = 10 * NS
-STEPS_S = (3, 10, 30)  # of a course: of the last minute, of some, of ten
+STEPS_S = (3, 10, 30)  # of a chart: it covers the last minute, the last few, ten
 FIRST_EVENTS, MORE_EVENTS = 20, 5
 MAX_MESSAGE = 160
 

@@ -1,6 +1,6 @@
 """Whether a comparison is fair: what else differs between its sessions than what is compared.
 
-Each finding is a warning with its advice, as in a report. What one compares on purpose is none: the model, its
+Each finding is a warning with its advice, as in a report. What is compared on purpose is left out: the model, its
 provider, its threads.
 """
 
@@ -77,7 +77,7 @@ CODES = frozenset({condition.code for condition in CONDITIONS})
 
 
 def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
-    """The gravest first."""
+    """Return the findings, the gravest first."""
     judges = (_sources, _alone, _start, _ambient, _background, _caps, _conditions, _lengths, _doubts)
     return tuple(notice for judge in judges for notice in judge(groups))
 

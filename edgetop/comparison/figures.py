@@ -1,7 +1,7 @@
-"""The rows of a comparison: what of a session stands in them, and how it is compared.
+"""The rows of a comparison: the figure of a session in each, and how it is compared.
 
-A row is an entry here; its key is that of `report --json` where it stands there. Ratios are compared as logarithms,
-what may be zero or negative as differences.
+A row is an entry here, with the key of `report --json` if the figure is in it. Ratios are compared as logarithms; what
+may be zero or negative is compared as a difference.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 The two variants of an A/B session are two samples. Their ratio is that of their turns, which is known far better than
 that of two sessions, and their inferences are those of these turns. What is measured of one process or of the whole
-board (memory, CPU, heat) tells nothing of one variant, and is left out of both.
+board (memory, CPU, heat) does not belong to one variant, and is left out of both.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Whether a logout ends what runs on: systemd-logind's KillUserProcesses (logind.conf(5)).
+"""Whether a logout ends processes that continue in the background: systemd-logind's KillUserProcesses (logind.conf(5)).
 
-Its default is set when systemd is built (upstream yes since 230, Debian and its kin no), so
+Its default is set when systemd is built (upstream yes since 230, Debian and its derivatives no), so
 logind is asked; its files show it only where they set it. Lingering alone does not save a process
 of the session: it lets the user's own manager live, under which one can be started.
 """
@@ -29,7 +29,7 @@ def check(facts: Facts, uid: int) -> list[Check]:
 
 
 def lingers(root: Root, uid: int) -> bool:
-    """Whether the user's manager goes on without a session of his."""
+    """Whether the user's manager continues without a session of that user."""
     name = str(uid)
     with contextlib.suppress(KeyError):  # nobody of that number is known
         name = pwd.getpwuid(uid).pw_name

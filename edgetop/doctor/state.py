@@ -1,4 +1,4 @@
-"""The board as it is just now: how far from its limits, how full its memory, and who else computes."""
+"""Checks of the board's present state: distance to its limits, memory, and the load of other processes."""
 
 import os
 import time

@@ -107,7 +107,7 @@ class InOrder:
         self._reached_ns = 0
 
     def release(self, update: EngineUpdate) -> EngineUpdate:
-        """The update with those records before which none that is still missing can have begun."""
+        """Return the update with the records that no later one can precede."""
         if self._streams == 1:
             return update
         reached = [message.monotonic_ns for message in update.messages if isinstance(message, Reached)]
@@ -145,7 +145,7 @@ class LineReader:
     """Lines from a non-blocking file descriptor."""
 
     def __init__(self, fd: int, source: str, *, grows: bool = False) -> None:
-        """`grows`: a file that somebody writes to, the end of which is not the end."""
+        """`grows`: a file that is still being written, so that its present end is not the last."""
         os.set_blocking(fd, False)
         self._grows = grows
         self._fd = fd

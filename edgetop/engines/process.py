@@ -21,7 +21,7 @@ from edgetop.engines.child.errors import is_out_of_memory
 from edgetop.engines.child.outlet import PIPE_BYTES, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
-from edgetop.engines.spawn import CHILD, Child, OomWitness, explain_exit
+from edgetop.engines.spawn import CHILD, Child, OomWatch, explain_exit
 from edgetop.engines.spec import EngineSpec
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ProcessEngine:
         self._logs: list[LineReader] = []
         self._order = InOrder(spec.streams)
         self._prefix = tuple(prefix)
-        self._witness = OomWitness(limit=memory_limit)
+        self._oom_watch = OomWatch(limit=memory_limit)
         self._over = self._is_up = self._began = False
 
     @property
@@ -101,9 +101,9 @@ class ProcessEngine:
 
     def _died(self, exit_status: int) -> Message:
         last_words = self._logs[1].last_line
-        if not self._is_up and not self._witness.limit_struck(exit_status):
-            return self._cannot_run(last_words or explain_exit(exit_status, self._witness))
-        return Died(explain_exit(exit_status, self._witness), loading=not self._began, last_words=last_words)
+        if not self._is_up and not self._oom_watch.limit_struck(exit_status):
+            return self._cannot_run(last_words or explain_exit(exit_status, self._oom_watch))
+        return Died(explain_exit(exit_status, self._oom_watch), loading=not self._began, last_words=last_words)
 
     def _cannot_run(self, why: str) -> Failed:
         if is_out_of_memory(why):

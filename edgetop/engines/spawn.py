@@ -90,7 +90,7 @@ def _pipe() -> tuple[int, int]:
     return ends[0], ends[1]
 
 
-class OomWitness:
+class OomWatch:
     """Detects whether the kernel's OOM killer struck since this was created.
 
     Source: `oom_kill` of /proc/vmstat (Linux 4.13 and later), system-wide, so that it works
@@ -109,7 +109,7 @@ class OomWitness:
         return self._before is not None and now is not None and now > self._before
 
     def limit_struck(self, status: int) -> bool:
-        """Whether a process of this `Popen.returncode` was killed for want of the memory that it may have."""
+        """Whether a process with this `Popen.returncode` was killed because it reached its memory limit."""
         return self.limit is not None and -status == signal.SIGKILL and self.struck()
 
     def _kills(self) -> int | None:
@@ -123,7 +123,7 @@ class OomWitness:
         return None
 
 
-def explain_exit(status: int, witness: OomWitness) -> str:
+def explain_exit(status: int, oom_watch: OomWatch) -> str:
     """A `Popen.returncode` in words: "killed by SIGSEGV (it crashed in native code)"."""
     if status >= 0:
         return f"it ended by itself with exit status {status}"
@@ -131,11 +131,11 @@ def explain_exit(status: int, witness: OomWitness) -> str:
         name = signal.Signals(-status).name
     except ValueError:
         name = f"signal {-status}"
-    if witness.limit and witness.limit_struck(status):
-        return f"out of memory at its limit of {witness.limit / 2**20:g} MiB (SIGKILL of the kernel's OOM killer)"
+    if oom_watch.limit and oom_watch.limit_struck(status):
+        return f"out of memory at its limit of {oom_watch.limit / 2**20:g} MiB (SIGKILL of the kernel's OOM killer)"
     hint = _CRASHES.get(-status, "")
     if -status == signal.SIGKILL:
-        hint = "out of memory: the kernel's OOM killer" if witness.struck() else "not by the kernel's OOM killer"
+        hint = "out of memory: the kernel's OOM killer" if oom_watch.struck() else "not by the kernel's OOM killer"
     return f"killed by {name} ({hint})" if hint else f"killed by {name}"
 
 

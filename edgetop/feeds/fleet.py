@@ -142,7 +142,7 @@ class Board:
         self._thread.start()
 
     def refuse(self, reason: str) -> None:
-        """Do not ask it."""
+        """Refuse to watch this board."""
         self._view, self.is_done = replace(self._view, state="refused", reason=reason), True
 
     # For the thread of who shows it.
@@ -159,7 +159,7 @@ class Board:
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
     def order(self, order: Order) -> None:
-        """A refusal is logged; that it was done, the board reports as an event."""
+        """A refusal is logged; the board reports success as an event."""
         self._last_order += 1
         number = self._last_order
         self._orders[number] = order
@@ -240,7 +240,7 @@ class Board:
             conversation.link.close()
 
     def _end(self) -> None:
-        """Another session may run there some time."""
+        """End the session; another one may run there later."""
         self._orders.clear()  # a stop is confirmed by it
         self._view = replace(self._view, state="over")
         self._session, self._attempts = self.address.target.session, len(self._pauses_s)
@@ -315,7 +315,7 @@ class Fleet:
                 board.order(order)
 
     def close(self, timeout_s: float) -> None:
-        """Orders that are under way are waited for, but no longer than that."""
+        """Wait for orders that are being carried out, but not longer than that."""
         until_ns = self.clock.monotonic_ns() + int(timeout_s * NS)
         pause = threading.Event()
         while any(board.waits for board in self.boards) and self.clock.monotonic_ns() < until_ns:

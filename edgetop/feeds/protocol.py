@@ -62,10 +62,10 @@ class Player(Protocol):
     def set_speed(self, speed: float) -> None: ...
 
     def seek(self, t_ns: int) -> None:
-        """The next read gives the session up to then, anew; what lies outside of it is its nearer end."""
+        """The next read gives the session up to then, from its start. A time outside of it means its nearer end."""
 
     def ahead(self) -> Batch | None:
-        """The next piece of the session, for who looks ahead of what is shown; None: there is no more."""
+        """The next piece of the session, for a reader that is ahead of the screen; None: there is no more."""
 
     def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
         """The state that all of `ahead` led to: the first batch after a later seek may bring a copy of it back."""
@@ -128,11 +128,11 @@ class Feed(Protocol):
 
     @property
     def player(self) -> Player | None:
-        """None: the session goes by its own clock."""
+        """None: the session runs by its own clock."""
 
     @property
     def trouble(self) -> str:
-        """Why there may be nothing to read, or what could not be done, in words; "": all is well."""
+        """Why there may be nothing to read, or what failed, in words; "": no trouble."""
 
     def read(self) -> Batch | None:
         """Everything since the last read as one batch, or None. Never waits, but to begin anew."""

@@ -198,7 +198,7 @@ class RemoteFeed:
     player = None
 
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
-        """Connects, and waits until the board has said what it shows: then a screen may open.
+        """Connects, and waits until the board has named its session: then a screen may open.
 
         `where`: the board, in words. Raises InputError where there is nothing to watch.
         """
@@ -263,7 +263,7 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Leave the session to itself; the orders of which nobody knows what became, though that was waited for."""
+        """Leave the session, which continues. Returns the orders that were not confirmed in time."""
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:
             self.arrived.wait(0.1)

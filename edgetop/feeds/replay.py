@@ -22,7 +22,7 @@ class ReplayFeed:
     trouble = ""
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
-        """Reads what is needed to go anywhere fast: of a day, a few tenths of a second."""
+        """Reads what fast seeks need, which takes a few tenths of a second for a day."""
         self._recording = RecordingByTime(recording)
         self._clock = clock
         self._marks = _marks(self._recording)

@@ -209,12 +209,12 @@ class SshLink:
         return data
 
     def answered(self) -> None:
-        """Nobody will be asked any more: the terminal is this process's again."""
+        """Take the terminal back: ssh has no more questions."""
         if self._terminal:
             self._terminal.take_back()
 
     def write(self, data: bytes) -> None:
-        """Raises LinkEndedError where it is not taken at once: what is said here is little, and the pipe has room."""
+        """Raises LinkEndedError where the pipe has no room: messages are small, so then nobody reads it."""
         assert self._process.stdin
         try:
             taken = os.write(self._process.stdin.fileno(), data)

@@ -143,7 +143,7 @@ class Imported:
             yield _event(began_ns, "phase", "measurement begins", phase="measure", runs=None, duration_ns=None)
 
     def _burst(self, layers: Layers) -> Batch:
-        """Behind all inferences, or alone: of the time in which others were measured it takes none."""
+        """Place the burst after all inferences, so that it takes none of the measured time."""
         t_ns, times = 0, self.measured.times
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
@@ -162,7 +162,7 @@ class Imported:
 
 @contextlib.contextmanager
 def _place(folder: Path, *, force: bool) -> Iterator[None]:
-    """Free for a session; what lay there is put back where that fails."""
+    """Make room for a session; what was there is restored if recording fails."""
     aside = None
     if os.path.lexists(folder):
         if not force:
@@ -189,7 +189,7 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
-    """The tool's own figures. Where there are no inferences to make any of, they are all that is known."""
+    """The tool's own figures: for a session without single inferences, the only ones."""
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} tells single inferences"
     more = {f"more_{key}": value for key, value in summary.more.items()}

@@ -1,7 +1,7 @@
-"""A lake: the recordings of many boards in one folder or bucket, and questions to all of them.
+"""A lake: the recordings of many boards in one folder or bucket, and queries over all of them.
 
 `TABLE/date=YYYY-MM-DD/board=ID/SESSION.parquet` are the tables of sessions, as they were recorded. The table `sessions`
-has one row a session, which is written last: what has no row there is not in the lake.
+has one row for each session, which is written last: a session without a row is not in the lake.
 """
 
 import importlib

@@ -1,6 +1,6 @@
 """The query engines: DuckDB in this process, or Daft here or on a Ray cluster. Both run the same SQL on the same files.
 
-What the user asks in SQL is asked of the tables of the lake alone: it can open no other file.
+SQL of the user can read only the tables of the lake: it can open no other file.
 """
 
 import importlib
@@ -90,7 +90,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Daft finds credentials by itself, as the clouds' own tools do; where a store is, it may have to be told."""
+    """Daft finds credentials by itself, as the clouds' own tools do; an endpoint must be passed to it."""
     from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
 
     options = {key: values[0] for key, values in parse_qs(urlparse(place.target).query).items()}

@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True, slots=True)
 class Fared:
     cases: int  # pairs of sessions
-    told: int  # in which the forecast said whether the board throttles
+    told: int  # of them, those with a forecast
     right: int
     measured: int  # whose steady temperature is known of both
     inside: int  # of these: it is in the range

@@ -1,7 +1,7 @@
 """Access to a lake: a folder, or a bucket by `pyarrow.fs` or fsspec. Files appear under their names when whole.
 
-Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. What a
-bad link breaks is tried again, with pauses that double.
+Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. Failed
+transfers are tried again, after pauses that double.
 """
 
 import contextlib
@@ -83,12 +83,12 @@ class Place:
         return f"{self.root}/{path}" if path else self.root
 
     def read(self, path: str, sink: Callable[[bytes], object] = lambda _: None) -> str:
-        """Hand a file's blocks on; its SHA-256. Raises OutputError."""
+        """Pass on a file's blocks, and return its SHA-256. Raises OutputError."""
         with self.again(lambda: self.fs.open_input_stream(self.at(path))) as file:
             return self.again(lambda: digest_of(file, sink), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Have a file there, and know that it is: it is read back. False: it was there. Raises OutputError."""
+        """Put a file there, and read it back to verify it. False: it was there already. Raises OutputError."""
         if self.size(path) == size and self.again(lambda: self.read(path)) == sha256:
             return False
         self.again(lambda: self._write(path, source, size))
@@ -155,7 +155,7 @@ def without_password(target: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """The first sentence: libraries hang their own advice behind it."""
+    """Return the first sentence: libraries append their own advice."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
     return formatting.clean(text)[:300]
 

@@ -1,7 +1,7 @@
 """The metrics over HTTP: `--metrics`. Loaded only where it is asked for: the library takes 10 MiB.
 
 A scrape takes the analysis' lock while values are collected, as a screen does, and nothing of the run waits for that.
-What a stranger can do is bounded: so many connections at once, each with so much time, and one path to ask for.
+Clients are limited: the number of connections, the time of each, and one path.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PATIENCE_S = 5.0  # with a client that says nothing, or does not read
 
 
 class Endpoint(http.server.ThreadingHTTPServer):
-    """An observer of a session. Listens from its making to `close`."""
+    """An observer of a session. It listens from its construction until `close`."""
 
     daemon_threads = True
     block_on_close = False
@@ -85,7 +85,7 @@ class Endpoint(http.server.ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that left, or spoke no TLS, is no news."""
+        """Ignore clients that left or spoke no TLS."""
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):

@@ -161,7 +161,7 @@ def _about(manifest: Manifest) -> Labels:
 
 
 def _text(text: str) -> str:
-    """A stranger's text, with nothing in it that acts, no longer than a label should be, and in UTF-8."""
+    """Foreign text made safe for a label: no control characters, limited length, valid UTF-8."""
     return clean(text)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
 
 

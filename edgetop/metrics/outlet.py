@@ -1,4 +1,4 @@
-"""Sends the metrics somewhere at intervals, on a thread of its own: what it sends to may be slow, or gone."""
+"""Sends the metrics at intervals, on a thread of its own, because the receiver may be slow or gone."""
 
 import queue
 import threading

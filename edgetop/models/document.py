@@ -128,7 +128,7 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Each sum covers the operators whose figure is known; None: no operator has one. Beside it: how many have none."""
+    """Each sum covers the operators with a known figure (None: there are none), and `..._unknown` counts the others."""
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):
         unknown = getattr(totals, f"{key}_unknown")

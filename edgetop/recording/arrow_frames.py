@@ -101,7 +101,7 @@ class _Pipe(io.RawIOBase):
 
 
 def _rows(data: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """Raises ValueError if offsets, lengths or text of the message are invalid, whoever wrote it."""
+    """Raises ValueError if offsets, lengths or text of the message are invalid."""
     try:
         rows = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
         rows.validate(full=True)

@@ -1,4 +1,4 @@
-"""A recording by time: everything that was available at a moment, or that came between two moments.
+"""Access to a recording by time: everything that was available at a moment, or that came between two moments.
 
 What a view needs of a session of a day is read in a fraction of a second: seconds instead of
 single inferences, and only the last inferences, from which small windows are computed exactly.

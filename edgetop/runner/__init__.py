@@ -1,1 +1,1 @@
-"""Conducts a session: starts the engine and the sensors, and passes on what they give as batches."""
+"""Conducts a session: starts the engine and the sensors, and passes on their data as batches."""

@@ -1,8 +1,8 @@
 """The conductor of one session, on a thread of its own.
 
-Twice a second, or four times where much comes, it empties the engine's pipe and the sensors' readings into one batch,
-hands that to the recorder and to the feed, and decides whether the session is over. It
-has no screen and formats nothing.
+Twice a second, or four times if there is much data, it empties the engine's pipe and the sensors' readings into one
+batch, passes that to the recorder and to the feed, and decides whether the session is over. It has no screen and
+formats nothing.
 """
 
 import gc
@@ -169,7 +169,7 @@ class Conductor:
             self.began_measuring.set()
 
     def step(self) -> None:
-        """Take in what came since the last step, and end the session where it is over."""
+        """Process the data since the last step, and end the session if it is over."""
         state = self._state
         readings, sensor_events = self._sensors.drain()  # before the poll, which so has an end that a sensor met
         self._asked_ns = state.now_ns()
@@ -216,7 +216,7 @@ class Conductor:
                 self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
-        """End the session, all that came being in it, and begin the next where no later inference can have begun.
+        """End the session with all data so far; begin the next where no later inference can have begun before.
 
         Who watches this process sees the next one begin; the end of the other is in its recording.
         """
@@ -313,7 +313,7 @@ class Conductor:
             self._feed.put(batch)
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
-        """Close everything, last words first. Whatever fails here, the rest is done and the outcome is set."""
+        """Close everything, after the last messages. If one step fails, the rest is done and the outcome is set."""
         steps: list[Callable[[], object]] = [
             self._sensors.stop,
             self._engine.close,

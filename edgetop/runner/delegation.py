@@ -1,7 +1,7 @@
-"""An engine that is over as soon as it shows that something runs elsewhere than where it was asked to.
+"""An engine that fails as soon as an operator runs elsewhere than requested (`--require-full-delegation`).
 
-Only instrumented inferences show that for certain: what a runtime plans is not what runs. The first one is that with
-which the profiler is tried, before the warm-up, so that a run need not be long for it.
+Only instrumented inferences prove where operators run: the plan of a runtime may differ. The first such inference is
+the one that tries the profiler, before the warm-up, so that even the shortest run is checked.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ ADVICE = "run without it to see them all, or use a model of which the provider h
 
 
 class FullyDelegated:
-    """An engine in every respect. Where some operator runs elsewhere, it fails, as of an input that cannot be used."""
+    """Wraps an engine. If an operator runs elsewhere than requested, it fails with an input error."""
 
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation

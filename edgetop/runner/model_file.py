@@ -76,7 +76,7 @@ class Work:
         self._thread.start()
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until it is read, but not for ever."""
+        """Wait until the file is read, for a limited time."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
@@ -113,7 +113,7 @@ class Work:
 
 
 class ModelFiles:
-    """The file of a session's model, and in an A/B session that of B's: the session's state is told what is read."""
+    """Reads the file of a session's model, and of B's in an A/B session, for the session's state."""
 
     def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
         """`ask`: as that of `Work`."""
@@ -149,7 +149,7 @@ class ModelFiles:
         self._state.data_dependent(self.work.data_dependent)
 
     def finish(self) -> None:
-        """Wait for the SHA-256, but not for ever, and report it."""
+        """Wait for the SHA-256, for a limited time, and report it."""
         for thread in self._hashing:
             thread.join(FINGERPRINT_PATIENCE_S)
         self._report_digests()

@@ -1,7 +1,7 @@
 """Rotation of sessions (`--rotate`): one session follows another without a pause of the engine.
 
-What may wait for a disk is done on threads: the next recording is made before the one until now ends, and that one
-is completed while the next goes on.
+Work that may wait for a disk is done on threads: the next recording is made before the present one ends, which is
+completed while the next one runs.
 """
 
 import threading
@@ -19,7 +19,7 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store it, or go on without. Returns events about the recording itself."""
+        """Store it, or continue without. Returns events about the recording itself."""
 
     def prepare_end(self) -> None:
         """`finish` will be called soon."""
@@ -32,7 +32,7 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """A recording that is there, and in which nothing is yet."""
+    """The next recording: created, and still empty."""
 
     name: str  # of the session
     session_id: str

@@ -1,7 +1,6 @@
 """The sensors of the running session: those of the board, those of the engine's process, and what the engine samples.
 
-Their readings are sampled by one sampler for all sessions that follow each other; here they come to the clock of the
-session that runs.
+One sampler reads them for all sessions that follow each other; here their times become those of the running session.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +46,7 @@ class SessionSensors:
         self._sampler.stop()
 
     def follow(self, after_ns: int) -> None:
-        """Go on in a session that begins so long after the one until now."""
+        """Continue in a session that begins this much later than the present one."""
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:

@@ -1,6 +1,6 @@
 """The conditions of a session: the heat as it began, other processes, and what the engine was given.
 
-Without these a figure cannot be compared. Each is read once, or while it is at hand anyway.
+Without these a figure cannot be compared. Each is read once, or derived from readings that are made anyway.
 """
 
 import contextlib

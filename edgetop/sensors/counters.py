@@ -1,6 +1,6 @@
-"""Counters as what they grow by. The first reading only begins the interval.
+"""Counters as their growth. The first reading only begins the interval.
 
-One that went back (a reset, a device that came anew) begins another.
+A counter that went back (a reset, a new device) begins another interval.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Rate:
 class SumRate:
     """Growth per second of several counters together, of devices that may come and go.
 
-    A device counts from its second reading on; one of which the counter went back makes a gap.
+    A device counts from its second reading on; a counter that went back makes a gap.
     """
 
     def __init__(self) -> None:

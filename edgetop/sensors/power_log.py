@@ -1,7 +1,7 @@
 """A log that an instrument writes while the session runs, as a sensor of power.
 
-The file is followed as it grows, a bounded piece at a time, and never held whole. Its time 0 is at a stated session
-time; what it holds of the time to come is left for then, so that a log which was there before plays along. Samples are
+The file is followed as it grows, a limited piece at a time, and never held whole. Its time 0 is at a stated session
+time. Samples of a later session time wait until then, so that a complete log can be used too. Samples are
 averaged over bins of the reading's cadence: an instrument's 100,000 a second become ten readings with the same energy.
 The highest sample of each bin is a reading of a second sensor: means hide short peaks.
 """
@@ -132,7 +132,7 @@ def is_tegrastats(path: Path) -> bool:
 
 
 def _first_line(path: Path) -> str:
-    """Empty where there is none yet; what is wrong with it, the first read says."""
+    """Return the first line; empty where there is none yet. The first read reports errors."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=0) as file:

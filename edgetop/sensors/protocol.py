@@ -67,7 +67,7 @@ def attempt_all(reads: Iterable[Callable[[], T]]) -> "list[T | Gap]":
 
 
 def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
-    """Call on a thread that nobody waits for, since a driver may hang for ever; return the queue of its result."""
+    """Call on a separate thread, since a driver may hang for ever; return the queue of its result."""
     result: queue.SimpleQueue[T] = queue.SimpleQueue()
     threading.Thread(target=lambda: result.put(call()), name=name, daemon=True).start()
     return result
@@ -108,7 +108,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Sensors that one function reads in one go, with a value for each: what most of a board is."""
+    """Sensors that one function reads in one go, with a value for each; most sensors are read so."""
 
     sensors: tuple[SensorInfo, ...]
     read: Callable[[], Values]

@@ -1,4 +1,4 @@
-"""Outputs that a session kept, as values: what a model answered, and a hash of what it was asked."""
+"""Outputs that a session kept, as values: what a model answered, and a hash of its inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

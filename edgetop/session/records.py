@@ -103,7 +103,7 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
 
 
 class Overlap:
-    """How many inferences overlap, and how long none runs; they come in the order of their begins."""
+    """How many inferences overlap, and how long none runs. They arrive in the order of their starts."""
 
     def __init__(self) -> None:
         self._open_ns: npt.NDArray[np.int64] = np.empty(

@@ -156,7 +156,7 @@ class SecondAggregator:
     ) -> None:
         """`last`: inferences before `first_second`, the last of which is the last that counted; none: there were none.
 
-        `is_paced`: response time is told beside service time.
+        `is_paced`: with response time beside service time.
         """
         self._deadline_ns = deadline_ns
         self._open: list[Inferences] = []

@@ -1,7 +1,7 @@
 """A session in one line, as the analysis on its own board judges it: what is shown of each of many boards.
 
 The names of the fields are keys of `edgetop fleet --json`. A board sends them as JSON, and after the first time only
-those that changed. Whoever reads them believes nothing: what is not of its field's type, or too long, is a ValueError.
+those that changed. A reader checks them: a value of another type than its field's, or too long, raises ValueError.
 """
 
 import math
@@ -57,7 +57,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """An event of a board, for the log of many."""
+    """An event of a board, for the log of the fleet."""
 
     age_s: float  # when the board reported it
     severity: Severity

@@ -1,7 +1,7 @@
 """The turns of an A/B session: when each of its two models runs.
 
-A alone at first, which shows what the board can distinguish at all (A/A). Then quads of turns, ABBA or BAAB by lot: a
-drift that is even over a quad falls on both alike, and nothing that has a period can follow the order.
+A alone at first, which shows what the board can distinguish at all (A/A). Then quads of turns, ABBA or BAAB at
+random: a drift that is even over a quad affects both alike, and nothing periodic can follow the order.
 """
 
 import math

@@ -21,7 +21,7 @@ def require(claim: bool, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How objects are written, and what is believed of them."""
+    """How objects are written, and how strictly they are read."""
 
     scalar: Callable[[Any, Any, str], Any]  # parses a number, a text or a boolean by its type
     by_position: bool = False  # an object is the list of its fields without their names, and NaN is null

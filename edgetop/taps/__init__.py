@@ -1,1 +1,1 @@
-"""The inferences of other programs, as they make them: rings in shared memory, and who fills them."""
+"""The inferences of other programs: rings in shared memory, and the programs and helpers that write them."""

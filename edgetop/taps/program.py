@@ -19,7 +19,7 @@ from pathlib import Path
 
 from edgetop.engines.decode import LineReader
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
-from edgetop.engines.spawn import OomWitness, explain_exit
+from edgetop.engines.spawn import OomWatch, explain_exit
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.runtimes import mappings
@@ -61,7 +61,7 @@ class WatchedProgram:
         self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
         self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
         self._over = False
-        self._witness = OomWitness()
+        self._oom_watch = OomWatch()
         self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
 
     def start(self) -> None:
@@ -157,7 +157,9 @@ class WatchedProgram:
             return Ended(self._stops[0][1], self._ended_ns)
         if status < 0:
             last_words = self._log.last_line if self._log else ""
-            return Died(explain_exit(status, self._witness), loading=self._taps.began_ns is None, last_words=last_words)
+            return Died(
+                explain_exit(status, self._oom_watch), loading=self._taps.began_ns is None, last_words=last_words
+            )
         return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
 
     def stop(self) -> None:

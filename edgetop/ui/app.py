@@ -148,7 +148,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self._display(self.screen, RowsUpdate(drawn, self.terminal_buffer))
 
     def _handle_exception(self, error: Exception) -> None:
-        """Textual's hook for an error nobody caught: leave, and let the session go on.
+        """Textual's hook for an uncaught error: close the screen; the session continues.
 
         Overridden so that the user gets one line and not a traceback over the terminal.
         """
@@ -167,7 +167,7 @@ def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScr
 
 
 def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool]) -> str | None:
-    """Run the screen until the user leaves it, or it fails: then what of, in a line.
+    """Run the screen until the user leaves it, or it fails. Returns the reason of a failure, in a line.
 
     `leave_now` is asked at every tick: True closes the screen without a question.
     Raises InputError for a theme that cannot be used.

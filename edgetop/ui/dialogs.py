@@ -56,7 +56,7 @@ class Choice(Generic[T]):
 
 
 class ChoiceDialog(Dialog[T], Generic[T]):
-    """A title, what is to be known, and a line for each choice; gives the answer of the one that is made."""
+    """A title, an explanation, and a line for each choice; returns the answer of the chosen one."""
 
     def __init__(self, title: str, choices: Sequence[Choice[T]], *, above: str = "", below: str = "") -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class ChoiceDialog(Dialog[T], Generic[T]):
 
 
 class InputDialog(Dialog[T], Generic[T]):
-    """A title, a line to type in, and a line below it; gives what `parse` makes of it, and shows why it cannot."""
+    """A title, a line to type in, and a line below it; returns the result of `parse`, and shows its errors."""
 
     def __init__(
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
@@ -207,7 +207,7 @@ KEY_CELLS = 12
 
 
 class PaletteDialog(Dialog[Entry]):
-    """A list of entries, found by a few letters of their words; gives the entry that was chosen.
+    """A list of entries, found by a few letters of their words; returns the chosen one.
 
     Not Textual's own palette, which draws an emoji two cells wide, blocks of ambiguous width and a spinner, and gathers
     its commands in batches of a quarter of a second.

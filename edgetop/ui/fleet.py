@@ -28,7 +28,7 @@ LOG_FROM_ROWS = 16  # of the screen
 EXPLANATION = f"""\
 A "?" behind p99 says that too few inferences stand behind it. "X" and "!" \
 mark boards with a problem, "SIM" simulated ones. A board whose data are \
-older than {OLD_S:g} s has its age marked. The course of p99 is full at the \
+older than {OLD_S:g} s has its age marked. The chart of p99 is full at the \
 deadline, that of heat at the trip.
 
 More: edgetop help fleet"""

@@ -44,7 +44,7 @@ class ScreenSettings:
     recorded_in: Callable[[], Path] | None = None  # where the same folder is now, if it can be followed
     recording_host: str = ""  # the machine on which that is, where it is not this one
     is_visited: bool = False  # opened from a screen of many boards, to which Esc goes back
-    notify: bool = False  # tell of alerts by the terminal's bell and a desktop notification
+    notify: bool = False  # report alerts by the terminal's bell and a desktop notification
     exporter: Exporter | None = None
     window_ns: int | None = WINDOWS_NS["10s"]  # of the percentiles, at first; one of WINDOWS_NS
     layout: str | None = None  # at first; None: the first of them

@@ -2,8 +2,8 @@
 
 Textual's own partial update begins at the left edge of the widget, whatever changed: a chart
 that grows by a column at its right end is sent as a whole. At 80x24 that made two of three bytes.
-Rich sets the style of every piece and resets it behind: of a chart of one style in which a cell
-here and there changes, that were four of five.
+Rich sets the style of every piece and resets it afterwards: for a chart of one style in which a few
+cells change, that was four of five bytes.
 
 Textual paints whole screens more often than they change: three times where a pane is shown alone,
 four times at a resize, and at every refresh while a dialog is open, for it tints all behind it.

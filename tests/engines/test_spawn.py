@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.spawn import OomWitness, explain_exit
+from edgetop.engines.spawn import OomWatch, explain_exit
 
 
 def vmstat(path: Path, kills: int | str) -> Path:
@@ -14,17 +14,17 @@ def vmstat(path: Path, kills: int | str) -> Path:
 
 
 @pytest.fixture
-def nothing_seen(tmp_path: Path) -> OomWitness:
-    return OomWitness(vmstat(tmp_path / "vmstat", 3))
+def nothing_seen(tmp_path: Path) -> OomWatch:
+    return OomWatch(vmstat(tmp_path / "vmstat", 3))
 
 
 def test_the_oom_killer_struck_when_its_count_rose(tmp_path: Path) -> None:
     path = vmstat(tmp_path / "vmstat", 3)
-    witness = OomWitness(path)
-    assert not witness.struck()
+    oom_watch = OomWatch(path)
+    assert not oom_watch.struck()
     vmstat(path, 4)
-    assert witness.struck()
-    assert "out of memory" in explain_exit(-signal.SIGKILL, witness)
+    assert oom_watch.struck()
+    assert "out of memory" in explain_exit(-signal.SIGKILL, oom_watch)
 
 
 @pytest.mark.parametrize("before", ["none", "garbage"])
@@ -32,20 +32,20 @@ def test_without_a_count_nobody_is_accused(before: str, tmp_path: Path) -> None:
     path = tmp_path / "vmstat"
     if before == "garbage":
         vmstat(path, "many")
-    witness = OomWitness(path)
+    oom_watch = OomWatch(path)
     vmstat(path, 4)
-    assert not witness.struck()
+    assert not oom_watch.struck()
 
 
 def test_a_count_that_went_away_accuses_nobody(tmp_path: Path) -> None:
     path = vmstat(tmp_path / "vmstat", 3)
-    witness = OomWitness(path)
+    oom_watch = OomWatch(path)
     path.unlink()
-    assert not witness.struck()
+    assert not oom_watch.struck()
 
 
 @pytest.mark.parametrize("status", [0, 1, 3])
-def test_an_exit_of_its_own_is_told_with_its_status(status: int, nothing_seen: OomWitness) -> None:
+def test_an_exit_of_its_own_is_told_with_its_status(status: int, nothing_seen: OomWatch) -> None:
     assert explain_exit(status, nothing_seen) == f"it ended by itself with exit status {status}"
 
 
@@ -61,17 +61,17 @@ def test_an_exit_of_its_own_is_told_with_its_status(status: int, nothing_seen: O
         (signal.SIGRTMIN + 3, f"killed by signal {signal.SIGRTMIN + 3}"),
     ],
 )
-def test_a_signal_is_told_by_its_name_and_what_it_means(number: int, said: str, nothing_seen: OomWitness) -> None:
+def test_a_signal_is_told_by_its_name_and_what_it_means(number: int, said: str, nothing_seen: OomWatch) -> None:
     assert explain_exit(-number, nothing_seen).startswith(said)
 
 
 def test_who_may_have_no_more_memory_died_at_its_limit(tmp_path: Path) -> None:
     path = vmstat(tmp_path / "vmstat", 3)
-    witness = OomWitness(path, limit=30 * 2**20)
-    assert not witness.limit_struck(-signal.SIGKILL)
-    assert explain_exit(-signal.SIGKILL, witness) == "killed by SIGKILL (not by the kernel's OOM killer)"
+    oom_watch = OomWatch(path, limit=30 * 2**20)
+    assert not oom_watch.limit_struck(-signal.SIGKILL)
+    assert explain_exit(-signal.SIGKILL, oom_watch) == "killed by SIGKILL (not by the kernel's OOM killer)"
     vmstat(path, 4)
-    assert witness.limit_struck(-signal.SIGKILL)
-    assert not witness.limit_struck(-signal.SIGSEGV)
+    assert oom_watch.limit_struck(-signal.SIGKILL)
+    assert not oom_watch.limit_struck(-signal.SIGSEGV)
     told = "out of memory at its limit of 30 MiB (SIGKILL of the kernel's OOM killer)"
-    assert explain_exit(-signal.SIGKILL, witness) == told
+    assert explain_exit(-signal.SIGKILL, oom_watch) == told

@@ -85,7 +85,7 @@ async def test_a_long_verdict_is_cut_for_simulated_and_age_has_units():
         assert ("! CONTENDED > SIM " in contended, " 0.091% " in contended) == (True, True)
 
 
-SEEN = {(80, 24): "AGE", (120, 40): "MODEL", (200, 60): "HEAT COURSE", (60, 12): "P50", (20, 5): "BOA"}
+SEEN = {(80, 24): "AGE", (120, 40): "MODEL", (200, 60): "HEAT CHART", (60, 12): "P50", (20, 5): "BOA"}
 
 
 @pytest.mark.parametrize(("size", "seen"), SEEN.items())
@@ -118,7 +118,7 @@ async def test_keys_sort_filter_mark_and_open_and_the_choice_persists():
 async def test_help_explains_what_this_screen_shows():
     async with opened(ListedFleet(VIEWS), (100, 60)) as screen:
         await screen.press("question_mark")
-        assert all(words in screen.text for words in ("course of p99", "SIM", "edgetop help fleet"))
+        assert all(words in screen.text for words in ("chart of p99", "SIM", "edgetop help fleet"))
         assert "p50 filled" not in screen.text
         assert "time axis" not in screen.text
 

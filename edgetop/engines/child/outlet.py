@@ -86,7 +86,7 @@ class Outlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """Report lost records at their place among the others, and so before the end, after which nobody reads."""
+        """Report lost records in their order among the others, so before the last message."""
         if self._lost:
             lost, self._lost = self._lost, 0
             self._enqueue(frames.pack_message(frames.LOST, {"count": lost}))

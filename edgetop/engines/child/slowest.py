@@ -36,7 +36,7 @@ class Slowest:
     def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
         self._outlet = outlet
         # The runtime's own threads can be what was held up. They are this process's alone where its main thread
-        # runs the loop; in another thread, of the app or beside other streams, only that thread can be told apart.
+        # runs the loop; in another thread, of the app or beside other streams, only that thread can be distinguished.
         is_main = threading.current_thread() is threading.main_thread()
         self._who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
         self._fd = -1

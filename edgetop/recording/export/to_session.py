@@ -2,8 +2,8 @@
 
 Its time begins at 0 where the cut begins, and whole seconds are kept, so that all of the format
 holds for it: the origin and the anchors of its clock move with it. What was in force when the
-cut began (the phase, a lost sensor, what the engine had said of itself) is told again at its
-beginning; how it ended, at its end.
+cut began (the phase, a lost sensor, what the engine had reported) is repeated at its
+beginning, and the end of the session at its end.
 """
 
 import uuid

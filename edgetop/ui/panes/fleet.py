@@ -28,7 +28,7 @@ VERDICT_CELLS = 17
 COLUMNS = (
     Column("VERDICT", VERDICT_CELLS, right=False), Column("P50 MS", 6), Column("P99/LIMIT", 10), Column("MISSED", 6),
     Column("C/TRIP", 6), Column("CLOCK", 5), Column("AGE", 4), Column("WATT", 5), Column("UP", 8), Column("FREE", 6),
-    Column("MODEL", 18, right=False), Column("P99 COURSE", COURSE_CELLS), Column("HEAT COURSE", COURSE_CELLS),
+    Column("MODEL", 18, right=False), Column("P99 CHART", COURSE_CELLS), Column("HEAT CHART", COURSE_CELLS),
     Column("GROUP", 10, right=False),
 )  # fmt: skip
 
@@ -91,7 +91,7 @@ def _short(seconds: float) -> str:
 
 
 def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Draw the courses of p99, up to the deadline, and of the temperature, up to the trip."""
+    """Draw the charts of p99, up to the deadline, and of the temperature, up to the trip."""
     is_known = summary.temperature_c is not None and summary.headroom_c is not None
     full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C
     tail = _drawn(summary.p99_course_ms, 0.0, summary.deadline_ms or 0.0, area)

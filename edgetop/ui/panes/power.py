@@ -1,4 +1,4 @@
-"""Power: the total and what it leaves out, its parts, and what to do where nothing tells."""
+"""Power: the total and what it leaves out, its parts, and what to do without a power sensor."""
 
 from collections.abc import Sequence
 from functools import partial

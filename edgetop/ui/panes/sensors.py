@@ -1,4 +1,4 @@
-"""Coverage: every sensor with its value, its age, and what could not be read and why."""
+"""The sensors pane: every sensor with its value and age, and what could not be read and why."""
 
 from collections.abc import Sequence
 from functools import partial

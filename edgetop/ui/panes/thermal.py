@@ -131,7 +131,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         )
     zones, clocks = _tables(view, area)
     room = area.height - len(zones) - 1 - len(clocks)
-    if has_chart and room < CHART_MIN_ROWS:  # the title tells what is ahead too
+    if has_chart and room < CHART_MIN_ROWS:  # the title has the forecast too
         zones, clocks = _tables(view, area, ahead=False)
         room = area.height - len(zones) - 1 - len(clocks)
     if not has_chart or room < CHART_MIN_ROWS:

@@ -151,7 +151,7 @@ class CompiledLiteRt:
         return functools.partial(self._model.run_by_index, 0, taken, given)
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Name, array, scale and zero point of each output of the last inference: a compiled model tells no scale."""
+        """Name, array, scale and zero point of each output of the last inference: a compiled model reports no scale."""
         details, found = self._model.get_output_tensor_details(self._signature["key"]), []
         for name, buffer in zip(self._signature["outputs"], self._buffers[1]):
             shape, dtype = [int(dim) for dim in details[name]["shape"]], np.dtype(details[name]["dtype"])

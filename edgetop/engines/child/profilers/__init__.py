@@ -2,8 +2,8 @@
 
 A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and returns what
 `Profile.describe` gives, and `close()`. One that works in a helper process is a `Service(spec, adapter)` with
-`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is measured: whatever is
-not exactly as it was verified is refused, with the reason.
+`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is measured: a profiler
+refuses whatever differs from what was verified, with the reason.
 """
 
 from __future__ import annotations

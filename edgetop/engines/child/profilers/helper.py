@@ -21,7 +21,7 @@ from . import Allowance, ProfilingError
 
 READY_PATIENCE_S = 60.0  # imports from a slow SD card
 BURST_PATIENCE_S = 120.0  # beyond the runs: a large model is optimised anew each time
-POLL_S = 0.05  # how soon a stop is heeded
+POLL_S = 0.05  # how soon a stop takes effect
 
 MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 

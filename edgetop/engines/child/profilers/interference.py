@@ -29,7 +29,7 @@ class Interference(NamedTuple):
     waited_ns: Optional[int] = None  # of all these threads; None: the kernel keeps no account
 
     def disturbs(self, run_ns: int) -> bool:
-        """Whether an inference of so long tells more of others than of its operators."""
+        """Whether an inference that took this long was disturbed too much to count."""
         if self.waited_ns is None:
             return self.preempted * SLICE_NS > DISTURBED * run_ns
         return self.waited_ns > (DISTURBED if self.preempted else DISTURBED_AWAKE) * run_ns
@@ -53,7 +53,7 @@ class InterferenceWatch:
         return span_ns, Interference(preempted - preempted_before, waited)
 
     def was_busy(self) -> bool:
-        """Whether they took so much that the median of what ran in this time tells of them too."""
+        """Whether other processes took so much that the median of this time is affected too."""
         span_ns, interference = self.measure()
         lost_ns = interference.preempted * SLICE_NS if interference.waited_ns is None else interference.waited_ns
         return lost_ns > BUSY * span_ns
@@ -79,7 +79,7 @@ def _counted() -> Tuple[int, Dict[str, int]]:
     """Involuntary switches, and what each thread has waited; none where the kernel keeps no account.
 
     The runtime's own threads can be what is held up. They are this process's alone where its main thread runs the
-    model; in a thread of the app only that thread can be told apart.
+    model; in a thread of the app only that thread can be distinguished.
     """
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD

@@ -89,7 +89,7 @@ class RunProfiler:
         _require(not self._enable(self._address, prefix), "it cannot be enabled")
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Traces are read when all runs are over: reading one leaves cold caches to the run after it."""
+        """Traces are read when all runs are over: reading one would leave cold caches for the next run."""
         profile = Profile()
         folder = make_folder()
         try:

@@ -1,7 +1,7 @@
 """The events of the profilers of TensorFlow Lite and LiteRT: of operators, of delegates and of their own operators.
 
-Event types: `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that tells
-of its own operators is left out itself, so that no time counts twice; of several, each by itself.
+Event types: `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that reports
+its own operators is left out itself, so that no time counts twice; of several, each by itself.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def short_delegate(tag: str) -> str:
 
 
 def names_of(interpreter: Any) -> NameOf:
-    """TFLite operators have no names: one is called as the first tensor that it writes, which is how models tell."""
+    """TFLite operators have no names: the first tensor that an operator writes gives it one, as in other tools."""
     names: Dict[int, str] = {}
     try:
         tensors = {detail["index"]: detail["name"] for detail in interpreter.get_tensor_details()}
