@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.throttles import Throttles, ThrottlesView
+from edgetop.analysis.slowdowns.signals import _FLAG_CAUSES
+from edgetop.analysis.throttles import GRAVEST_FIRST, Throttles, ThrottlesView
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.records import Readings
@@ -35,6 +36,11 @@ DECLARED = {
     "cooling/0-cpufreq": {"throttles": True},
     "cooling/1-fan": {"throttles": False},
 }
+
+
+def test_every_cause_that_a_flag_reports_has_a_gravity() -> None:
+    assert {cause for _, cause in _FLAG_CAUSES} <= {*GRAVEST_FIRST}
+
 
 # What a sensor read: a value from each of these seconds on, once a second until the next.
 Course = Mapping[float, float | None]

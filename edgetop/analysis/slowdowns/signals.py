@@ -24,7 +24,7 @@ CAUSES: tuple[Cause, ...] = (
 LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # what slows the board itself
 
 _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
-_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", "load/steal"})
+_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others"})
 
 Role = Literal["proof", "clock", "cap", "trip"]  # `trip` and `cap` prove nothing without a clock
 Reduction = Literal["one", "lowest", "highest", "others", "margin"]
@@ -224,7 +224,8 @@ class Signals:
             hides_caps=hides_caps(manifest.sensors),
         )  # fmt: skip
         trips, infos = trips_c(manifest), manifest.sensors
-        matters = (info.kind in _KINDS or info.id in _IDS or place in trips for place, info in enumerate(infos))
+        ids = _IDS | _COUNTS.keys()
+        matters = (info.kind in _KINDS or info.id in ids or place in trips for place, info in enumerate(infos))
         self._places = [place for place, is_wanted in enumerate(matters) if is_wanted]
         self.infos = tuple(infos[place] for place in self._places)
         self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.analysis.alerts.rules import PER_SECOND, THROTTLED
 from edgetop.analysis.alerts.values import LATE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Tracks
 from edgetop.session.batch import Batch
@@ -28,6 +29,14 @@ SENSORS = (
 )
 CPU, GPU, CAP, STICKY, PMIC, SHUNT, RSS = range(len(SENSORS))
 SERIES = ("temp", "headroom", "power", "rss")
+
+
+def test_what_a_rule_can_be_about_has_a_value_each_second() -> None:
+    """All else would be a rule that never holds."""
+    sensors = SensorValues(Tracks())
+    sensors.register(PER_SECOND)
+    ((_, of_inferences),) = InferenceValues().fold(seconds_of(make_inferences(0, 10 * MS)))
+    assert {*PER_SECOND} - {THROTTLED} <= {*of_inferences, *sensors._places}
 
 
 def joined(pieces: Iterable[Piece], name: str, seconds: int) -> list[float]:
