@@ -11,7 +11,7 @@ from edgetop.session.seconds import NO_SECONDS, NS, SECOND, Seconds, concatenate
 
 EXACT_INFERENCES = 65_536  # at least so many of the last are stored
 
-_LEAST_ROOM = 1_024
+_LEAST_ROOM, _TOO_LARGE = 1_024, 4  # inferences; times what is wanted
 _MOST_PARTS = 64
 
 
@@ -37,11 +37,12 @@ class LatestInferences:
         self._end = fresh.stop
 
     def _move(self, wanted: int) -> None:
-        """Move to the front of a new array with room for half as many again, so that this is rarely done."""
-        held = self.since(self.complete_from_ns)
-        self._room = np.empty(max(wanted + wanted // 2, _LEAST_ROOM), INFERENCE)
-        self._t_ns = np.empty(len(self._room), np.int64)
-        self._room[: len(held)], self._t_ns[: len(held)] = held, held["t_ns"]
+        """Move to the front, so that `wanted` have room. The array stays where it suits: new memory fills up slowly."""
+        held, t_ns = self.since(self.complete_from_ns), self._t_ns[self._begin : self._end]
+        if not wanted + wanted // 8 <= len(self._room) <= _TOO_LARGE * max(wanted, _LEAST_ROOM):
+            size = max(wanted + wanted // 4, _LEAST_ROOM)
+            self._room, self._t_ns = np.empty(size, INFERENCE), np.empty(size, np.int64)
+        self._room[: len(held)], self._t_ns[: len(held)] = held, t_ns
         self._begin, self._end = 0, len(held)
 
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[Any]]]:
@@ -78,7 +79,7 @@ class LatestInferences:
         """Drop the oldest seconds if the others contain enough."""
         if self._end - self._begin > EXACT_INFERENCES:
             self._forget_before(int(self._t_ns[self._end - EXACT_INFERENCES]) // NS * NS)
-        if len(self._room) > 4 * max(self._end - self._begin, _LEAST_ROOM):
+        if len(self._room) > _TOO_LARGE * max(self._end - self._begin, _LEAST_ROOM):
             self._move(self._end - self._begin)
 
     def _forget_before(self, t_ns: int) -> None:

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from edgetop.analysis.latest import LatestSeconds
+from edgetop.analysis.latest import EXACT_INFERENCES, LatestInferences, LatestSeconds
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 from tests.support.sessions import back_to_back
 
@@ -52,3 +52,21 @@ def test_it_holds_few_times_what_it_must_however_long_batches_are(seconds: Secon
         latest.keep(day.between(begin, min(begin + step, len(day))))
         assert len(latest.rows()) <= 4 * MOST
     assert len(latest.rows()) >= MOST
+
+
+@pytest.mark.parametrize("rate", [1_000, 4_000, 20_000])
+def test_a_steady_rate_takes_no_new_memory(rate):
+    """New memory fills up slowly: it would look like a leak."""
+    latest, one = LatestInferences(), back_to_back(0, np.full(rate, NS // rate, np.int64))
+    arrays = []
+    for second in range(4 * EXACT_INFERENCES // rate):
+        moved = one.copy()
+        moved["t_ns"] += second * NS
+        latest.keep(moved)
+        latest.drop_old()
+        held = latest.since(0)
+        assert len(held) >= min((second + 1) * rate, EXACT_INFERENCES)
+        np.testing.assert_array_equal(held["t_ns"], np.sort(held["t_ns"]))
+        assert held["t_ns"][-1] == moved["t_ns"][-1]
+        arrays.append(held.base)
+    assert len({id(array) for array in arrays[len(arrays) // 2 :]}) == 1
