@@ -133,7 +133,7 @@ METRICS: dict[str, Metric] = {
         _COUNT, _figure("throttled"), "the board has no throttle flag that edgetop reads", True, "throttled"
     ),
     "drift": Metric(_SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%"),
-    "leak": Metric(_GROWTH, _leak, "growth cannot be told before two minutes of measuring", False, "leak>1MiB/h"),
+    "leak": Metric(_GROWTH, _leak, "growth is unknown before two minutes of measuring", False, "leak>1MiB/h"),
     "errors": Metric(_COUNT | _SHARE, _errors, _NOTHING_MEASURED, True, "errors>0"),
 }
 ALONE = ("throttled", "errors", "misses")  # names that are a condition by themselves: at least one

@@ -56,7 +56,7 @@ ADVICE = {
     "clock-source": "boot with the fast clock of this board (x86: clocksource=tsc), or trust only long inferences",
     "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
     "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",
-    "no-starts": "its output beside it tells the throughput; trends over time are in the order of inferences, no more",
+    "no-starts": "import its printed output too, for the throughput; trends show the order of inferences, not times",
     "no-inference": "edgetop help watch says what is seen; its own two lines report anything else (edgetop help probe)",
     "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
     "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
@@ -64,10 +64,10 @@ ADVICE = {
 
 # Doubts that follow from figures, and what to do about each.
 DOUBTS = {
-    "overloaded": "response times tell of the length of the run; ask for a --rate that the engine can do",
+    "overloaded": "response times depend on the length of the run; ask for a --rate that the engine can keep",
     "background-load": "what shares the board with the model belongs in the measurement only if production has it too",
     "still-warming": "run until it no longer does: what is sustained is not known before",
-    "p99-differs": "one figure does not tell it: see what changed (slowdowns, events), or run until the halves agree",
+    "p99-differs": "one figure does not describe it: see what changed (slowdowns, events), or run until halves agree",
     "clock-limit-changed": (
         "if heat did not do it, set the clocks before the run and leave them alone; slowdowns tell when it was"
     ),

@@ -134,7 +134,7 @@ class Command(click.Command):
 
 @click.command("ab", cls=Command, params=list(PARAMS), epilog=EXAMPLES)
 def command(**options: Any) -> int:
-    """Run two models, A and B, in turns of about a second, and tell whether one is faster.
+    """Run two models, A and B, in short turns, and find out whether one is faster.
 
     Heat, clocks and neighbours so change for both alike. Both are loaded, one runs at a time. It ends when the
     difference is known to --until. The session is recorded, replayed and reported like any other.

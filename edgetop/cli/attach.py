@@ -104,7 +104,7 @@ def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
             follow(feed, analysis, partial(bool, come), live_ns=live_ns, notifies=notifies, ascii_only=ascii_only)
         return feed.folder
     settings = screen_settings(options, folder, notify=notifies)
-    require_screen("edgetop attach --headless prints lines instead; edgetop report tells how it stands")
+    require_screen("edgetop attach --headless prints lines instead; edgetop report prints its state")
     feed = AttachFeed(folder, SystemClock())
     try:
         show_until_left(feed, analysis, replace(settings, recorded_in=lambda: feed.name), GOES_ON)

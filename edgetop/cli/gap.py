@@ -29,7 +29,7 @@ MOST_INFERENCES = 2_000_000  # the newest: of more, means do not change
 def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_json: bool) -> int:
     """Say why the application of session APP is slower than LOOP, a run of the same model back to back.
 
-    PACED is a run of the model at the application's arrival times: it tells pacing from everything else.
+    PACED is a run of the model at the application's arrival times: it separates pacing from the other causes.
 
     \b
     Examples:

@@ -135,7 +135,7 @@ LOAD_OPTIONS = (
     ),
     option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Work and rest in turn: 2s:8s."),
     option(
-        "--deadline", type=text.duration, metavar="TIME", help="Count inferences that are later; tell what p99 leaves."
+        "--deadline", type=text.duration, metavar="TIME", help="Count later inferences; show the time that p99 leaves."
     ),
 )  # fmt: skip
 

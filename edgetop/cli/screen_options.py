@@ -44,5 +44,5 @@ NOTIFY = option(
 )  # fmt: skip
 ALERT = option(
     "--alert", "alerts", type=text.alert_rule, multiple=True, metavar="RULE",
-    help="Tell when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
+    help="Alert when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
 )  # fmt: skip

@@ -262,7 +262,7 @@ def _record_request(session_state: SessionState, options: Options, model: ModelF
     for gate in options["gates"]:
         session_state.add_event("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
     for rule in options["alerts"]:
-        session_state.add_event("alert-rule", "info", "user", f"tell if {rule.text}", rule=rule.text)
+        session_state.add_event("alert-rule", "info", "user", f"alert if {rule.text}", rule=rule.text)
     if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
         session_state.add_event("no-sensors", "warning", "edgetop", text)

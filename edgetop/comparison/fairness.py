@@ -117,7 +117,7 @@ def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
     mixed = [one.session.name for _, one in everyone if one.session.ab]
     if mixed:
         text = f"{_named(mixed)}: an A/B session, of which both variants are compared together"
-        yield Notice("both-variants", text, "edgetop report tells the ratio of the two")
+        yield Notice("both-variants", text, "edgetop report shows the ratio of the two")
     ids = [one.session.id for _, one in everyone]
     if len(set(ids)) < len(ids):
         yield Notice("same-session", "a session is compared with itself", "name two sessions")

@@ -89,7 +89,7 @@ def why_no_line(pairs: Sequence[Pair]) -> str:
         are = "model is" if len(pairs) == 1 else "models are"
         return f"{len(pairs)} {are} on both sides, and a line needs {LEAST_MODELS}"
     if len({pair.from_ms for pair in pairs}) < LEAST_MODELS:
-        return "the models take the same time here, which tells nothing of others"
+        return "the models take the same time here, which predicts nothing for others"
     return ""
 
 

@@ -24,7 +24,7 @@ def check(facts: Facts, uid: int) -> list[Check]:
     kills = ask(root)
     if kills is None:
         advice = "start long runs under systemd-run --scope --user to be sure"
-        return [unknown(NAME, "logind does not tell whether it kills what a user leaves behind", advice)]
+        return [unknown(NAME, "logind does not report whether it ends the processes of a user who logs out", advice)]
     return [judge(kills=kills, is_root=uid == 0, lingers=lingers(root, uid))]
 
 

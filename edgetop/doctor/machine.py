@@ -190,7 +190,7 @@ def check_clock(facts: Facts) -> list[Check]:
     try:
         return [judge_clock(*read_status(), has_systemd=facts.root.exists(BOOTED))]
     except OSError as error:
-        return [unknown(CLOCK_SYNC, f"the kernel does not tell: {error.strerror}")]
+        return [unknown(CLOCK_SYNC, f"the kernel does not report it: {error.strerror}")]
 
 
 def read_status() -> tuple[int, float]:

@@ -75,7 +75,7 @@ SELF_SCALING = {"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"}
 def check_governor(facts: Facts) -> list[Check]:
     found = {folder: facts.root.line(f"{folder}/scaling_governor") for folder in policies(facts.root)}
     if not found or None in found.values():
-        why = "cpufreq does not tell; firmware or a hypervisor sets the clocks" if not found else "unreadable"
+        why = "cpufreq does not report it; firmware or a hypervisor sets the clocks" if not found else "unreadable"
         advice = "clocks may change without a trace; compare the spread of several runs"
         return [unknown(GOVERNOR, why, advice)]
     names = sorted({name for name in found.values() if name})
@@ -141,7 +141,7 @@ def check_power_mode(facts: Facts) -> list[Check]:
     if mode is not None:
         return [_judge_mode(facts, mode, is_profile=facts.board.power_mode is None)]
     if is_compatible(facts.root, "nvidia,tegra"):
-        return [unknown(POWER_MODE, "nvpmodel does not tell which mode is set", "ask it as root", "sudo nvpmodel -q")]
+        return [unknown(POWER_MODE, "nvpmodel does not report which mode is set", "ask it as root", "sudo nvpmodel -q")]
     if facts.power_mode is not None:
         why = f"this board names no power mode, and {facts.power_mode} is declared"
         return [unknown(POWER_MODE, why, "--power-mode is for boards that have them")]
@@ -197,7 +197,7 @@ def check_clocks(facts: Facts) -> list[Check]:
     numbers = {place: [facts.root.number(f"{place}/{name}") or 0 for name in _LIMITS] for place in policies(facts.root)}
     known = [(folder, low, high, top) for folder, (low, high, top) in numbers.items() if low and high]
     if not known or len(known) < len(numbers):
-        return [unknown(CLOCKS, "cpufreq does not tell the limits of every CPU")]
+        return [unknown(CLOCKS, "cpufreq does not report the limits of every CPU")]
     if all(low == high for _, low, high, _ in known):
         finding = ", ".join(f"{_name(folder)} at {low / 1000:.0f} MHz" for folder, low, _, _ in known)
         advice = "right only if production locks them too; another nvpmodel run or a reboot frees them silently"

@@ -40,7 +40,7 @@ def _headroom(facts: Facts) -> Check:
     limits = {sensor: trip for sensor, trip in trips.items() if trip is not None}
     if not limits:
         hottest = max((info.id for info in zones_of_interest(infos)), key=lambda sensor: values[sensor])
-        finding = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is told"
+        finding = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is reported"
         return unknown(name, finding, "the firmware may throttle without one: compare with the board's data sheet")
     margin, sensor = min((limit - values[sensor], sensor) for sensor, limit in limits.items())
     where = f"{abs(margin):.0f} °C {'below' if margin >= 0 else 'above'} the {limits[sensor]:.0f} °C"
@@ -60,7 +60,7 @@ def _throttling(facts: Facts) -> Check:
     now = [sensor for sensor, value in {**flags, **cooling}.items() if value and not sensor.endswith(STICKY)]
     before = [sensor for sensor, value in flags.items() if value and sensor.endswith(STICKY)]
     if not flags and not cooling:
-        return unknown(name, "nothing here tells whether the board is limited", "watch for clocks that fall under load")
+        return unknown(name, "nothing reports whether the board is limited", "watch for clocks that fall under load")
     if now:
         return problem(
             name, f"limited now: {clean(', '.join(now))}", "what is measured now is the limit, not the model"
@@ -86,7 +86,7 @@ def check_memory(facts: Facts) -> list[Check]:
 def _swap(facts: Facts, fields: "dict[str, int]") -> Check:
     total, free = fields.get("SwapTotal"), fields.get("SwapFree")
     if total is None or free is None:
-        return unknown(SWAP, "/proc/meminfo does not tell")
+        return unknown(SWAP, "/proc/meminfo does not report it")
     if total == 0:
         return ok(SWAP, "none: what does not fit is killed, not slowed")
     used, swappiness = total - free, facts.root.number("proc/sys/vm/swappiness")
@@ -102,7 +102,7 @@ def _swap(facts: Facts, fields: "dict[str, int]") -> Check:
 def _memory(fields: "dict[str, int]") -> Check:
     total, available = fields.get("MemTotal"), fields.get("MemAvailable")
     if not total or available is None:
-        return unknown("memory", "/proc/meminfo does not tell")
+        return unknown("memory", "/proc/meminfo does not report it")
     finding = f"{size(available * 1024)} of {size(total * 1024)} available"
     if available < total * LOW_SHARE:
         return warning("memory", finding, "a model that fits barely is slowed by reclaim before it is killed")

@@ -131,12 +131,12 @@ class Imported:
             median = float(np.median(times.latency_ns))
             if times.step_ns >= COARSE * median:
                 step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
-                text = f"latencies are told in steps of up to {step} ms, {share} of the median: the run was long"
+                text = f"latencies are rounded to steps of up to {step} ms, {share} of the median: the run was long"
                 yield _event(0, "coarse-times", text, "warning", step_ns=times.step_ns)
             if times.warmup:
                 yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
         if times and not times.has_starts:
-            text = "when inferences began is not told: each stands where the one before it ended"
+            text = "the starts of inferences are unknown: each is placed where the one before it ended"
             yield _event(0, "no-starts", text, "warning")
         elif times or log:
             began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
@@ -191,7 +191,7 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
     """The tool's own figures: for a session without single inferences, the only ones."""
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
-    text = f"{tool} says: {words}" if words else f"{tool} tells single inferences"
+    text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"
     more = {f"more_{key}": value for key, value in summary.more.items()}
     return _event(0, "tool-summary", text, "warning" if is_all else "info", tool=tool, **summary.figures, **more)
 

@@ -54,7 +54,7 @@ class FullyDelegated:
                 if message.dropped_providers:
                     self._dropped = f"{', '.join(message.dropped_providers)} was left out by the runtime; "
             case ProfilerChosen(way, reason) if not way and self._hosts:
-                return Failed("input", f"{OPTION}: {self._dropped}where operators run cannot be told: {reason}")
+                return Failed("input", f"{OPTION}: {self._dropped}where operators run is unknown: {reason}")
             case ProfilerChosen() | BurstTaken() if message.operators:
                 self._is_proven = True
                 found = [operator for operator in message.operators if operator.provider in self._hosts]

@@ -87,7 +87,7 @@ def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
             if info.origin and (info.origin not in fastest or ns < fastest[info.origin][0]):
                 fastest[info.origin] = ns, info
     if not {COPY, MULTIPLY} <= fastest.keys() or not all(ns for ns, _ in fastest.values()):
-        raise InputError("the ceilings cannot be measured: the runtime does not tell of the probe's operators")
+        raise InputError("the ceilings cannot be measured: the runtime does not report the probe's operators")
     (copy_ns, copy), (multiply_ns, multiply) = fastest[COPY], fastest[MULTIPLY]
     return Ceilings((multiply.flops or 0) / multiply_ns * 1e9, (copy.bytes or 0) / copy_ns * 1e9, now)
 

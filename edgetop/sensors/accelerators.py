@@ -148,11 +148,11 @@ def _tegra_emc(root: Root) -> Found:
     fix = "run beside it, as root: sudo tegrastats (EMC_FREQ)"
     if not root.names(DEBUG) or is_denied:
         what = "the memory controller's clock is" if activity else "the memory controller's activity and clock are"
-        why, fix = f"{what} told in {root.absolute(DEBUG)}, which only root may read", "start edgetop with sudo"
+        why, fix = f"{what} reported in {root.absolute(DEBUG)}, which only root may read", "start edgetop with sudo"
     elif clock and root.exists(_EMC_FIRMWARE):
-        why = f"the firmware tells its activity in {root.absolute(_EMC_FIRMWARE)}, and nobody in which unit"
+        why = f"the firmware reports its activity in {root.absolute(_EMC_FIRMWARE)}, in an unknown unit"
     else:
-        why = f"the kernel tells the memory controller's {'clock' if activity else 'activity'} nowhere"
+        why = f"the kernel does not report the memory controller's {'clock' if activity else 'activity'}"
     return Found(missing=(Missing("load/emc", why, fix),))
 
 
@@ -168,7 +168,7 @@ def _rockchip(root: Root) -> Found:
     if has_debug:
         parts.append(_source(root, "npu", RKNPU_DEBUG, rknpu_load, "mean over its cores"))
     elif (npus or root.exists(RKNPU_MODULE)) and not any(root.exists(f"{DEVFREQ}/{name}/load") for name in npus):
-        why = f"the RKNPU driver tells it in {root.absolute(RKNPU_DEBUG)}, which only root may read"
+        why = f"the RKNPU driver reports it in {root.absolute(RKNPU_DEBUG)}, which only root may read"
         parts.append(Found(missing=(Missing("load/npu", why, "start edgetop with sudo"),)))
     return join(parts)
 
@@ -179,6 +179,6 @@ def _drm(root: Root) -> Found:
     files = [f"{card}/device/gpu_busy_percent" for card in cards]
     parts = [_source(root, "gpu", file, percent) for file in files if root.exists(file)]
     if any(root.names(f"{card}/gt") for card in cards):  # i915's own folder
-        why = "the i915 driver tells it as perf events alone"
+        why = "the i915 driver reports it as perf events only"
         parts.append(Found(missing=(Missing("load/gpu", why, "sudo intel_gpu_top"),)))
     return join(parts)

@@ -75,7 +75,7 @@ def discover(root: Root) -> Found:
             infos, reads = tuple(each.info for each in wired), [each.value for each in wired]
             readers.append(Reader(infos, partial(attempt_all, reads), name=f"hwmon {label}"))
     if not zone_types(root) and all(info.kind != "temp" for reader in readers for info in reader.sensors):
-        why = f"no thermal zone in {root.absolute(THERMAL)}, no chip in {root.absolute(CHIPS)} that tells one"
+        why = f"no thermal zone in {root.absolute(THERMAL)}, no chip in {root.absolute(CHIPS)} that reports one"
         missing.append(Missing("temperature", why))
     return Found(tuple(readers), tuple(missing))
 

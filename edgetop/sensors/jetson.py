@@ -145,7 +145,7 @@ def discover_power_mode(root: Root) -> Found:
     """No sensor: what is wrong with the power mode is listed as missing."""
     mode = read_power_mode(root)
     if mode is None and is_compatible(root, "nvidia,tegra"):
-        return Found(missing=(Missing("power mode", f"{root.absolute(STATUS)} does not tell it"),))
+        return Found(missing=(Missing("power mode", f"{root.absolute(STATUS)} does not report it"),))
     if mode is None or not mode.deviations:
         return Found()
     why = f"{mode.name} was asked for, but {'; '.join(mode.deviations)}: it was not applied, or something else limits"

@@ -163,10 +163,10 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
     """A process that is not in the table holds none; an empty table is what a service without debugfs has."""
     table = answer.get("gpu_kib")
     if not isinstance(table, dict) or not table:
-        return Gap("jetson-stats tells no process's part of the GPU's memory")
+        return Gap("jetson-stats reports no process's part of the GPU's memory")
     kib = table.get(str(pid), 0)
     if isinstance(kib, bool) or not isinstance(kib, int | float) or not 0 <= kib < 2**53:
-        return Gap("jetson-stats tells no size")
+        return Gap("jetson-stats reports no size")
     return kib / 1024
 
 
@@ -181,7 +181,7 @@ def discover_engine(pid: int, root: Root) -> Found:
 
 
 def _missing(python: str | None) -> Missing:
-    why = "what the engine holds of the GPU's memory is in no RSS, and told to root alone, or by jetson-stats"
+    why = "the engine's part of the GPU's memory is in no RSS; only root can read it, or jetson-stats"
     if python is None:
         return Missing("mem/accelerator", f"{why}, which is not installed", "sudo pip3 install jetson-stats")
     return Missing("mem/accelerator", f"{why}, which does not run", "sudo systemctl restart jtop.service")

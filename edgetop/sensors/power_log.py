@@ -76,7 +76,7 @@ class PowerLog:
             if (sample := self._parse(line.decode("utf-8", "replace"))) is not None:
                 self._bins.add(*sample, done)
         means, peaks = (tuple((t_ns, watts[place]) for t_ns, *watts in done) for place in (0, 1))
-        return [Backlog("a log tells of the past", samples) for samples in (means, peaks)]
+        return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _lines(self) -> Iterator[bytes]:
         """The next whole lines, each taken from the piece only when it is asked for."""

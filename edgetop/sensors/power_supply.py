@@ -51,7 +51,7 @@ def discover(root: Root) -> Found:
     status = [supply.files["status"].line() or "?" for supply in batteries]
     if DISCHARGING not in status or "Charging" in status:
         says = ", ".join(f"{supply.name} {text}" for supply, text in zip(batteries, status, strict=True))
-        why = f"{says}: on mains its gauge tells nothing of what the board draws"
+        why = f"{says}: on mains its gauge does not measure what the board draws"
         return Found(mains, (Missing("battery power", why, "unplug the mains before the run"),))
     where = ", ".join(root.absolute(supply.folder) for supply in batteries)
     info = _sensor("battery", where, _BATTERY_NOTE)
@@ -63,7 +63,7 @@ def _battery_power(batteries: Sequence[Supply]) -> Values:
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]
     if "Charging" in status or not feeding:
-        return [Gap(f"{', '.join(status)}: tells nothing of what the board draws")]
+        return [Gap(f"{', '.join(status)}: does not measure what the board draws")]
     watts = sum(supply.watts() for supply in feeding)
     return [plausible_w(watts)] if watts > 0 else [Gap(f"reads {watts:g} W while discharging")]
 

@@ -292,7 +292,7 @@ ACCURACY = "on-board-monitor"
 SUM_NOTE = (
     "the rails the power chip measures; not in it: all that hangs on 5 V (USB, HAT, NVMe, fan) and conversion losses"
 )
-NO_SUM = Gap("a rail is not told, and a sum without it is none")
+NO_SUM = Gap("a rail is missing, and without it there is no sum")
 INPUT_NOTE = "the 5 V input; the firmware takes less than about 4.63 V for under-voltage"
 NO_METER = "this board has no power meter; an INA chip (--i2c) or an external log can measure it"
 
@@ -328,7 +328,7 @@ def discover_power(root: Root) -> Found:
     rails = tuple(name for name in currents if name in volts)
     source = f"{COMMAND} {READ_ADC}"
     if not rails:
-        return Found(missing=(Missing("power", f"{source} told no rail with a current and a voltage"),))
+        return Found(missing=(Missing("power", f"{source} reported no rail with a current and a voltage"),))
     parts = [sensor("power", rail, source, role="part", accuracy=ACCURACY) for rail in rails]
     total = sensor("power", "pmic-sum", source, accuracy=ACCURACY, note=SUM_NOTE)
     voltage = sensor("volt", INPUT, source, accuracy=ACCURACY, note=INPUT_NOTE)
@@ -337,7 +337,7 @@ def discover_power(root: Root) -> Found:
         currents, volts = parse_rails(ask(root, READ_ADC))
         watts = {rail: currents[rail] * volts[rail] for rail in rails if rail in currents and rail in volts}
         summed = sum(watts.values()) if len(watts) == len(rails) else NO_SUM
-        each = [watts.get(rail, Gap(f"the power chip did not tell {rail}")) for rail in rails]
-        return [*each, summed, volts.get(INPUT, Gap(f"the power chip did not tell {INPUT}"))]
+        each = [watts.get(rail, Gap(f"the power chip did not report {rail}")) for rail in rails]
+        return [*each, summed, volts.get(INPUT, Gap(f"the power chip did not report {INPUT}"))]
 
     return Found((Reader((*parts, total, voltage), read, CADENCE_S, "power chip", FASTEST_S),))

@@ -163,7 +163,7 @@ def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
         rails = ", ".join(sorted(first.rails)) or "none at all"
         raise ValueError(f"no rail of its first line is known as the total: {rails} (VDD_IN, POM_5V_IN and VIN are)")
     if volts is not None:
-        raise ValueError("tegrastats tells power, and no voltage is asked for: leave --power-volts out")
+        raise ValueError("tegrastats reports power, and needs no voltage: leave --power-volts out")
 
     def sample(line: str) -> tuple[float, float] | None:
         if (row := parse_line(line)) is None:

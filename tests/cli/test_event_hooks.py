@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-RULE = Event(0, "alert-rule", "info", "user", "tell if max>30ms", {"rule": "max>30ms"})
+RULE = Event(0, "alert-rule", "info", "user", "alert if max>30ms", {"rule": "max>30ms"})
 
 
 class Watched:

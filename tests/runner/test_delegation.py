@@ -83,9 +83,9 @@ def test_a_run_that_shows_nothing_is_refused_and_not_believed(last: Message) -> 
 
 def test_what_a_runtime_made_for_an_accelerator_alone_runs_there() -> None:
     spec = EngineSpec("m.tflite", "tflite", providers=(("GPU", {}),), whole=True)
-    nothing = ProfilerChosen("", "LiteRT tells of no operators with --provider GPU")
+    nothing = ProfilerChosen("", "LiteRT reports no operators with --provider GPU")
     assert failed(spec, ("GPU",), nothing, PhaseBegan("measure", 0), whole=True) == []
-    assert "cannot be told" in failed(spec, ("GPU", "XNNPACK", "CPU"), nothing)[0]
+    assert "where operators run is unknown" in failed(spec, ("GPU", "XNNPACK", "CPU"), nothing)[0]
 
 
 def test_xnnpacks_share_of_a_model_was_not_delegated() -> None:

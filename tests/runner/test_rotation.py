@@ -76,7 +76,7 @@ def run(
     engine = ScriptedEngine(said(MEASURING), *updates, said(Ended("runs", ORIGIN + 100 * NS)))
     session = Session(engine=engine, recorder=recordings.first, rotation=recordings.rotation, **more)
     session.session_state.sensors_known(sensors, ())
-    session.session_state.add_event("alert-rule", "info", "user", "tell if p99>1s", rule="p99>1s")
+    session.session_state.add_event("alert-rule", "info", "user", "alert if p99>1s", rule="p99>1s")
     while not session.conductor.outcome:
         step(session, recordings)
     return recordings, session

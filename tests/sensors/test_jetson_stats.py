@@ -128,7 +128,7 @@ def test_a_process_that_uses_no_gpu_holds_none_of_it(client: Path, tmp_path: Pat
 
 def test_a_service_that_knows_no_process_tells_nothing(client: Path, tmp_path: Path) -> None:
     with service(tmp_path, "empty"), source(asking(client, tmp_path)) as made:
-        wait_for_gap(made, "tells no process's part")
+        wait_for_gap(made, "reports no process's part")
 
 
 def test_data_that_repeats_are_a_gap(client: Path, tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_a_log_that_is_yet_to_be_written_is_followed(tmp_path: Path) -> None:
     (tmp_path / "later.csv").touch()
     (source,) = follow(LogSpec(tmp_path / "later.csv", "csv", None), lambda: NS).sources
     (tmp_path / "later.csv").write_text(HEADER + "0,1\n0.5,2\n")
-    assert source.read() == [Backlog("a log tells of the past", ((0, 1.0),))] * 2
+    assert source.read() == [Backlog("a log has past samples", ((0, 1.0),))] * 2
 
 
 def tegrastats(tmp_path: Path, *lines: str, interval_s: float = 1.0) -> tuple[PowerLog, list[tuple[float, float]]]:
@@ -221,7 +221,7 @@ def test_an_empty_tegrastats_log_is_followed(tmp_path: Path) -> None:
     (source,) = follow(LogSpec(path, "tegrastats", None), lambda: 60 * NS).sources
     assert "VDD_IN, POM_5V_IN or VIN" in str(source.sensors[0].note)
     path.write_text(f"{printed.NANO}\n{printed.NANO}\n")
-    assert source.read() == [Backlog("a log tells of the past", ((0, 1.75),))] * 2
+    assert source.read() == [Backlog("a log has past samples", ((0, 1.75),))] * 2
 
 
 @pytest.mark.parametrize(

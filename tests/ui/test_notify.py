@@ -7,7 +7,7 @@ from edgetop.session.events import Event
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
-RULE = Event(0, "alert-rule", "info", "user", "tell if p50>1ms", {"rule": "p50>1ms once"})
+RULE = Event(0, "alert-rule", "info", "user", "alert if p50>1ms", {"rule": "p50>1ms once"})
 
 
 def heard(screen: Opened, monkeypatch: pytest.MonkeyPatch) -> list[str]:

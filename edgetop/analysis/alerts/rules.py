@@ -34,8 +34,8 @@ ONCE = "once"
 WORDS = ("for", "until", "repeat")
 _WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")
 _BUILT_IN = {
-    "drift": "edgetop tells by itself when it is slowed or throttled",
-    "leak": "edgetop tells by itself of a leak",
+    "drift": "edgetop reports by itself when it is slowed or throttled",
+    "leak": "edgetop reports a leak by itself",
 }
 # The gates that have a value each second: see `values`.
 PER_SECOND = (

@@ -369,7 +369,7 @@ def _unknown(evidence: Evidence) -> Finding:
     examined = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause in seen)
     missing = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause not in seen)
     sentences = [f"nothing changed with it in {examined}"] if examined else []
-    sentences += [f"not told by this board: {missing}"] if missing else []
+    sentences += [f"not reported by this board: {missing}"] if missing else []
     return Finding("unknown", round(0.3 + 0.5 * len(seen) / len(CAUSES), 2), tuple(sentences))
 
 

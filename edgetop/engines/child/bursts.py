@@ -148,7 +148,7 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
     if not every_ns:
         return None
     if spec.get("streams", 1) > 1:
-        reason = "with several streams, what one of them does cannot be told from what the others do"
+        reason = "with several streams, the work of one cannot be distinguished from that of the others"
         outlet.send(frames.PROFILER, {"way": "", "reason": reason})
         return None
     reasons: List[str] = []
@@ -176,5 +176,5 @@ def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
         raise
     if run_ns and not operators:
         profiler.close()
-        raise ProfilingError("%s told of no operator" % profiler.way)
+        raise ProfilingError("%s reported no operator" % profiler.way)
     return profiler, time.monotonic_ns() - begin + _settling_ns(run_ns), operators

@@ -21,7 +21,7 @@ from tests.support.sessions import MS, differences, ended_event, make_inferences
 from tests.support.slow_sessions import analysed, session_of, stretch
 
 HOT = stretch((40, 60.0), (40, 81.5), (40, 60.0))
-RULE = Event(0, "alert-rule", "info", "user", "tell if temp>80C for=30s", {"rule": "temp>80C for=30s"})
+RULE = Event(0, "alert-rule", "info", "user", "alert if temp>80C for=30s", {"rule": "temp>80C for=30s"})
 
 
 def with_events(batch: Batch, *events: Event) -> Analysis:

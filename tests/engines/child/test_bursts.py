@@ -271,7 +271,7 @@ def test_a_way_that_fails_when_tried_is_closed_and_not_used() -> None:
     silent.burst = lambda allowance: nothing.describe()  # type: ignore[method-assign]
     bursts, told = chosen(lambda: crashing, lambda: silent)
     assert bursts is None
-    assert told == [{"way": "", "reason": "layout; a test told of no operator", "operators": []}]
+    assert told == [{"way": "", "reason": "layout; a test reported no operator", "operators": []}]
     assert (crashing.closed, silent.closed) == (1, 1)
 
 

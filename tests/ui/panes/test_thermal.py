@@ -57,9 +57,9 @@ def test_the_trip_is_told_in_words() -> None:
 
 
 def test_one_line_says_why_there_is_no_heat_for_long_reasons_too() -> None:
-    reason = "no thermal zone in /sys/class/thermal, no chip in /sys/class/hwmon that tells one"
+    reason = "no thermal zone in /sys/class/thermal, no chip in /sys/class/hwmon that reports one"
     script = Script(manifest(sensors=()), lambda _: {}).miss("temperature", reason).load().warm_up().begin().measure(3)
-    assert line(script, 120).endswith("that tells one")
+    assert line(script, 120).endswith("that reports one")
     assert line(script, 60).startswith("heat     - no thermal zone in /sys/class/thermal, no chip")
     assert len(line(script, 60)) == 60
 

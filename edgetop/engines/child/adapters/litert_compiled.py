@@ -140,7 +140,7 @@ class CompiledLiteRt:
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         def refuse() -> Any:
-            raise ProfilingError("LiteRT tells of no operators with --provider %s" % self._spec["providers"][0][0])
+            raise ProfilingError("LiteRT reports no operators with --provider %s" % self._spec["providers"][0][0])
 
         yield refuse
 

@@ -113,7 +113,7 @@ def require_sense(events: List[Event], run_ns: int) -> None:
     """Raise ProfilingError where events make no sense, as they would if structures had changed."""
     within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
     if any(event.kind not in EVENT_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
-        raise ProfilingError("LiteRT's profiler tells of events that make no sense: another version of its structures")
+        raise ProfilingError("LiteRT's profiler reports impossible events: another version of its structures")
 
 
 class Library:

@@ -198,7 +198,7 @@ def test_a_partly_accelerated_model_says_that_the_cpu_helps(tflite: Path, tmp_pa
     assert loaded.providers == ("NPU", "XNNPACK", "CPU")
     assert "has not every operator of the model for the NPU: the rest, or all of it, runs on the CPU" in loaded.left
     assert not loaded.whole
-    assert "LiteRT tells of no operators" in heard.one(ProfilerChosen).reason
+    assert "LiteRT reports no operators" in heard.one(ProfilerChosen).reason
     assert not [message for message in heard.messages if isinstance(message, Failed)]
     whole = failure(tflite, providers=asked, whole=True)
     assert whole.is_input_error
