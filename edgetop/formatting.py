@@ -15,10 +15,10 @@ UNKNOWN = "-"
 DIGITS = 3
 
 
-def known(value: float | None, words: Callable[[float], str]) -> str:
+def or_unknown(value: float | None, words: Callable[[float], str]) -> str:
     """Format a value in this way; None is not known.
 
-    >>> known(0.5, percent), known(None, percent)
+    >>> or_unknown(0.5, percent), or_unknown(None, percent)
     ('50.0 %', '-')
     """
     return UNKNOWN if value is None else words(value)

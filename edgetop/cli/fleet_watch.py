@@ -77,13 +77,13 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: d
     if code:
         return code
     if not model:
-        return EXIT_DONE if settings else answered(views)
+        return EXIT_DONE if settings else exit_code_of_answers(views)
     if any(view.word == "ENGINE DIED" for view in views):
         return EXIT_ENGINE_DIED
     return EXIT_USAGE if refused or any(view.has_failed for view in views) else EXIT_DONE
 
 
-def answered(views: Sequence[BoardView]) -> int:
+def exit_code_of_answers(views: Sequence[BoardView]) -> int:
     """Return the exit code: EXIT_USAGE, with a line on stderr for scripts, where no board answered."""
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE

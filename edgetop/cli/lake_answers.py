@@ -42,13 +42,13 @@ def answer(target: str, question: str, statement: str | None, options: Mapping[s
     refuse_missing(options["engine"])
     place = Place(target, tries=TRIES_OF_READER)
 
-    def asked(sql: str) -> Answer:
+    def ask_place(sql: str) -> Answer:
         return ask(place, sql, engine=options["engine"], since=chosen.since, ray=options["ray"])
 
     if page:
-        write_fleet(page, place.target, asked, chosen, options["engine"])
+        write_fleet(page, place.target, ask_place, chosen, options["engine"])
         return
-    result = asked(sql)
+    result = ask_place(sql)
     if question == "regressions":
         compared = regressions(result.records(), by[-1])
         document: list[Any] = [one.to_json() for one in compared]
@@ -139,7 +139,7 @@ def write_fleet(
     compared = regressions(answers["regressions"].records())
     text = [_table("fleet", answers["fleet"], len(answers["fleet"].rows))]
     text += [_table(name, answers[name], MOST_BARS) for name in ("worst", "throttling", "energy")]
-    lines = html.shown_lines(regressions_text(compared))
+    lines = html.escaped_lines(regressions_text(compared))
     text.append(f'<section><h2>regressions</h2><pre class="scroll">{lines}</pre></section>')
     charts = [*_boards(answers["worst"].records()), *_versions(answers["regressions"].records())]
     html.write_page(output, title, text, [*charts, *_heat(sessions), *_tail(sessions)])
@@ -154,7 +154,7 @@ def _table(title: str, answer: Answer, most: int) -> str:
     ]  # fmt: skip
     more = f" (the first {most} of {len(answer.rows)})" if len(answer.rows) > most else ""
     if not rows:
-        return f"<section><h2>{html.shown(title)}</h2>nothing fits</section>"
+        return f"<section><h2>{html.escaped(title)}</h2>nothing fits</section>"
     return html.section(f"{title}{more}", rows, heads)
 
 

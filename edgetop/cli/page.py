@@ -69,28 +69,28 @@ def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Seq
     resources = Resources(mode="inline", components=["bokeh"], log_level="error").render() if charts else ""
     drawn = [f'<div class="chart">{div}</div>' for div in divs]
     body = "\n".join([*text[:1], *drawn, *text[1:], script])
-    page = _PAGE.format(title=shown(title), scripts=resources, body=body)
+    page = _PAGE.format(title=escaped(title), scripts=resources, body=body)
     with output.stream(is_text=False) as file:
         file.write(page.encode("utf-8", "backslashreplace"))
 
 
-def shown(text: object) -> str:
+def escaped(text: object) -> str:
     """Foreign text, as HTML that is only text."""
     return escape(clean(str(text)))
 
 
-def shown_lines(text: str) -> str:
-    return "\n".join(map(shown, text.splitlines()))
+def escaped_lines(text: str) -> str:
+    return "\n".join(map(escaped, text.splitlines()))
 
 
 def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:
     """A table. A cell is its text and its class; the first of a row is its head."""
-    head = "".join(f"<th>{shown(one)}</th>" for one in heads)
+    head = "".join(f"<th>{escaped(one)}</th>" for one in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
     for (first, _), *rest in rows:
-        cells = "".join(f'<td class="{kind}">{shown(text)}</td>' for text, kind in rest)
-        lines.append(f"<tr><th>{shown(first)}</th>{cells}</tr>")
-    return f'<section><h2>{shown(title)}</h2><div class="scroll"><table>{"".join(lines)}</table></div></section>'
+        cells = "".join(f'<td class="{kind}">{escaped(text)}</td>' for text, kind in rest)
+        lines.append(f"<tr><th>{escaped(first)}</th>{cells}</tr>")
+    return f'<section><h2>{escaped(title)}</h2><div class="scroll"><table>{"".join(lines)}</table></div></section>'
 
 
 def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:

@@ -19,9 +19,9 @@ from edgetop.cli.page import (
     MOST_SERIES,
     add_lines,
     bars,
+    escaped_lines,
     plain,
     shade,
-    shown_lines,
     timeline,
     write_page,
 )
@@ -38,7 +38,7 @@ Line = tuple[str, Points | None, str]  # name, timeline, and which of its column
 def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: Sequence[str] = ()) -> None:
     """`more`: lines at the end of the words. Raises OutputError."""
     words = "\n".join((summary(report), *more))
-    text = [f'<pre class="scroll">{shown_lines(block)}</pre>' for block in words.split("\n\n")]
+    text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
     ab = analysis.ab_view()
     both = [*(ab_charts(ab) if ab else ()), *charts(analysis, report)]
     write_page(output, f"edgetop {'ab' if ab else 'report'} {report.session.name}", text, both)

@@ -99,7 +99,7 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
     )
 
 
-def keeping(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
+def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
     """Add the file for stored outputs to the engine's specification; `side` of an A/B session: "A" or "B"."""
     return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
 
@@ -134,7 +134,7 @@ def engine_in_turns(options: Options, board: Found, stack: ExitStack, folder: Pa
     engines = []
     for variant, side in zip(options["variants"], SIDES, strict=True):
         own = {**variant, "variants": ()}
-        engines.append(process_engine(own, keeping(engine_spec(own, find_model(own)), folder, side), stack))
+        engines.append(process_engine(own, with_outputs_file(engine_spec(own, find_model(own)), folder, side), stack))
     has_power = any(info.kind == "power" and info.role == "total" for s in board.sources for info in s.sensors)
     least_ns = options["turn"] or (POWER_TURN_NS if has_power else SHORTEST_NS)
     make = partial(plan, duration_ns=options["duration"], seed=options["order_seed"], least_ns=least_ns)

@@ -33,7 +33,7 @@ from edgetop.analysis.throttles import throttles_document, throttles_words
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table
-from edgetop.formatting import UNKNOWN, clean, interval_text, known, rounded, share_text, shortened
+from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 
@@ -142,7 +142,7 @@ def _watched(session: Manifest) -> Iterator[str]:
             at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"
             yield f"  calls    {at_once}; {outside} of the time outside inference"
         for number, stream in enumerate(watched.streams):
-            p50, p99 = (known(ns, formatting.milliseconds) for ns in (stream.p50_ns, stream.p99_ns))
+            p50, p99 = (or_unknown(ns, formatting.milliseconds) for ns in (stream.p50_ns, stream.p99_ns))
             runs = formatting.count(stream.runs)
             yield f"  stream {number}  p50 {p50}  p99 {p99} ms  n {runs}  {shortened(stream.name or UNKNOWN, 36)}"
 
@@ -185,7 +185,7 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
         yield "slowdowns  none"
     by_length = sorted(slowdowns, key=_length_ns, reverse=True)
     for slowdown in sorted(by_length[:most], key=lambda slowdown: slowdown.start_ns):
-        size = known(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
+        size = or_unknown(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
         end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
         cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
         yield f"slowdown   {formatting.clock_time(slowdown.start_ns)} to {end}  {size}  {cause}"
@@ -217,9 +217,9 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
     labels = ("latency   ", *times)
     for label, line in zip(labels, table([*map(_percentile_name, names)], rows, words=()), strict=True):
         yield f"{label} {line}"
-    count, errors = (known(number, formatting.count) for number in (latency.count, latency.errors))
+    count, errors = (or_unknown(number, formatting.count) for number in (latency.count, latency.errors))
     scatter = "" if latency.stdev_ms is None else f"; stdev {_ms(latency.stdev_ms)}, jitter {_ms(latency.jitter_ms)} ms"
-    rate = known(latency.throughput_hz, formatting.rate)
+    rate = or_unknown(latency.throughput_hz, formatting.rate)
     yield f"           {count} inferences, {rate}/s, {errors} errors{scatter}"
     if tool is not None:
         yield f"           as printed by {clean(tool)}: single inferences are not known"
@@ -282,7 +282,7 @@ def _percentile_name(name: str) -> str:
 def _board(report: Report) -> Iterator[str]:
     phases, overhead = report.phases, report.overhead
     yield ""
-    warmup = f"warm-up {known(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
+    warmup = f"warm-up {or_unknown(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
     yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
     yield from _heat(report)
     view = report.forecast
@@ -293,7 +293,7 @@ def _board(report: Report) -> Iterator[str]:
     yield from _memory(report.memory)
     if report.usage:
         yield from _usage(report.usage)
-    cost = known(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
+    cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
     yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
 
 
@@ -327,10 +327,10 @@ def _usage(usage: UsageFigures) -> Iterator[str]:
         most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
         yield f"cpu        engine {mean:.0f} % of a core on average{most}"
     counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
-    received, sent, read, written = (known(count, formatting.size) for count in counts)
+    received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
     traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
     resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
-    took = known(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
+    took = or_unknown(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
     yield f"usage      {resident}; {traffic}; in {took}"
 
 
@@ -407,7 +407,7 @@ def _method(session: Manifest) -> Iterator[str]:
 
 def _runs(session: Manifest) -> str:
     method = session.methodology
-    warm_up, measured = known(method.warmup_runs, str), known(method.measure_runs, formatting.count)
+    warm_up, measured = or_unknown(method.warmup_runs, str), or_unknown(method.measure_runs, formatting.count)
     phases = ((method.cooldown_s, "a cool-down"), (method.idle_baseline_s, "an idle baseline"))
     rests = ", ".join(f"{what} of {formatting.span(s * NS)}" if s else f"without {what}" for s, what in phases)
     given = UNKNOWN if session.was_imported else clean(session.load.input) or UNKNOWN
@@ -427,7 +427,7 @@ def _place(method: Methodology) -> str:
 def _neighbours(session: Manifest) -> str:
     """Return the engine's CPUs and priority, and the processes beside it."""
     method, cpus = session.methodology, session.constraints.cpus
-    on = known(cpus, "{:g}".format)
+    on = or_unknown(cpus, "{:g}".format)
     of = f" of {session.board.cores}" if session.board.cores else ""
     others = ", ".join(f"{clean(one.name)} {one.cpu_pct:.0f} %" for one in method.background)
     if not others:
@@ -462,10 +462,10 @@ def _operators(report: Report) -> Iterator[str]:
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
     """Yield a table as wide as the screen: columns that say nothing are left out, and long names are shortened."""
     columns = {
-        "us": [known(one.mean_us, "{:.1f}".format) for one in operators],
+        "us": [or_unknown(one.mean_us, "{:.1f}".format) for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],
         "95 %": [interval_text(one.share_ci95) for one in operators],
-        "GFLOP/s": [known(one.gflop_per_s, "{:.1f}".format) for one in operators],
+        "GFLOP/s": [or_unknown(one.gflop_per_s, "{:.1f}".format) for one in operators],
         "bound": [one.bound or UNKNOWN for one in operators],
         "on": [clean(one.provider) for one in operators],
         "type": [clean(one.op_type) for one in operators],
@@ -489,12 +489,12 @@ def _largest_operator(report: Report) -> Iterator[str]:
 
 
 def _celsius(value: float | None) -> str:
-    return known(value, "{:.1f}".format)
+    return or_unknown(value, "{:.1f}".format)
 
 
 def _ms(value: float | None) -> str:
-    return known(value, lambda ms: formatting.milliseconds(ms * 1e6))
+    return or_unknown(value, lambda ms: formatting.milliseconds(ms * 1e6))
 
 
 def _mib(value: float | None) -> str:
-    return known(value, "{:.1f} MiB".format)
+    return or_unknown(value, "{:.1f} MiB".format)

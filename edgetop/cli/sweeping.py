@@ -264,7 +264,7 @@ class Sweep:
                 f"  edgetop sweep --resume {self._folder} gives the result"
             )
         try:
-            self._terminal.let_go(self._folder / LOG, pipes_too=is_asked)
+            self._terminal.release(self._folder / LOG, pipes_too=is_asked)
         except OSError as error:
             self._say(f"edgetop: {self._folder / LOG}: {error.strerror}: the sweep stays on this terminal")
 

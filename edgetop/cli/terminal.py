@@ -62,7 +62,7 @@ class Terminal:
     def has_lost_launcher(self) -> bool:
         return self._launcher_fd is not None and os.getppid() != self._launcher
 
-    def let_go(self, log: Path, *, pipes_too: bool = False) -> None:
+    def release(self, log: Path, *, pipes_too: bool = False) -> None:
         """Release it, and write to `log` from now on; `pipes_too`: release redirected standard streams as well.
 
         Raises OSError where the log cannot be written; everything is as it was then.

@@ -182,7 +182,7 @@ def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -
     if program:
         manifest = request.of_program(manifest, program)
         program.output = folder / request.PROGRAM_LOG if folder else None
-    engine = program or _engine(options, request.keeping(spec, folder), stack, board_sensors, folder)
+    engine = program or _engine(options, request.with_outputs_file(spec, folder), stack, board_sensors, folder)
     if options["monitor_cpus"]:
         os.sched_setaffinity(0, options["monitor_cpus"])
     return _Setup(model, board, board_sensors, spec, folder, manifest, engine)
@@ -355,7 +355,7 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
     if launcher_died or not session.hung_up:
         print_text(how_to_come_back(folder.name), err=True)
     try:
-        terminal.let_go(folder.path / LOG, pipes_too=options["detach"])
+        terminal.release(folder.path / LOG, pipes_too=options["detach"])
     except OSError as error:  # a full disk: better here than not at all
         print_text(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return

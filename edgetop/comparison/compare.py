@@ -196,7 +196,7 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
     sides = []
     for group, facing in ((base, second), (other, first)):
         values = [figure.on_scale(value) for one in group.samples if (value := figure.known(one)) is not None]
-        lone = figure.lone(group.samples[0], warmth(group.samples[0], facing)) if is_lone else None
+        lone = figure.spread_between_runs(group.samples[0], warmth(group.samples[0], facing)) if is_lone else None
         sides.append(Side(values, lone))
     if max(len(side.values) for side in sides) == 1 and not is_lone:
         return None

@@ -75,7 +75,7 @@ class Figure:
             return None
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
 
-    def lone(self, sample: Sample, warmth: float) -> Number:
+    def spread_between_runs(self, sample: Sample, warmth: float) -> Number:
         """Return the standard deviation between sessions like this one, estimated from how far its quarters differ.
 
         Noise that lasts for minutes makes long sessions differ as much as short ones, and other processes on the board

@@ -21,11 +21,11 @@ from edgetop.imports.measured import (
     Origin,
     Summary,
     count,
-    found,
-    known,
+    first_match,
+    known_figures,
     number,
     one_run,
-    possible,
+    refuse_contradictions,
     time_ms,
     time_ns,
 )
@@ -65,14 +65,14 @@ def read_text(text: str) -> Summary:
     figures, more, warmups = _figures(_STATS.findall(text), mean_us)
     if "count" not in figures and "\n" not in text[last.end() :]:  # nothing says that the mean is whole
         raise ValueError("benchmark_model's output is cut off in its last figure")
-    possible(figures)
+    refuse_contradictions(figures)
     if delta := _MEMORY.search(text):
         more |= {"memory_delta_init_mib": number(delta[1]), "memory_delta_overall_mib": number(delta[2])}
-    more |= known(memory_peak_mib=found(_PEAK, text, number))
+    more |= known_figures(memory_peak_mib=first_match(_PEAK, text, number))
     return Summary(
         figures,
         more,
-        model=found(_GRAPH, text, str),
+        model=first_match(_GRAPH, text, str),
         providers=tuple(dict.fromkeys(_PROVIDERS.get(name, name) for name in _DELEGATE.findall(text))),
         init_ns=time_ns(init_us, _US),
         first_ns=None if first_us is None else time_ns(first_us, _US),

@@ -179,13 +179,13 @@ def count(text: str) -> int:
     return round(number(text, MAX_COUNT))
 
 
-def found(pattern: "re.Pattern[str]", text: str, convert: Callable[[str], T]) -> T | None:
+def first_match(pattern: "re.Pattern[str]", text: str, convert: Callable[[str], T]) -> T | None:
     """Return the first group of the first match, converted."""
     match = pattern.search(text)
     return convert(match[1]) if match else None
 
 
-def known(**figures: JsonValue) -> dict[str, JsonValue]:
+def known_figures(**figures: JsonValue) -> dict[str, JsonValue]:
     """Return the figures that are not None."""
     return {name: value for name, value in figures.items() if value is not None}
 
@@ -196,7 +196,7 @@ def one_run(marks: Sequence[str], what: str) -> None:
         raise ValueError(f"it holds {len(marks)} runs of {what}: keep one in a file")
 
 
-def possible(figures: Mapping[str, JsonValue]) -> None:
+def refuse_contradictions(figures: Mapping[str, JsonValue]) -> None:
     """Raises ValueError where the figures of a run contradict each other."""
     times = [(key, value) for key in ORDER if isinstance(value := figures.get(key), float)]
     for (low, below), (high, above) in itertools.pairwise(times):

@@ -31,11 +31,11 @@ from edgetop.imports.measured import (
     Summary,
     Times,
     count,
-    found,
-    known,
+    first_match,
+    known_figures,
     number,
     one_run,
-    possible,
+    refuse_contradictions,
     time_ms,
     time_ns,
 )
@@ -62,21 +62,24 @@ _DIGITS = 6  # with which C++ prints a number
 
 def read_text(text: str) -> Times | Summary:
     """The summary, and with -v the single inferences with it. Raises ValueError."""
-    mean = found(_MEAN, text, str)
+    mean = first_match(_MEAN, text, str)
     if mean is None:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
     one_run(_MEAN.findall(text), "onnxruntime_perf_test")
     figures: dict[str, JsonValue] = {f"{name.lower()}_ms": time_ms(s, _S) for name, s in _LATENCY.findall(text)}
     figures["mean_ms"] = time_ms(mean)
-    requests, rate = found(_COUNT, text, count), found(_RATE, text, lambda rate: number(rate, MAX_PER_SECOND))
-    figures |= known(count=requests, throughput_hz=rate)
-    possible(figures)
+    requests, rate = (
+        first_match(_COUNT, text, count),
+        first_match(_RATE, text, lambda rate: number(rate, MAX_PER_SECOND)),
+    )
+    figures |= known_figures(count=requests, throughput_hz=rate)
+    refuse_contradictions(figures)
     summary = Summary(
         figures,
-        known(cpu_pct=found(_CPU, text, number), memory_peak_mib=found(_PEAK, text, _mib)),
-        init_ns=found(_INIT, text, partial(time_ns, scale=_S)),
-        first_ns=found(_FIRST, text, time_ns),
-        span_ns=found(_SPAN, text, partial(time_ns, scale=_S)),
+        known_figures(cpu_pct=first_match(_CPU, text, number), memory_peak_mib=first_match(_PEAK, text, _mib)),
+        init_ns=first_match(_INIT, text, partial(time_ns, scale=_S)),
+        first_ns=first_match(_FIRST, text, time_ns),
+        span_ns=first_match(_SPAN, text, partial(time_ns, scale=_S)),
     )
     each = _EACH.findall(text)
     return _times([int(run) - 1 for run, _ in each], [seconds for _, seconds in each], summary) if each else summary

@@ -34,11 +34,11 @@ from edgetop.imports.measured import (
     Summary,
     Times,
     count,
-    found,
-    known,
+    first_match,
+    known_figures,
     number,
     one_run,
-    possible,
+    refuse_contradictions,
     time_ms,
     time_ns,
 )
@@ -184,17 +184,20 @@ def read_text(text: str) -> Summary:
     more: dict[str, JsonValue] = {f"{key}_ms": ms for key, ms in latency.items() if f"{key}_ms" not in figures}
     for name, part in _PRINTED_PARTS.items():
         more |= {f"{part}_{key}_ms": ms for key, ms in kinds.get(name, {}).items()}
-    possible(figures)
-    queries, rate = found(_COUNT, text, count), found(_THROUGHPUT, text, lambda rate: number(rate, MAX_PER_SECOND))
-    figures |= known(count=queries or None, throughput_hz=rate or None)
+    refuse_contradictions(figures)
+    queries, rate = (
+        first_match(_COUNT, text, count),
+        first_match(_THROUGHPUT, text, lambda rate: number(rate, MAX_PER_SECOND)),
+    )
+    figures |= known_figures(count=queries or None, throughput_hz=rate or None)
     running = _RUNNING.search(text)  # the command line, which trtexec prints first
     return Summary(
         figures,
         more,
-        model=(running and found(_MODEL, running[1] or "", str)) or found(_MODEL_OPTION, text, str),
-        version=found(_VERSION, text, _version),
-        span_ns=found(_WALLTIME, text, lambda seconds: time_ns(seconds, 1000)),
-        warmup=found(_WARMUP, text, count) or None,
+        model=(running and first_match(_MODEL, running[1] or "", str)) or first_match(_MODEL_OPTION, text, str),
+        version=first_match(_VERSION, text, _version),
+        span_ns=first_match(_WALLTIME, text, lambda seconds: time_ns(seconds, 1000)),
+        warmup=first_match(_WARMUP, text, count) or None,
     )
 
 

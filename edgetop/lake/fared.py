@@ -37,7 +37,7 @@ class Fared:
 def fared(place: Place, since: str = "") -> Fared:
     """Raises InputError where there is no lake, OutputError where it cannot be read."""
     place.refuse_none()
-    table = place.again(lambda: dataset(place, TABLE, place.files(TABLE, since)).to_table([*KINDS, *NUMBERS]))
+    table = place.retry(lambda: dataset(place, TABLE, place.files(TABLE, since)).to_table([*KINDS, *NUMBERS]))
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for row in table.to_pylist():
         if row["enclosure"] and None not in (row["ambient_c"], row["trip_c"], row["throttled"]):

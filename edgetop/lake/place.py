@@ -51,13 +51,13 @@ class Place:
 
     def size(self, path: str) -> int | None:
         """Return the size of a file; None: it does not exist. Raises OutputError."""
-        info = self.again(lambda: self.fs.get_file_info(self.at(path)))
+        info = self.retry(lambda: self.fs.get_file_info(self.at(path)))
         return int(info.size) if info.type == fs.FileType.File else None
 
     def names(self, path: str) -> list[str]:
         """Return the sorted names in a folder; empty where there is no folder."""
         selector = fs.FileSelector(self.at(path), allow_not_found=True)
-        return sorted(info.base_name for info in self.again(lambda: self.fs.get_file_info(selector)))
+        return sorted(info.base_name for info in self.retry(lambda: self.fs.get_file_info(selector)))
 
     def refuse_none(self) -> None:
         """Raises InputError where no lake is there, OutputError where that cannot be known."""
@@ -75,7 +75,7 @@ class Place:
     def below(self, path: str) -> list[str]:
         """Return all tables below a folder."""
         selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
-        infos = self.again(lambda: self.fs.get_file_info(selector))
+        infos = self.retry(lambda: self.fs.get_file_info(selector))
         start = len(self.root) + 1
         return [info.path[start:] for info in infos if info.path.endswith(".parquet")]
 
@@ -84,15 +84,15 @@ class Place:
 
     def read(self, path: str, sink: Callable[[bytes], object] = lambda _: None) -> str:
         """Pass on a file's blocks, and return its SHA-256. Raises OutputError."""
-        with self.again(lambda: self.fs.open_input_stream(self.at(path))) as file:
-            return self.again(lambda: digest_of(file, sink), tries=1)
+        with self.retry(lambda: self.fs.open_input_stream(self.at(path))) as file:
+            return self.retry(lambda: digest_of(file, sink), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
         """Put a file there, and read it back to verify it. False: it was there already. Raises OutputError."""
-        if self.size(path) == size and self.again(lambda: self.read(path)) == sha256:
+        if self.size(path) == size and self.retry(lambda: self.read(path)) == sha256:
             return False
-        self.again(lambda: self._write(path, source, size))
-        if self.size(path) != size or self.again(lambda: self.read(path)) != sha256:
+        self.retry(lambda: self._write(path, source, size))
+        if self.size(path) != size or self.retry(lambda: self.read(path)) != sha256:
             raise OutputError(f"{self.target}/{path}: what was written reads back otherwise", "push it again")
         return True
 
@@ -113,9 +113,9 @@ class Place:
             self.fs.move(partial, place)
 
     def delete(self, path: str) -> None:
-        self.again(lambda: self.fs.delete_file(self.at(path)))
+        self.retry(lambda: self.fs.delete_file(self.at(path)))
 
-    def again(self, step: Callable[[], T], tries: int = 0) -> T:
+    def retry(self, step: Callable[[], T], tries: int = 0) -> T:
         """Run `step`, up to so many times, and return its result. Raises OutputError."""
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):

@@ -251,7 +251,7 @@ def _found(place: Place, given: str) -> Mapping[str, Any]:
     paths = place.files(TABLE)
     fitting = [path for path in paths if len(given) >= LEAST_DIGITS and path.rpartition("/")[2].startswith(given)]
     named = ds.field("name") == given if not fitting else None
-    rows = place.again(lambda: dataset(place, TABLE, fitting or paths).to_table(COLUMNS, filter=named)).to_pylist()
+    rows = place.retry(lambda: dataset(place, TABLE, fitting or paths).to_table(COLUMNS, filter=named)).to_pylist()
     if not rows:
         raise InputError(f"{place.target}: no session {given}", "edgetop lake TARGET sql 'FROM sessions' lists them")
     if len(rows) > 1:

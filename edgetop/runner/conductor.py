@@ -180,7 +180,7 @@ class Conductor:
         asked, self._profile_asked = self._profile_asked, False
         if asked and state.is_measuring:
             self._engine.profile()
-        state.records_come(update.records)
+        state.take_records(update.records)
         samples = [message for message in update.messages if isinstance(message, Sampled)]
         readings = self._sensors.with_samples(readings, samples)
         for message in update.messages:
@@ -207,7 +207,7 @@ class Conductor:
         state.engine_said(message)
         match message:
             case Started():  # its own pid: `--engine-python` may be a wrapper around it
-                self._surroundings.engine_is(message.pid, self._sensors.of_engine(message.pid))
+                self._surroundings.watch_engine(message.pid, self._sensors.of_engine(message.pid))
             case PhaseBegan("measure"):
                 self._surroundings.began(message.monotonic_ns - state.manifest.clock.origin_monotonic_ns)
             case Loaded():
@@ -267,11 +267,11 @@ class Conductor:
     def _batch(self, update: EngineUpdate, readings: Readings, sensor_events: tuple[Event, ...]) -> Batch:
         state = self._state
         inferences = self._on_session_clock(update.records)
-        state.inferences_came(inferences)
+        state.count_inferences(inferences)
         state.watch_wall_clock()
         self._model_files.report()
-        self._surroundings.sensed(readings, state.manifest.sensors)
-        state.surrounded_by(self._surroundings)
+        self._surroundings.take_readings(readings, state.manifest.sensors)
+        state.take_surroundings(self._surroundings)
         events = (*state.take_events(), *sensor_events)
         ends_ns = [last_end_ns(inferences)] if len(inferences) else []
         return Batch(

@@ -59,13 +59,13 @@ class FullyDelegated:
                 self._is_proven = True
                 found = [operator for operator in message.operators if operator.provider in self._hosts]
                 if found:
-                    return Failed("input", f"{OPTION}: {self._dropped}{_told(found, message.operators)}", ADVICE)
+                    return Failed("input", f"{OPTION}: {self._dropped}{_sentence(found, message.operators)}", ADVICE)
             case PhaseBegan("measure") | Ended("runs" | "duration") if not self._is_proven and self._hosts:
                 return Failed("input", f"{OPTION}: {self._dropped}where operators run was not shown", ADVICE)
         return None
 
 
-def _told(found: Sequence[Operator], every: Sequence[Operator]) -> str:
+def _sentence(found: Sequence[Operator], every: Sequence[Operator]) -> str:
     share = percent(sum(o.total_ns for o in found) / (sum(o.total_ns for o in every) or 1))
     largest = sorted(found, key=lambda operator: -operator.total_ns)[:NAMED]
     names = ", ".join(f"{operator.op_type} {operator.name}" for operator in largest)

@@ -156,4 +156,4 @@ class ModelFiles:
 
     def _report_digests(self) -> None:
         for side in tuple(self._hashed):
-            self._state.model_hashed(self._hashed.pop(side), side)
+            self._state.set_sha256(self._hashed.pop(side), side)

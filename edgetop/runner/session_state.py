@@ -166,7 +166,7 @@ class SessionState:
         self.manifest = replace(self.manifest, **changes)  # type: ignore[arg-type]
         self._manifest_changed = True
 
-    def model_hashed(self, sha256: str, side: int) -> None:
+    def set_sha256(self, sha256: str, side: int) -> None:
         """`side`: of an A/B session, whose model it is."""
         if side == 0:
             self._amend(model=replace(self.manifest.model, sha256=sha256))
@@ -194,20 +194,20 @@ class SessionState:
         for gap in missing:
             self.add_event("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
 
-    def records_come(self, records: Inferences) -> None:
+    def take_records(self, records: Inferences) -> None:
         """The records of an update, on the engine's clock, before its messages: a burst is compared with them."""
         if self.profiles:
             self._before = np.concatenate([self._before, self._latest])[-NEIGHBOURS:]
             self._latest = measured(records)
 
-    def surrounded_by(self, surroundings: Surroundings) -> None:
+    def take_surroundings(self, surroundings: Surroundings) -> None:
         """Heat, scheduler and CPUs, each as soon as it is measured."""
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
             self._amend(methodology=methodology, constraints=constraints)
 
-    def inferences_came(self, inferences: Inferences) -> None:
+    def count_inferences(self, inferences: Inferences) -> None:
         """Count phases, and store when the last inference ended."""
         if not len(inferences):
             return

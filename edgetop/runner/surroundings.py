@@ -34,7 +34,7 @@ class Surroundings:
         self._background: tuple[BackgroundProcess, ...] = ()
         self._survey_due_ns = 0
 
-    def engine_is(self, pid: int, sources: Sequence[Source]) -> None:
+    def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
         """`sources`: the sensors of its process."""
         self._pid = pid
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
@@ -56,7 +56,7 @@ class Surroundings:
             with contextlib.suppress(OSError):
                 self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
-    def sensed(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
+    def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
         """The last reading before the phase begins counts; where there was none, the first soon after."""
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)

@@ -11,7 +11,7 @@ import pytest
 
 from edgetop.cli import fleet, fleet_boards
 from edgetop.cli.fleet_boards import addresses, chosen, start, stop
-from edgetop.cli.fleet_watch import answered, failing, have_answered, parse_fleet_gate, print_failed, table
+from edgetop.cli.fleet_watch import exit_code_of_answers, failing, have_answered, parse_fleet_gate, print_failed, table
 from edgetop.errors import InputError
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED
 from tests.support.commands import edgetop
@@ -121,7 +121,11 @@ def test_a_gate_over_all_boards_fails_if_one_or_each_fails(capsys):
 
 def test_a_script_that_learns_nothing_of_any_board_fails(capsys):
     gone, idle = view("gone", "unreachable", reason="no route to host"), view("b", "idle")
-    assert [answered(views) for views in ([gone, view("a", word="STEADY")], [gone, idle], [gone])] == [0, 0, 2]
+    assert [exit_code_of_answers(views) for views in ([gone, view("a", word="STEADY")], [gone, idle], [gone])] == [
+        0,
+        0,
+        2,
+    ]
     assert capsys.readouterr().err == "edgetop: no board answered: gone: no route to host\n"
 
 

@@ -19,7 +19,7 @@ from edgetop.cli.terminal import Terminal
 terminal, copy = Terminal(), os.dup(1)
 pipe = os.pipe()[1]
 print("before", flush=True)
-terminal.let_go(Path(sys.argv[1]))
+terminal.release(Path(sys.argv[1]))
 print("after", flush=True)
 os.write(copy, b"copy\\n")
 assert not any(map(os.isatty, (0, 1, 2, copy)))
@@ -54,7 +54,7 @@ for stream in (sys.stderr, sys.__stdout__):
     with contextlib.suppress(OSError):
         stream.write("\\x1b[2Jlast picture")
         stream.flush()
-terminal.let_go(Path(sys.argv[1]))
+terminal.release(Path(sys.argv[1]))
 print("after", flush=True)
 print("after", file=sys.stderr, flush=True)
 """

@@ -35,7 +35,7 @@ def test_a_session_that_ends_waits_for_the_fingerprints_of_both_its_models(tmp_p
     state = SimpleNamespace(
         manifest=SimpleNamespace(model=first, ab=ab),
         profiles=False,
-        model_hashed=lambda digest, side: told.setdefault(side, digest),
+        set_sha256=lambda digest, side: told.setdefault(side, digest),
     )
     files = ModelFiles(state, lambda: None)
     files.begin(())

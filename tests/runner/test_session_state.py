@@ -164,7 +164,7 @@ def test_time_left_follows_from_the_duration_or_the_pace() -> None:
     clock.advance(10)
     assert (session_state.time_left_s(), endless.time_left_s()) == (50.0, math.inf)
     for run in range(40):
-        session_state.inferences_came(inferences([run * NS // 4], 40_000_000, MEASURE))
+        session_state.count_inferences(inferences([run * NS // 4], 40_000_000, MEASURE))
     assert session_state.time_left_s() == 15.0  # 60 more runs, at 4 a second
     clock.advance(60)
     assert session_state.time_left_s() == 0.0
@@ -186,10 +186,10 @@ def test_sensors_are_in_the_manifest_and_missing_ones_are_events() -> None:
 
 def test_the_end_tells_what_was_done() -> None:
     session_state, clock = state_and_clock()
-    session_state.inferences_came(inferences([1 * NS], 40_000_000, FIRST))
-    session_state.inferences_came(inferences([2 * NS, 3 * NS], [5, 7], WARMUP))
-    session_state.inferences_came(inferences([4 * NS, 5 * NS, 6 * NS], 2_000_000))
-    session_state.inferences_came(inferences([7 * NS], 2_000_000, ok=False))
+    session_state.count_inferences(inferences([1 * NS], 40_000_000, FIRST))
+    session_state.count_inferences(inferences([2 * NS, 3 * NS], [5, 7], WARMUP))
+    session_state.count_inferences(inferences([4 * NS, 5 * NS, 6 * NS], 2_000_000))
+    session_state.count_inferences(inferences([7 * NS], 2_000_000, ok=False))
     clock.advance(9)
     session_state.ended("runs")
     (event,) = told(session_state)
@@ -215,12 +215,12 @@ def test_the_measurement_ends_with_its_last_inference(is_told_first: bool) -> No
     """The records of a short run come with the news of its end, and are counted after it."""
     session_state, clock = state_and_clock()
     records, over = inferences([3 * NS, 4 * NS], [5 * NS, 2_000_000]), Ended("runs", clock.monotonic_ns() + 9 * NS)
-    session_state.inferences_came(inferences([1 * NS], [7], WARMUP))
+    session_state.count_inferences(inferences([1 * NS], [7], WARMUP))
     if is_told_first:
         session_state.engine_said(over)
-        session_state.inferences_came(records)
+        session_state.count_inferences(records)
     else:
-        session_state.inferences_came(records)
+        session_state.count_inferences(records)
         session_state.engine_said(over)
     session_state.ended("runs")
     (event,) = told(session_state)

@@ -33,11 +33,11 @@ class Neighbours:
 
 def test_start_temperatures_are_the_last_before_or_first_after() -> None:
     around = Surroundings()
-    around.sensed(make_readings((1 * NS, 0, 40.0), (1 * NS, 1, 90.0), (2 * NS, 2, 50.0)), SENSORS)
+    around.take_readings(make_readings((1 * NS, 0, 40.0), (1 * NS, 1, 90.0), (2 * NS, 2, 50.0)), SENSORS)
     assert around.methodology(Methodology()) == Methodology()
-    around.sensed(make_readings((9 * NS, 0, 44.0)), SENSORS)
+    around.take_readings(make_readings((9 * NS, 0, 44.0)), SENSORS)
     around.began(10 * NS)
-    around.sensed(make_readings((11 * NS, 0, 80.0), (12 * NS, 3, 30.0), (13 * NS, 3, 33.0)), SENSORS)
+    around.take_readings(make_readings((11 * NS, 0, 80.0), (12 * NS, 3, 30.0), (13 * NS, 3, 33.0)), SENSORS)
     expected = {"temp/cpu": 44.0, "temp/gpu": 50.0, "temp/late": 30.0}
     assert around.methodology(Methodology()).start_temperatures == expected
 
@@ -45,13 +45,13 @@ def test_start_temperatures_are_the_last_before_or_first_after() -> None:
 def test_a_late_first_reading_is_no_start_temperature() -> None:
     around = Surroundings()
     around.began(0)
-    around.sensed(make_readings((LATE_NS + 1, 0, 80.0)), SENSORS)
+    around.take_readings(make_readings((LATE_NS + 1, 0, 80.0)), SENSORS)
     assert around.methodology(Methodology()).start_temperatures == {}
 
 
 def test_only_who_ran_while_it_was_measured_is_told() -> None:
     around = Surroundings()
-    around.engine_is(os.getpid(), [Neighbours([("apt", 90.0)], [("rsync", 41.26), ("sshd", 6.0)])])
+    around.watch_engine(os.getpid(), [Neighbours([("apt", 90.0)], [("rsync", 41.26), ("sshd", 6.0)])])
     assert around.background() == ()
     around.began(0)
     assert around.background() == (BackgroundProcess("rsync", 41.3), BackgroundProcess("sshd", 6.0))
@@ -59,20 +59,20 @@ def test_only_who_ran_while_it_was_measured_is_told() -> None:
 
 def test_other_processes_are_measured_before_a_kill() -> None:
     around = Surroundings()
-    around.engine_is(
+    around.watch_engine(
         os.getpid(), [Neighbours([], [("a", 10.0)], [("b", 20.0)], [("c", 30.0)], [("d", 40.0)], [("e", 50.0)])]
     )
     around.began(100 * NS)
     known = []
     for second in (105, 110, 119, 120, 139, 140, 900, 1499, 1500):
-        around.sensed(make_readings((second * NS, 0, 40.0)), SENSORS)
+        around.take_readings(make_readings((second * NS, 0, 40.0)), SENSORS)
         known.append("".join(process.name for process in around.methodology(Methodology()).background))
     assert known == ["", "a", "a", "b", "b", "c", "d", "d", "e"]
 
 
 def test_scheduler_and_cpus_are_the_engines() -> None:
     around = Surroundings()
-    around.engine_is(os.getpid(), ())
+    around.watch_engine(os.getpid(), ())
     assert around.constraints(Constraints(memory_bytes=7)) == Constraints(memory_bytes=7)
     around.began(0)
     nice = os.getpriority(os.PRIO_PROCESS, 0)
@@ -84,7 +84,7 @@ def test_scheduler_and_cpus_are_the_engines() -> None:
 
 def test_of_a_process_that_is_gone_nothing_is_known() -> None:
     around = Surroundings()
-    around.engine_is(2**22 + 1, ())  # beyond the highest number that a kernel gives
+    around.watch_engine(2**22 + 1, ())  # beyond the highest number that a kernel gives
     around.began(0)
     assert around.methodology(Methodology()).scheduler is None
     assert around.constraints(Constraints()) == Constraints()

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.feeds.fleet import BoardView, Logged
-from edgetop.formatting import UNKNOWN, known, milliseconds
+from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.seconds import NS
 from edgetop.session.summary import Course, Summary
 from edgetop.ui.charts import strip
@@ -44,15 +44,15 @@ def _cells(view: BoardView, area: Area) -> list[Piece]:
         return [*begin, (area.clean(view.reason), "dim")]
     is_late = view.age_s is not None and view.age_s > OLD_S and view.state != "over"
     figures: list[tuple[str, str]] = [
-        (known(summary.p50_ms, lambda ms: milliseconds(ms * 1e6)), "text"),
+        (or_unknown(summary.p50_ms, lambda ms: milliseconds(ms * 1e6)), "text"),
         _p99(view, summary),
-        (known(summary.miss_rate, formatting.fine_percent).replace(" ", ""), "text"),
+        (or_unknown(summary.miss_rate, formatting.fine_percent).replace(" ", ""), "text"),
         _heat(summary),
-        (known(summary.clock_share, formatting.whole_percent), "warning" if summary.throttled else "text"),
-        (known(view.age_s, _short), "warning" if is_late else "text"),
+        (or_unknown(summary.clock_share, formatting.whole_percent), "warning" if summary.throttled else "text"),
+        (or_unknown(view.age_s, _short), "warning" if is_late else "text"),
         (formatting.reading(summary.power_w, "W"), "text"),
-        (known(summary.elapsed_s, lambda seconds: formatting.stopwatch(seconds * 1e9)), "text"),
-        (known(summary.memory_left_mib, _size), "text"),
+        (or_unknown(summary.elapsed_s, lambda seconds: formatting.stopwatch(seconds * 1e9)), "text"),
+        (or_unknown(summary.memory_left_mib, _size), "text"),
         (area.clean(summary.model) or UNKNOWN, "text"),
         *_charts(summary, area),
         (area.clean(view.address.group), "text"),
@@ -62,14 +62,14 @@ def _cells(view: BoardView, area: Area) -> list[Piece]:
 
 
 def _p99(view: BoardView, summary: Summary) -> tuple[str, str]:
-    text = known(summary.p99_ms, lambda ms: f"{milliseconds(ms * 1e6)}{'' if summary.settled else '?'}")
+    text = or_unknown(summary.p99_ms, lambda ms: f"{milliseconds(ms * 1e6)}{'' if summary.settled else '?'}")
     if summary.p99_ms is None or not summary.deadline_ms:
         return text, "text"
     return f"{text}/{summary.deadline_ms:g}", "critical" if view.tail_share > 1 else "text"
 
 
 def _heat(summary: Summary) -> tuple[str, str]:
-    text = known(summary.temperature_c, lambda celsius: f"{celsius:.0f}")
+    text = or_unknown(summary.temperature_c, lambda celsius: f"{celsius:.0f}")
     if summary.temperature_c is None or summary.headroom_c is None:
         return text, "text"
     style = "critical" if summary.headroom_c <= 0 else "warning" if summary.headroom_c < 5 else "text"

@@ -11,7 +11,7 @@ from edgetop.analysis.ab_words import p50_words
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.vitals import Vital, elapsed, vitals
 from edgetop.feeds.protocol import Mark, Transport
-from edgetop.formatting import known, milliseconds
+from edgetop.formatting import milliseconds, or_unknown
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import last, readout
@@ -176,7 +176,7 @@ def tiny_lines(view: MonitorView) -> list[Line]:
     values = (
         ("p50", f"{milliseconds(session.percentile_ns(0.50))} ms"),
         ("p99", f"{milliseconds(session.percentile_ns(0.99))} ms"),
-        ("rate", f"{known(session.throughput_hz, formatting.rate)}/s"),
+        ("rate", f"{or_unknown(session.throughput_hz, formatting.rate)}/s"),
     )
     return [line((f"{name:>5} ", "dim"), text) for name, text in values]
 

@@ -11,7 +11,7 @@ from edgetop.analysis.deadline import DeadlineView, headroom_words, max_rate_wor
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tail import part_words
-from edgetop.formatting import UNKNOWN, clean, known, milliseconds
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
@@ -151,7 +151,7 @@ def _deadline_line(deadline: DeadlineView, width: int) -> Line:
 
 
 def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
-    texts = [f"{known(ends and ends[end], milliseconds)} " for ends in view.precision.intervals_ns]
+    texts = [f"{or_unknown(ends and ends[end], milliseconds)} " for ends in view.precision.intervals_ns]
     return [(text, "dim") for text in (label, *texts, *[""] * (len(COLUMNS) - len(texts) - 1))]
 
 
@@ -166,9 +166,9 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
         (label, "dim"),
         *(f"{text} " if is_settled else (f"{text}?", "dim") for text, is_settled in texts),
         milliseconds(statistics.max_ns),
-        known(statistics.throughput_hz, formatting.rate),
+        or_unknown(statistics.throughput_hz, formatting.rate),
         formatting.count(statistics.count),
-        *(known(ns, milliseconds) for ns in ends),
+        *(or_unknown(ns, milliseconds) for ns in ends),
     ]
 
 

@@ -7,7 +7,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.memory import MemoryView, leak_ends
 from edgetop.analysis.tracks import TrackView
-from edgetop.formatting import known
+from edgetop.formatting import or_unknown
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, Block, is_flat, last, stacked, with_chart, with_figures
 from edgetop.ui.text import Line, Piece, as_fits, fit, line, width
@@ -54,7 +54,7 @@ def _level(memory: MemoryView) -> str:
 
 
 def _mib(track: TrackView | None) -> str:
-    return known(track.now if track else None, _scaled)
+    return or_unknown(track.now if track else None, _scaled)
 
 
 def _scaled(mib: float) -> str:
@@ -73,7 +73,7 @@ def _sized(track: TrackView | None) -> str:
 
 
 def _timeline_figures(name: str, track: TrackView) -> Line:
-    least, most = (known(mib, _scaled) for mib in (track.min, track.max))
+    least, most = (or_unknown(mib, _scaled) for mib in (track.min, track.max))
     return line((f"{name:<{LABEL_CELLS}}", "dim"), _cell(track), (f"  min {least}, max {most}", "dim"))
 
 
@@ -134,7 +134,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 
 def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
     """Yield the rows, most important first: on a small screen the last ones are left out."""
-    board = known(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
+    board = or_unknown(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
     yield _line(area, "engine RSS", memory.rss, *_made_of(memory))
     yield _line(area, "peak", memory.peak)
     yield _line(area, "PSS", memory.pss, f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}")

@@ -10,7 +10,7 @@ from edgetop.analysis.operator_hints import fell_back, where
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.operators import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.roofline import applicable, bound, rates
-from edgetop.formatting import UNKNOWN, known, milliseconds
+from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
@@ -114,15 +114,15 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
     """Return how the profile was made, what it cost, and the data types."""
     operators, measured_ns = view.operators, view.progress.measured_ns
     duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
-    last = known(operators.last_ns, formatting.clock_time)
+    last = or_unknown(operators.last_ns, formatting.clock_time)
     label, colon, _ = operators.timed_by.partition(": ")  # such as "estimate (isolated): "
     bursts = [
         f"{f'{label}: ' if colon else ''}{operators.bursts} bursts",
         f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
         f", {duty} of the time", f", last {last} of {operators.last_runs}",
     ]  # fmt: skip
-    overhead = known(operators.overhead, lambda ratio: f"{100 * (ratio - 1):+.1f} %")
-    times = known(_p50_ns(view) or None, lambda ns: f"{milliseconds(ns)} ms")
+    overhead = or_unknown(operators.overhead, lambda ratio: f"{100 * (ratio - 1):+.1f} %")
+    times = or_unknown(_p50_ns(view) or None, lambda ns: f"{milliseconds(ns)} ms")
     costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
     if operators.partitions and operators.partitions > 1:
         costs.append(f"; {operators.partitions} partitions")
@@ -182,11 +182,11 @@ def _columns(area: Area) -> list[Column]:
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
     p50_ns, is_narrow = _p50_ns(view), area.width < PROVIDER_FROM_CELLS
     ns = None if p50_ns is None else scaled_ns(operator, p50_ns)
-    time = known(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")
+    time = or_unknown(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")
     bar_cells = FEW_BAR_CELLS if is_narrow else BAR_CELLS
     length = bar(operator.share / largest if largest else 0.0, bar_cells, area.characters)
     share = formatting.share_text(operator.share, settled=operator.settled)
-    change = known(operator.change, lambda change: f"{100 * change:+.0f} %")
+    change = or_unknown(operator.change, lambda change: f"{100 * change:+.0f} %")
     moved = "dim" if operator.change is None else "warning" if operator.change >= MOVED else "text"
     cells: list[Piece] = [
         (share, "text" if operator.settled or is_narrow else "dim"),
@@ -210,7 +210,7 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
     held_up = bound(operator.flops, operator.bytes, each_ns, applicable(view.operators.ceilings, precision))
-    shown = known(flops_per_s, lambda per_s: f"{per_s / 1e9:.1f}")
+    shown = or_unknown(flops_per_s, lambda per_s: f"{per_s / 1e9:.1f}")
     return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.deadline import load_words
-from edgetop.formatting import UNKNOWN, known, milliseconds
+from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
@@ -43,13 +43,13 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "model", f"{model.path} ({', '.join(part for part in about if part) or UNKNOWN})"
     if watched := manifest.watched:
         yield "program", " ".join(watched.command)
-        cost = known(watched.cost_ns, lambda ns: f"{ns / 1e3:.1f}")
+        cost = or_unknown(watched.cost_ns, lambda ns: f"{ns / 1e3:.1f}")
         yield "seen by", f"{', '.join(watched.sources) or UNKNOWN}; adds {cost} us to a call"
         if watched.outside_share is not None and watched.at_once_mean is not None:
             outside = f"{formatting.percent(watched.outside_share)} of the time outside inference"
             yield "calls", f"{watched.at_once_mean:.2f} at once while any runs, {outside}"
         for number, stream in enumerate(watched.streams):
-            p50, p99 = known(stream.p50_ns, milliseconds), known(stream.p99_ns, milliseconds)
+            p50, p99 = or_unknown(stream.p50_ns, milliseconds), or_unknown(stream.p99_ns, milliseconds)
             said = f"p50 {p50} p99 {p99} ms n {formatting.count(stream.runs)} {stream.name or UNKNOWN}"
             yield f"stream {number}", said
     for tensor in model.inputs:
@@ -63,7 +63,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "threads", str(engine.threads or "the runtime's default")
         yield "isolation", f"in a {engine.isolation}"
     if engine.init_ns is not None:
-        first = known(engine.first_ns, milliseconds)
+        first = or_unknown(engine.first_ns, milliseconds)
         yield "start", f"load {milliseconds(engine.init_ns)} ms, first inference {first} ms"
     yield "board", board.model or UNKNOWN
     yield "cpu", f"{board.cpu or UNKNOWN}, {board.cores or UNKNOWN} cores"
