@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-CONFIDENCE = 0.96  # who stops when an interval is narrow enough has a 95 % one of it (tests/analysis/test_paired.py)
+CONFIDENCE = 0.96  # 95 % after stopping at a narrow enough interval (tests/analysis/test_paired.py)
 LEAST_PAIRS = 6  # under them no interval is 95 % sure: 2 / 2^5 > 5 %
 MOST_PAIRS = 200  # more are joined, neighbours with neighbours: the averages of all pairs grow with their square
 FAR_OFF = 5 * 1.4826  # medians of absolute deviations: five standard deviations of a normal law

@@ -21,7 +21,7 @@ from edgetop.session.seconds import NS
 
 BRIDGED_CADENCES = 4  # jitter and one failed read make three
 LEARNED_INTERVALS = 8  # a sensor's cadence is the middle one of so many first intervals
-MOST_BRIDGED_NS = 600 * NS  # what is read more seldom says nothing about a phase
+MOST_BRIDGED_NS = 600 * NS  # rarer readings do not describe a phase
 KEPT_READINGS = 512  # one by one, so that either end of the phase may come to be known late
 SETTLED_AT_ONCE = 64
 BATCH_READINGS = 4  # at least, in each batch of which the precision is made: two batches share one at their border

@@ -73,7 +73,7 @@ def command(**options: Any) -> int:
     labels = (("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"])
     given = {name: value for name, value in options.items() if value is not None and (name, value) != ("threads", 0)}
     defaults = run.command.make_context("run", []).params
-    # A process that competes for one of many CPUs would compete with nobody.
+    # With many CPUs the rival would not disturb the engine, so both share one.
     cpus = {"engine_cpus": (max(os.sched_getaffinity(0)),)} if chosen.competes else {}
     of_scenario = {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}
     code: int = run.command.callback(**{**defaults, **of_scenario, **given, "labels": labels})  # type: ignore[misc]

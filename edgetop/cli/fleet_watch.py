@@ -42,7 +42,7 @@ UTC = "%Y-%m-%dT%H:%M:%SZ"
 LAST_ORDERS_S = 3.0
 MAX_EVENTS = 200
 TABLE_CELLS = 118
-# Of `run`: what it does here, or what makes no sense on a board that nobody sits at.
+# Options of `run` that apply on this machine, or make no sense on a board without a user.
 NOT_THERE = (
     "detach", "output", "no_record", "notify", "hooks", "alerts", "live", "refresh", "theme", "ascii_only", "junit",
     "config_file", "gates", "fail_fast",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgetop.recording.files import FolderHandle
     from edgetop.relay.wire import Frame
 
-GRACE_S = 10.0  # for an end in order
+GRACE_S = 10.0  # for a clean end
 ALIVE_EVERY_S = 5.0
 NICENESS = 10  # the model has priority
 

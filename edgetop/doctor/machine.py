@@ -163,7 +163,7 @@ def judge_disk(disk: Disk) -> Check:
     return status(DISK, finding, f"{advice} (-o PATH for one run)", "export XDG_STATE_HOME=PATH")
 
 
-# Whether somebody keeps the wall clock right. Durations do not depend on it; the UTC of a recording does.
+# Whether a daemon keeps the wall clock synchronised. Durations do not depend on it; the UTC of a recording does.
 #
 # Asked of the kernel, without privilege and in containers too: adjtimex(2) with no mode set
 # reads only, and STA_UNSYNC (include/uapi/linux/timex.h) stands until a daemon clears it.
@@ -264,7 +264,7 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         return [problem(RUNTIMES, finding, advice, "pip install 'edgetop[onnx]'  or  'edgetop[tflite]'")]
     if broken:
         return [warning(RUNTIMES, finding, "reinstall what does not load, or remove it")]
-    # A Jetson whose ONNX Runtime has no GPU measures its CPU, and few mean to.
+    # A Jetson whose ONNX Runtime has no GPU measures its CPU, which few users intend.
     onnx = loads.get("onnxruntime")
     if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
         advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"

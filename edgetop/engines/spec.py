@@ -35,7 +35,7 @@ class EngineSpec:
     profile_every_ns: int = 0  # between bursts of instrumented inferences; 0: none
     rate_hz: float | None = None  # of each stream; None: the next when the one before is done
     arrivals: str = "fixed"  # or "poisson", or "replayed"
-    starts_ns: tuple[int, ...] = ()  # replayed, again and again: ascending from 0, and last when it begins anew
+    starts_ns: tuple[int, ...] = ()  # replayed in a loop: ascending from 0; the last is the loop's length
     streams: int = 1  # at once
     delay_ns: int = 0  # after each inference, without a rate
     duty_ns: tuple[int, int] | None = None  # work and rest, in turn

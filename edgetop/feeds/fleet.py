@@ -145,7 +145,7 @@ class Board:
         """Refuse to watch this board."""
         self._view, self.is_done = replace(self._view, state="refused", reason=reason), True
 
-    # For the thread of who shows it.
+    # For the thread of the screen.
 
     @property
     def view(self) -> BoardView:

@@ -68,7 +68,7 @@ class Link(Protocol):
         """Why it ended, in words, where it did so by itself."""
 
 
-# Of a session, or the newest; may somebody be asked for a password? Raises InputError.
+# Connects to this session, or to the newest; the flag: ssh may ask for a password. Raises InputError.
 Connect = Callable[[str | None, bool], Link]
 
 
@@ -268,7 +268,7 @@ class RemoteFeed:
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:
             self.arrived.wait(0.1)
             self.arrived.clear()
-        unconfirmed = tuple(self._orders.values())  # that the link ends now says nothing of them
+        unconfirmed = tuple(self._orders.values())  # the end of the link does not show their result
         self._leaving.set()
         self._conversation.link.hang_up()
         self._thread.join(timeout_s)

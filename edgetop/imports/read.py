@@ -59,7 +59,7 @@ _KINDS: dict[type[Found], str] = {
     SensorLog: "a board's readings",
 }
 
-# What is text and no JSON: whose, how it is told, and who reads it.
+# Text files: the tool, how its text is recognised, and the reader.
 _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]], ...] = (
     (trtexec.ORIGIN, trtexec.MARK.search, lambda text, _: trtexec.read_text(text)),
     (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda text, _: benchmark_model.read_text(text)),
@@ -67,7 +67,7 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
     (tegrastats.ORIGIN, has_lines, tegrastats.read_text),
 )
-# The same of lists in JSON, told by the keys of the first entry.
+# The same of JSON lists, which are recognised by the keys of their first entry.
 _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], int], Found]], ...] = (
     (trtexec.ORIGIN, lambda keys: "latencyMs" in keys, trtexec.read_times),
     (trtexec.ORIGIN, lambda keys: keys == {"count"}, lambda entries, _: trtexec.read_profile(entries)),

@@ -40,7 +40,7 @@ from edgetop.session.seconds import SecondAggregator
 UNKNOWN_MODEL = "unknown"
 BATCH_INFERENCES = 50_000
 ELSEWHERE = "name another place with -o"
-COARSE = 0.01  # of the median: what single latencies are told in, when they had better not be believed
+COARSE = 0.01  # of the median: steps from which on single latencies are not to be trusted
 RUNS = "runs"  # why it ended, as far as anybody can say: all inferences of the file are done
 
 

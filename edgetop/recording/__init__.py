@@ -9,4 +9,4 @@ import sys
 # Arrow loads its file systems of the cloud with Parquet, where it finds them: 4 MiB for nothing.
 CLOUDS = ("pyarrow._azurefs", "pyarrow._gcsfs", "pyarrow._hdfs", "pyarrow._s3fs")
 for _name in CLOUDS:
-    sys.modules.setdefault(_name, None)  # type: ignore[arg-type]  # None: not to be had
+    sys.modules.setdefault(_name, None)  # type: ignore[arg-type]  # None: its import fails

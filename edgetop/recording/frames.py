@@ -22,7 +22,7 @@ OPENING, REFERENCE, ALONE, DEFLATED = 1, 2, 4, 8
 
 MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # we write no larger frames
 _SEARCH_BYTES = 1024 * 1024
-_MAX_TRIES = 1_000  # the magic does not occur so often by chance: such a file wants to keep us reading for ever
+_MAX_TRIES = 1_000  # the magic does not occur so often by chance: a hostile file would be read for ever
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,7 +141,7 @@ def serve(
         folder = find()
         link.send(wire.pack_message(wire.BEGIN, session=str(folder.absolute())))
         _Relay(link, folder, give, past, clock, period_ns, summaries).run(None if summaries else _position(hello))
-    except (LinkLostError, ValueError):  # nobody is left to tell, or one that speaks another language
+    except (LinkLostError, ValueError):  # the viewer is gone, or speaks another protocol
         pass
     except EdgetopError as error:
         with contextlib.suppress(LinkLostError):

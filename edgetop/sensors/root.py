@@ -21,7 +21,7 @@ READ_BYTES = 65_536
 SHORT = 2048  # a read of fewer bytes was the last: fs/seq_file.c stops short only where a line would leave its page
 UNREADABLE = "unreadable.txt"
 MAX_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
-GONE = (errno.ENODEV, errno.ESRCH)  # what a descriptor gives whose device or process is there no more
+GONE = (errno.ENODEV, errno.ESRCH)  # from a descriptor whose device or process is gone
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC

@@ -247,7 +247,7 @@ class Sampler:
             end = self._now()
             with self._changed:
                 self._schedule.put(entry, begin, end, values)
-                if self._idle:  # somebody took over meanwhile, and sees to what is due next
+                if self._idle:  # another thread has taken over, and reads what is due next
                     self._threads -= 1
                     self._changed.notify()
                     return

@@ -20,7 +20,7 @@ INFERENCE = np.dtype(
         ("stream", "u1"),  # which concurrent stream, from 0
         ("phase", "u1"),  # index into PHASES
         ("ok", "?"),  # False: the runtime raised
-        ("variant", "u1"),  # of an A/B session, whose it is: 0 or 1; 0 in any other
+        ("variant", "u1"),  # in an A/B session 0 (A) or 1 (B); 0 in any other
     ]
 )
 

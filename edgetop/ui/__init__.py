@@ -8,7 +8,7 @@ import sys
 
 # asyncio loads OpenSSL where it finds it: 4 MiB for connections that a screen never makes. Others may still load it.
 if "ssl" not in sys.modules and "asyncio" not in sys.modules:
-    sys.modules["ssl"] = None  # type: ignore[assignment]  # not to be had
+    sys.modules["ssl"] = None  # type: ignore[assignment]  # its import fails
     import asyncio  # noqa: F401
 
     del sys.modules["ssl"]

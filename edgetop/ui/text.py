@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 
-class Span(NamedTuple):  # thousands are made for every frame: half as dear as a dataclass
+class Span(NamedTuple):  # thousands are made for every frame: half the cost of a dataclass
     text: str
     style: str = "text"  # a semantic name of the theme
 

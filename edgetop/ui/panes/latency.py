@@ -35,7 +35,7 @@ TABLE_ROWS = 14  # for a table and not a line of figures
 SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
 TITLE_CELLS = 19  # of the name and the frame
 STRIP_ROWS = 10  # for the distribution as a strip
-OUTSTANDING = 5.0  # times the median second's p99: a longer tail stands out of the scale, and a > says so
+OUTSTANDING = 5.0  # times the median second's p99: a longer tail exceeds the scale, which a > marks
 DEADLINE_WITHIN = 5.0  # of the top of the scale: further up it would flatten the rest
 STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
 

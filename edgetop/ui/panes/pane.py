@@ -33,7 +33,7 @@ class Area:
     height: int
     characters: CharacterSet
     listing: Listing = Listing()
-    is_stacked: bool = False  # among timelines with one axis, which does not stand in it
+    is_stacked: bool = False  # in a stack of timelines, which has one axis for all
     cursor_s: float | None = None  # the session time in s that the user points at; None: none
 
     def clean(self, text: str) -> str:
@@ -72,7 +72,7 @@ class Drawing:
     """A pane as data: how it is called, and the functions that draw it."""
 
     name: str
-    title: Callable[[MonitorView, Area], str]  # what stands at its end
+    title: Callable[[MonitorView, Area], str]  # the text at its end
     draw: Callable[[MonitorView, Area], Sequence[Line]] | None = None  # None: it is a list, made of its items
     items: Callable[[MonitorView, Area], Sequence[Item]] | None = None
     scrolls: bool = False
@@ -81,7 +81,7 @@ class Drawing:
     rows: str = ""  # what it lists, where that can be filtered
     orders: tuple[str, ...] = ()  # in which it can list it
     unit: str = ""  # of its timeline, beside the name
-    # What the body is drawn of; while it is the same object, it is not drawn anew.
+    # The part of the view that the body shows; while it is the same object, the body is not drawn again.
     subject: Callable[[MonitorView], object] = lambda view: view
 
     def body(self, view: MonitorView, area: Area) -> Sequence[Line]:

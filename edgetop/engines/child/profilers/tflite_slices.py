@@ -175,7 +175,7 @@ class Service:
 
     def _identify(self, part: Part) -> None:
         """Set its type and who runs it: a delegate of the user's, the runtime's default delegate, or the CPU."""
-        tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]  # and where that is left out, nobody
+        tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]  # without it, the CPU
         if self._spec["delegates"]:
             tried.insert(0, (False, short_path(self._spec["delegates"][0][0])))
         part.provider = "CPU"
