@@ -185,14 +185,18 @@ def celsius(text: str) -> float:
     return float(match[1])
 
 
+_MOST_CPUS = 8192  # that Linux is built for (NR_CPUS_RANGE_END in arch/x86/Kconfig)
+
+
 def cpus(text: str) -> tuple[int, ...]:
     """`0,2-3`: a set of CPUs, as taskset(1) takes it."""
-    if not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text.strip()):
-        raise BadParameter(f"{text!r} is not a list of CPUs; write 0,2-3")
     numbers: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        numbers.update(range(int(first), int(last or first) + 1))
+    for part in text.strip().split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if not 0 <= last - first < _MOST_CPUS:
+            raise BadParameter(f"{text!r} is not a list of CPUs; write 0,2-3")
+        numbers.update(range(first, last + 1))
     return tuple(sorted(numbers))
 
 

@@ -383,7 +383,7 @@ def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: in
         causes=tuple(sorted(causes, key=lambda cause: -cause.ms)),
         not_explained_ms=rest_ms,
         differences=tuple(_differences(app, loop, search.stream)),
-        counts=(len(search.calls), len(loop.inferences)),
+        counts=(len(search.calls), int(np.count_nonzero(loop.inferences["phase"] == MEASURE))),
     )
 
 

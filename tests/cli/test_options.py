@@ -3,7 +3,17 @@
 import pytest
 from click import BadParameter
 
-from edgetop.cli.options import FiniteRange, alert_rule, battery, duration, duration_or_zero, event_hook, limit, size
+from edgetop.cli.options import (
+    FiniteRange,
+    alert_rule,
+    battery,
+    cpus,
+    duration,
+    duration_or_zero,
+    event_hook,
+    limit,
+    size,
+)
 from edgetop.session.manifest import Battery
 
 
@@ -30,6 +40,17 @@ def test_a_duration_that_may_be_none_may_be_a_bare_zero(text: str, ns: int) -> N
 def test_a_duration_is_longer_than_nothing_and_has_a_unit(text: str) -> None:
     with pytest.raises(BadParameter):
         duration(text)
+
+
+def test_cpus_are_numbers_and_ranges() -> None:
+    assert cpus("3,0-1") == (0, 1, 3)
+
+
+@pytest.mark.parametrize("text", ["", "x", "3-1", "0,3-1", "-1", "1-", "0-99999999999999", "0-1-2"])
+def test_what_is_no_list_of_cpus_is_refused(text: str) -> None:
+    """A range from a higher to a lower number holds none: the engine would run on all."""
+    with pytest.raises(BadParameter, match="write 0,2-3"):
+        cpus(text)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from edgetop.session.manifest import (
     Watched,
     WatchedStream,
 )
-from edgetop.session.records import FIRST, INFERENCE, MEASURE
+from edgetop.session.records import FIRST, INFERENCE, MEASURE, WARMUP
 from tests.support.clocks import ManualClock
 from tests.support.sessions import begun
 
@@ -170,6 +170,13 @@ def test_first_calls_are_counted():
     app = application(mixed(10, 500, COUNT))
     app.inferences["phase"][0] = FIRST
     assert gap(app, loop()).causes[0].name == "first calls"
+
+
+def test_inferences_are_counted_as_they_are_averaged():
+    """The loop's first calls and its warm-up are not in its mean."""
+    warmed = loop()
+    warmed.inferences["phase"][:50] = WARMUP
+    assert gap(application(20), warmed).counts == (COUNT, COUNT - 50)
 
 
 def test_a_paced_loop_tells_pacing_from_the_rest():
