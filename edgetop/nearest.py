@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 
 
-def nearest_hint(name: str, names: Iterable[str]) -> str:
-    """
+def nearest_hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """`otherwise`: what is said in place of all names, where there may be too many.
+
     >>> nearest_hint("onnxruntme", ["onnxruntime", "litert"])
     'did you mean onnxruntime?'
     >>> nearest_hint("zzz", ["onnxruntime", "litert"])
@@ -14,4 +15,4 @@ def nearest_hint(name: str, names: Iterable[str]) -> str:
 
     known = list(names)
     close = difflib.get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    return f"did you mean {close[0]}?" if close else otherwise or f"known: {', '.join(known)}"

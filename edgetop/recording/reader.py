@@ -105,7 +105,7 @@ class Recording:
             return self.manifest.lost or self._uncounted()
         seconds, singles = problems.missing("seconds"), problems.missing("inferences")
         others = any(f"/{name}." in problem for problem in problems.lines for name in TABLES if name != "seconds")
-        ran = self.manifest.methodology.measure_runs or self._measured
+        ran = self._ran or self._measured
         uncounted: int | None = 0
         if seconds != 0:
             uncounted = max(0, ran - self._counted) if ran and not self.is_live else None
@@ -114,9 +114,15 @@ class Recording:
         unread = Lost(None if others or seconds is None else float(seconds), known, f"{problems.lines[0]}{more}")
         return lost_in_all(self.manifest.lost, unread)
 
+    @property
+    def _ran(self) -> int | None:
+        """How many inferences the seconds should count; None: unknown, or another tool gave its summary alone."""
+        is_summary = self.manifest.was_imported and not self._measured and not self._counted
+        return None if is_summary else self.manifest.methodology.measure_runs
+
     def _uncounted(self) -> Lost | None:
         """What is missing if the table of seconds is valid but incomplete."""
-        ran = self.manifest.methodology.measure_runs
+        ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
         return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")

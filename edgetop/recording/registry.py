@@ -30,6 +30,7 @@ from edgetop.recording.files import (
 from edgetop.session.manifest import Manifest, built
 
 REGISTER = "sessions"
+_MOST_NAMED = 10  # in the message about an unknown name
 PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` when the lake has all of it
 
 
@@ -121,7 +122,8 @@ def locate(given: str, home: Path) -> Path:
     if matches:
         raise InputError(f"{given}: fits {len(matches)} recordings", _distinct_names(matches))
     names = [path.name.removesuffix(SUFFIX) for path in recorded]
-    hint = nearest_hint(given, names) if names else f"none is recorded in {home}"
+    many = f"edgetop sessions lists the {len(names)} that are known" if len(names) > _MOST_NAMED else ""
+    hint = nearest_hint(given, names, many) if names else f"none is recorded in {home}"
     raise InputError(f"{given}: no such recording", hint)
 
 

@@ -130,6 +130,21 @@ def test_what_the_tool_does_not_tell_is_not_known(tmp_path):
     assert document["temperature"] == {}
 
 
+def test_inferences_that_a_tool_only_sums_up_are_not_called_lost(tmp_path):
+    printed = """Graph: [net.tflite]
+Initialized session in 12.3ms.
+Running benchmark for at least 50 iterations and at least 1 seconds but terminate if exceeding 150 seconds.
+count=110 first=9100 curr=9000 min=8900 max=9600 avg=9050.3 std=45
+
+Inference timings in us: Init: 12300, First inference: 20000, Warmup (avg): 9500, Inference (avg): 9050.3
+"""
+    recording = Recording(imported(tmp_path, printed))
+    text = summary(report(folded(recording.play())))
+    assert recording.lost is None
+    assert "110 inferences" in text
+    assert "lost" not in text
+
+
 def test_a_name_for_the_model_can_be_given(tmp_path):
     assert reported(imported(tmp_path, trtexec.times(), model="r50.onnx"))["session"]["model"]["path"] == "r50.onnx"
 

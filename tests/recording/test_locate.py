@@ -80,6 +80,13 @@ def test_three_letters_are_too_few_for_an_id(home: Path) -> None:
     assert "no such recording" in refusal("bbb", home)
 
 
+def test_names_are_listed_where_they_are_few(home: Path) -> None:
+    assert "known: demo, soak-1, soak-2" in refusal("zzz", home)
+    for number in range(20):
+        keep(home, f"night-{number}", f"dddd{number}")
+    assert refusal("zzz", home) == "zzz: no such recording (edgetop sessions lists the 23 that are known)"
+
+
 def test_an_unknown_name_is_refused_with_the_nearest(home: Path) -> None:
     assert "did you mean soak-1?" in refusal("soka-1", home)
 
