@@ -1,6 +1,6 @@
-"""Sweeps: every combination of models and settings, each in sessions of its own, and which of them to take.
+"""Sweeps: every combination of models and settings, each in sessions of its own, and which one to recommend.
 
-The plan says what runs in which order and what came of it so far; its file makes a sweep resumable. Nothing here starts
+The plan has the runs in their order and their results so far; its file makes a sweep resumable. Nothing here starts
 a run or prints.
 """
 

@@ -2,11 +2,11 @@
 
 Models that ran on both sides are matched by the hashes of their files.
 
-On logarithms, for models differ by factors and so do errors. The slope is Theil and Sen's, the median of the slopes of
-all pairs (Sen 1968, Journal of the American Statistical Association 63), which one odd model does not turn; the
-intercept is the median of what is left. The interval of a prediction is that of a straight line (Draper and Smith,
-Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this one; `edgetop help fit` has how
-often it holds.
+The line is on logarithms, because models differ by factors, and so do errors. The slope is Theil and Sen's, the median
+of the slopes of all pairs (Sen 1968, Journal of the American Statistical Association 63), which one odd model does not
+turn; the intercept is the median of what is left. The interval of a prediction is that of a straight line (Draper and
+Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this one; `edgetop help fit`
+has how often it holds.
 """
 
 import math

@@ -1,8 +1,8 @@
 """The questions to a lake, each defined once, as SQL that DuckDB, Daft, Spark and Trino take alike.
 
 The relations are `sessions` (edgetop.lake.tables), `seconds` and the other tables of the session format, each with
-`session`, `board` and `date`. Where dialects differ stands in `DIALECTS` alone: how two lists become rows, and how a
-text is searched and quoted. Percentiles are of the merged histograms: the middle of the bucket in which the nearest
+`session`, `board` and `date`. Only `DIALECTS` has what differs between dialects: how two lists become rows, and how
+a text is searched and quoted. Percentiles are of the merged histograms: the middle of the bucket in which the nearest
 rank lies, within 0.4 %, whatever the number of files.
 """
 

@@ -1,8 +1,8 @@
 """Limits as on the device: the engine alone in a cgroup of its own, with a quota of CPU time or of memory.
 
-By a scope of systemd where that runs the machine (systemd-run(1)), else by a cgroup of our own below or beside that of
-edgetop, of version 2, or of version 1 where that has the controller. What starts the engine is a command that enters
-the cgroup and executes it, so that nothing of the engine runs outside. Nothing but the engine is ever put there.
+If systemd runs the machine, the limit is a scope of it (systemd-run(1)), else a cgroup of its own, below or beside that
+of edgetop, of version 2, or of version 1 if that has the controller. A command enters the cgroup and executes the
+engine, so that nothing of the engine runs outside. Nothing else is ever put there.
 Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/memory.rst; scheduler/sched-bwc.rst.
 """
 

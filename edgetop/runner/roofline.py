@@ -1,6 +1,6 @@
 """Measures what a board can do at most with a runtime, and stores it for later runs of the same kind.
 
-The file is edgetop's own: what is damaged or not understood in it is measured again, never an error.
+The file is edgetop's own: a damaged or unknown entry is measured again, and is never an error.
 """
 
 import contextlib

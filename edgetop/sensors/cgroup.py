@@ -1,8 +1,8 @@
 """The engine's cgroup: the memory that it holds, its peak, its limit and how far that is, kills, and its CPU quota.
 
-Which one it is stands in the real /proc/PID/cgroup, and where its files are in
-/proc/PID/mountinfo. A limit anywhere above it counts too, so every level up to the mount is
-read; what is shown as left is that of the tightest level, whose memory others may share.
+The real /proc/PID/cgroup names it, and /proc/PID/mountinfo shows where its files are. A limit on any level above counts
+too, so every level up to the mount is read; the memory that is left is that of the tightest level, which others may
+share.
 Documentation/admin-guide/cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/memory.rst; scheduler/sched-bwc.rst.
 """
 

@@ -1,7 +1,7 @@
 """Every sensor of a board once, with what its read costs: what `sensors` lists and `doctor` judges.
 
-Each read happens on a thread of its own and is waited for so long and no longer: a driver
-in D state cannot be cancelled, and must not keep the others from being listed.
+Each read happens on a thread of its own, with a time limit: a driver in D state cannot be
+cancelled, and must not keep the others from being listed.
 """
 
 import math

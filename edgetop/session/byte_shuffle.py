@@ -1,7 +1,7 @@
-"""Columns of numbers as bytes that compress well: differences, and of those all first bytes, then all second ones.
+"""Columns of numbers as bytes that compress well: the lowest bytes of all numbers, then their second ones, and so on.
 
 Numbers of one column differ in their low bytes; the high ones are runs of zeros, which deflate
-makes nearly nothing of. Everything comes back to the last bit.
+reduces to nearly nothing. No bit is lost.
 """
 
 import struct

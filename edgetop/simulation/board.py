@@ -1,7 +1,7 @@
-"""The virtual board as a session has it: files that the sensors read, and a page that the engine obeys.
+"""The virtual board of a session: files that the sensors read, and a page of memory that controls the engine.
 
-Its thread wakes five times a second, asks how much CPU time the engine really used, lets the machine go on by that, and
-writes what became of it. Its folder holds its files (`tree/`), its page for the engine, and a lock that its process
+Its thread wakes five times a second, asks how much CPU time the engine really used, advances the machine by that, and
+writes the result. Its folder holds its files (`tree/`), its page for the engine, and a lock that its process
 holds as long as it lives: the next board removes a folder whose lock nobody holds, of a process that was killed.
 """
 

@@ -1,9 +1,9 @@
 """A process that competes for a CPU: a program of its own, which needs nothing but the standard library.
 
-It obeys its standard input: `+` begins, `-` rests, and the end of the file ends it, so that
-nothing is left of it when edgetop is gone, however that went. It is busy every other
-millisecond: half of one core and no more. It runs at the engine's own priority: one that is
-given way to (a nice value of 5) was measured to leave the engine's median where it was.
+It reads its standard input: `+` begins, `-` rests, and the end of the file ends it, so that
+it never outlives edgetop. It is busy every other millisecond: half of one core and no more.
+It runs at the engine's own priority: with a nice value of 5 it was measured not to change the
+engine's median.
 """
 
 import os

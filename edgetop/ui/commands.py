@@ -1,8 +1,8 @@
 """Every command of the monitor screen: its keys, when it applies, and what it does.
 
-An entry of `COMMANDS` is all there is of a key: the bindings, the last line, the help, the palette and the settings of
+An entry of `COMMANDS` defines a key completely: the bindings, the last line, the help, the palette and the settings of
 keys are made from this table. A key may stand for one thing on a live screen and for another in a replay: no feed has
-both. The order is that of the last line, where what is wanted most comes first, and of the help.
+both. The order is that of the last line, with the most important first, and of the help.
 """
 
 import shlex
@@ -25,9 +25,9 @@ from edgetop.ui.settings import WINDOWS_NS
 
 Commanded = Any  # a session's screen, or the fleet's
 EXPLANATION = """\
-Percentiles are nearest-rank. A "?" behind one says that too few inferences \
-stand behind it. The charts show p50 filled and p99 as the line above it; \
-every chart has the same time axis.
+Percentiles are nearest-rank. A "?" behind one marks too few inferences. The \
+latency chart has p50 and p99 as lines, and a dim band from the shortest to \
+the longest. All timelines share one time axis.
 
 More: edgetop help"""
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -1,4 +1,4 @@
-"""The screen of many boards: one timer draws what their threads have brought."""
+"""The screen of many boards: one timer draws the data of the boards' threads."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -119,7 +119,7 @@ async def test_help_explains_what_this_screen_shows():
     async with opened(ListedFleet(VIEWS), (100, 60)) as screen:
         await screen.press("question_mark")
         assert all(words in screen.text for words in ("chart of p99", "SIM", "edgetop help fleet"))
-        assert "p50 filled" not in screen.text
+        assert "p50 and p99 as lines" not in screen.text
         assert "time axis" not in screen.text
 
 

@@ -1,4 +1,4 @@
-"""Hotspots: the operators that take the time, as bars, and how they moved since the burst baseline."""
+"""Hotspots: the operators that take the time, as bars, and how they changed since the first bursts."""
 
 from collections.abc import Sequence
 from functools import partial
