@@ -11,7 +11,7 @@ from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
-from edgetop.session.records import last_end_ns, measured
+from edgetop.session.records import measured
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11  # inferences: as many as settle a median
@@ -26,7 +26,6 @@ class LatencyView:
     is_exact: bool  # the window's percentiles are exact, not to 1 %
     points: Points  # low: shortest, middle: p50, high: p99, top: longest
     buckets: histogram.Counts  # the window's histogram
-    last_end_ns: int | None  # when the last inference ended
     since_ns: int = 0  # after a reset: what started earlier does not count
     window_response: Statistics | None = None  # from the intended starts; None: nothing waits, or nothing was measured
     session_response: Statistics | None = None
@@ -56,7 +55,6 @@ class RollingLatency:
         self._latest = LatestInferences(since_ns)
         self._closed_until_ns = since_ns
         self._began_ns: int | None = since_ns or None
-        self._last_end_ns: int | None = None
         self._timeline = Timeline()
         self._open: Seconds | None = None  # summarised once between two folds,
         self._whole: Totals | None = None  # as are what it adds to and, by their ends, the figures of that
@@ -70,7 +68,6 @@ class RollingLatency:
         self._open = self._whole = None
         self._figures = {}
         if len(batch.inferences):
-            self._last_end_ns = max(self._last_end_ns or 0, last_end_ns(batch.inferences))
             self._latest.keep(batch.inferences)
         if len(batch.seconds):
             begin = batch.seconds.rows["t_ns"]
@@ -101,7 +98,7 @@ class RollingLatency:
         if window_ns is not None:
             window, window_response, buckets, is_exact = self._window(window_ns, now_ns)
         return LatencyView(
-            window_ns, window, session, is_exact, self.points(axis), buckets, self._last_end_ns, self._since_ns,
+            window_ns, window, session, is_exact, self.points(axis), buckets, self._since_ns,
             window_response, response,
         )  # fmt: skip
 

@@ -45,7 +45,7 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     if deadline:
         share = p99_ns / deadline.deadline_ns
         text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms"
-        yield Vital("p99", text, share, _level(share, 1.0))
+        yield Vital("p99", text, share, _level(share))
         return
     first_ns = view.burst.p99_ns if view.burst else None
     ratio = p99_ns / first_ns if first_ns else 1.0
@@ -54,8 +54,8 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{before}", None, level)
 
 
-def _level(share: float, full: float) -> Level:
-    return "critical" if share >= full else "warning" if share >= CLOSE_SHARE * full else "good"
+def _level(share: float) -> Level:
+    return "critical" if share >= 1 else "warning" if share >= CLOSE_SHARE else "good"
 
 
 def _heat(view: "MonitorView") -> Iterator[Vital]:
@@ -105,7 +105,7 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
         used, of = (formatting.size(max(0.0, mib) * 2**20) for mib in (limit - left.value, limit))
         text = f"{used.removesuffix(of[-4:])} of {of}"  # the unit once, where it is the same
     share = 1 - left.value / limit if limit else None
-    yield Vital("memory", text, share, "good" if share is None else _level(share, 1.0))
+    yield Vital("memory", text, share, "good" if share is None else _level(share))
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:

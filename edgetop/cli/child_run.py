@@ -63,19 +63,20 @@ class ChildRun:
         `patience_s`: how long such an end is waited for.
         """
         try:
-            while not self._ends_within(LOOK_S):
+            while not self._has_ended():
                 look()
         except BaseException:
             self.stop()
             until_s = time.monotonic() + patience_s
-            while not self._ends_within(LOOK_S) and time.monotonic() < until_s:
+            while not self._has_ended() and time.monotonic() < until_s:
                 pass
             raise
         return self._outcome()
 
-    def _ends_within(self, seconds: float) -> bool:
+    def _has_ended(self) -> bool:
+        """Wait for its end, for `LOOK_S` at most."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
+            self._process.wait(LOOK_S)
         return self._process.returncode is not None
 
     def stop(self) -> None:

@@ -73,7 +73,6 @@ DOUBTS = frozenset(
         "no-starts", "provider-dropped", "partly-accelerated", "monitor-cost", "inference-failed", "not-sustained",
     }
 )  # fmt: skip
-CODES = frozenset({condition.code for condition in CONDITIONS})
 
 
 def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:

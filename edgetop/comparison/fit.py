@@ -71,14 +71,14 @@ class Line:
     def range_ms(self) -> tuple[float, float]:
         return self.pairs[0].from_ms, self.pairs[-1].from_ms
 
-    def interval(self, from_ms: float, level: float = LEVEL) -> tuple[float, float]:
+    def interval(self, from_ms: float) -> tuple[float, float]:
         """Return the interval in ms for the latency there of a model of this kind that takes `from_ms` here.
 
-        It contains that latency with probability 1 - `level`.
+        It contains that latency with probability 1 - LEVEL.
         """
         x = np.log([pair.from_ms for pair in self.pairs])
         off = float((math.log(from_ms) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
-        half = quantile(level, len(x) - 2) * self.scatter * math.sqrt(1 + 1 / len(x) + off)
+        half = quantile(LEVEL, len(x) - 2) * self.scatter * math.sqrt(1 + 1 / len(x) + off)
         middle = math.log(self.at(from_ms))
         return _exp(middle - half), _exp(middle + half)
 

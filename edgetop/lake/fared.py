@@ -22,8 +22,6 @@ NUMBERS = ("ambient_c", "trip_c", "steady_c", "steady_low_c", "steady_high_c", "
 LEAST_C = 1.0
 MOST_SESSIONS = 2_000  # of a kind: their pairs are as many squared
 
-Floats = npt.NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class Fared:
@@ -34,10 +32,10 @@ class Fared:
     inside: int  # of these: it is in the range
 
 
-def fared(place: Place, since: str = "") -> Fared:
+def fared(place: Place) -> Fared:
     """Raises InputError where there is no lake, OutputError where it cannot be read."""
     place.refuse_none()
-    table = place.retry(lambda: dataset(place, TABLE, place.files(TABLE, since)).to_table([*KINDS, *NUMBERS]))
+    table = place.retry(lambda: dataset(place, TABLE, place.files(TABLE)).to_table([*KINDS, *NUMBERS]))
     kinds: dict[str, list[Mapping[str, Any]]] = {}
     for row in table.to_pylist():
         if row["enclosure"] and None not in (row["ambient_c"], row["trip_c"], row["throttled"]):

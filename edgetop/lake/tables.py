@@ -60,9 +60,9 @@ def _hottest(report: Report, column: str) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _forecast(name: str, end: str) -> Callable[[Report], float | None]:
+def _steady(end: str) -> Callable[[Report], float | None]:
     def read(report: Report) -> float | None:
-        estimate = getattr(report.forecast, name)
+        estimate = report.forecast.steady_c
         return None if estimate is None else float(getattr(estimate, end))
 
     return read
@@ -117,9 +117,9 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "temp_max_c": (NUMBER, lambda r: _hottest(r, "max")),
     "temp_end_c": (NUMBER, lambda r: _hottest(r, "end")),
     "trip_c": (NUMBER, lambda r: r.forecast.trip_c),
-    "steady_c": (NUMBER, _forecast("steady_c", "value")),
-    "steady_low_c": (NUMBER, _forecast("steady_c", "low")),
-    "steady_high_c": (NUMBER, _forecast("steady_c", "high")),
+    "steady_c": (NUMBER, _steady("value")),
+    "steady_low_c": (NUMBER, _steady("low")),
+    "steady_high_c": (NUMBER, _steady("high")),
     "mean_w": (NUMBER, lambda r: r.power.mean_w),
     "joules": (NUMBER, lambda r: _seconds(r, r.power.mean_w)),
     "gross_mj": (NUMBER, lambda r: r.energy.gross_mj),

@@ -186,14 +186,14 @@ def _depends(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
     if not is_onnx:
         return operator.op_type in _TFLITE
     if operator.op_type == _BRANCHES:
-        return not _is_constant(graph, operator, 0)
+        return not _is_constant(graph, operator)
     if operator.op_type == _LOOPS:  # a constant number of times, unless a condition ends it
         has_condition = len(operator.inputs) > 1 and operator.inputs[1] != OMITTED
-        return has_condition or not _is_constant(graph, operator, 0)
+        return has_condition or not _is_constant(graph, operator)
     return operator.op_type in _ONNX
 
 
-def _is_constant(graph: Graph, operator: Operator, place: int) -> bool:
-    if len(operator.inputs) <= place or operator.inputs[place] == OMITTED:
-        return False
-    return graph.tensors[operator.inputs[place]].is_constant
+def _is_constant(graph: Graph, operator: Operator) -> bool:
+    """Whether the first input is."""
+    first = next(iter(operator.inputs), OMITTED)
+    return first != OMITTED and graph.tensors[first].is_constant

@@ -64,8 +64,8 @@ class Table:
         self._budget.spend(len(data) // 16)
         return bytes(data).decode("utf-8", "backslashreplace")
 
-    def numbers(self, field: int, kind: str = "i32") -> tuple[int, ...]:
-        scalar = SCALARS[kind]
+    def numbers(self, field: int) -> tuple[int, ...]:
+        scalar = SCALARS["i32"]
         return tuple(self._elements(field, scalar.size, lambda at: _read(scalar, self._data, at)))
 
     def bytes_of(self, field: int) -> memoryview:

@@ -312,7 +312,7 @@ def _seconds(table: pa.Table) -> Seconds:
     rows = np.zeros(len(table), SECOND)
     for name in SECOND.names or ():
         if name in columns:
-            rows[name] = _filled(columns[name], ABSENT)
+            rows[name] = _filled(columns[name])
         elif name in OF_DEADLINE:
             rows[name] = ABSENT
         elif name not in CAME_LATER:
@@ -334,7 +334,7 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
     for name in OF_DEADLINE:
         rows[name] = ABSENT
     for name in (*RESPONSE, *RESPONSE_SUMS):
-        rows[name.removeprefix("response_")] = _filled(columns[name], ABSENT)
+        rows[name.removeprefix("response_")] = _filled(columns[name])
     return _with_histograms(rows, *(columns[name] for name in lists))
 
 
@@ -353,8 +353,8 @@ def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any
     return offsets - offsets[0], np.asarray(column.values)[offsets[0] : offsets[-1]]
 
 
-def _filled(column: pa.ChunkedArray, absent: int) -> npt.NDArray[Any]:
-    """Integers with `absent` for null. pyarrow.compute could do it too, but takes 10 MiB, which a writer saves.
+def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Integers with ABSENT for null. pyarrow.compute could do it too, but takes 10 MiB, which a writer saves.
 
     A chunk is laid out as the Arrow columnar format says: a bit for each value that is present.
     """
@@ -367,7 +367,7 @@ def _filled(column: pa.ChunkedArray, absent: int) -> npt.NDArray[Any]:
         values = np.frombuffer(data, dtype, len(chunk), begin * dtype.itemsize)
         if validity is not None:
             bits = np.unpackbits(np.frombuffer(validity, np.uint8), count=begin + len(chunk), bitorder="little")
-            values = np.where(bits[begin:] == 1, values, np.array(absent, dtype))
+            values = np.where(bits[begin:] == 1, values, np.array(ABSENT, dtype))
         filled.append(values)
     return np.concatenate(filled)
 

@@ -13,7 +13,6 @@ TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a
 
 TINY_WIDTH, TINY_HEIGHT = 60, 16  # below either: the verdict and three numbers
 MEDIUM_WIDTH, MEDIUM_HEIGHT = 100, 30
-WIDE_WIDTH, WIDE_HEIGHT = 160, 45
 
 HEADER_ROWS = 3  # the verdict, what runs, the vital signs
 STATUS_ROWS = 1

@@ -91,12 +91,12 @@ def as_fits(cells: int, *pieces: Piece) -> Line:
     return tuple(fitted)
 
 
-def spread(left: Line, right: Line, cells: int, style: str = "text") -> Line:
+def spread(left: Line, right: Line, cells: int) -> Line:
     """`left` and `right` at the two ends of a line; where both do not fit, `right` goes."""
     gap = cells - width(left) - width(right)
     if gap < 1:
-        return fit(left, cells, style)
-    return (*left, Span(" " * gap, style), *right)
+        return fit(left, cells)
+    return (*left, Span(" " * gap, "text"), *right)
 
 
 _AT_SPACES = re.compile(r" (?!%)")  # a figure and its percent sign stay together

@@ -209,7 +209,6 @@ def test_before_anything_was_measured_there_are_no_figures() -> None:
     assert view.window is view.session is None
     assert view.points.is_empty
     assert view.buckets.sum() == 0
-    assert view.last_end_ns == 3 * NS
 
 
 def test_inferences_count_before_their_second_ends_and_only_once() -> None:

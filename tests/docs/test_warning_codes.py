@@ -11,7 +11,7 @@ import pytest
 import edgetop
 from edgetop.analysis.notices import ADVICE, DOUBTS
 from edgetop.analysis.tail import CAUSES
-from edgetop.comparison.fairness import CODES as FAIRNESS
+from edgetop.comparison.fairness import CONDITIONS
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +23,7 @@ FOLDER = Path(edgetop.__file__).parent
 @functools.cache
 def codes_made() -> set[str]:
     """The first argument of every Notice that the program makes, where it is a constant, and the tables of codes."""
-    codes = {*ADVICE, *DOUBTS, *FAIRNESS}
+    codes = {*ADVICE, *DOUBTS, *(condition.code for condition in CONDITIONS)}
     for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Notice":

@@ -40,7 +40,6 @@ SLOW = 14  # {"t_ns", "latency_ns", "span_ns", "preempted", ...}: what the kerne
 RECORD = struct.Struct("<qqqBB?x")
 
 PHASE_FIRST, PHASE_WARMUP, PHASE_MEASURE = 0, 1, 2
-PHASE_NAMES = ("first", "warmup", "measure")
 
 
 class FrameError(Exception):

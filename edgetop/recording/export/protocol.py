@@ -35,7 +35,6 @@ class NamedOutput:
         `elsewhere`: advice for choosing another path.
         """
         self.path = path
-        self._force = force
         self._elsewhere = elsewhere
         if os.path.lexists(path) and not force and not is_device(path):
             raise InputError(f"{path}: exists already", f"--force replaces it, or {elsewhere}")

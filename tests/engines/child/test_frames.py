@@ -88,5 +88,5 @@ def test_records_lie_close_in_a_batch() -> None:
 
 
 def test_phases_have_the_sessions_names_and_numbers() -> None:
-    assert frames.PHASE_NAMES == PHASES
-    assert [PHASES[n] for n in (frames.PHASE_FIRST, frames.PHASE_WARMUP, frames.PHASE_MEASURE)] == list(PHASES)
+    assert PHASES == ("first", "warmup", "measure")
+    assert (frames.PHASE_FIRST, frames.PHASE_WARMUP, frames.PHASE_MEASURE) == (0, 1, 2)

@@ -103,7 +103,7 @@ class Service:
                 require_sense(events, profile.run.ns)
                 if not self._has_xnnpack and any(event.kind == INSIDE_DELEGATE for event in events):
                     raise ProfilingError("LiteRT's profiler cannot be had with --no-xnnpack in this version")
-                add_events(profile, events, self._name_of, "XNNPACK")
+                add_events(profile, events, self._name_of)
         finally:
             self._run.close()
         return profile.describe()

@@ -24,14 +24,15 @@ class Event(NamedTuple):
     within: Optional[int] = None  # the place of the operator's or delegate's event that was not over yet; None: unknown
 
 
+XNNPACK = "XNNPACK"
 NameOf = Callable[[int, str], str]  # of node number and type: the operator's name
 
 
-def add_events(profile: Profile, events: List[Event], name_of: NameOf, delegate: str) -> None:
+def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
     """Add the events of one run to the profile.
 
-    `delegate`: who runs what is inside a delegate that has no event itself, as XNNPACK has
-    none. Only the main graph counts: the time of a WHILE is that of its body too.
+    What is inside a delegate that has no event itself is XNNPACK's. Only the main graph counts: the time of a WHILE is
+    that of its body too.
     """
     inside = [event for event in events if event.kind == INSIDE_DELEGATE]
     telling = {event.within for event in inside}
@@ -43,13 +44,13 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf, delegate:
             name = "%s:%d" % (tag, event.node)
             times[name] = times.get(name, 0) + 1
             name = name if times[name] == 1 else "%s/%d" % (name, times[name])
-            provider = delegate if event.within is None else short_delegate(events[event.within].tag)
+            provider = XNNPACK if event.within is None else short_delegate(events[event.within].tag)
             profile.add(name, tag, provider, event.ns)
         elif event.subgraph != 0 or event.kind not in (OPERATOR, DELEGATE):
             continue
         elif event.kind == DELEGATE or tag.endswith("Delegate"):
             provider = short_delegate(tag)
-            if place not in telling and not (None in telling and provider == delegate):
+            if place not in telling and not (None in telling and provider == XNNPACK):
                 profile.add(name_of(event.node, tag), "DELEGATE", provider, event.ns)
         else:
             profile.add(name_of(event.node, tag), tag, "CPU", event.ns)

@@ -147,7 +147,7 @@ class InterpreterProfiler:
         self._listener.take()
         while allowance.takes_another():
             profile.timed(self._interpreter.invoke)
-            add_events(profile, self._listener.take(), self._name_of, "XNNPACK")
+            add_events(profile, self._listener.take(), self._name_of)
         return profile.describe()
 
 

@@ -11,7 +11,7 @@ INVOKE = (1, "Invoke", 0, 0, 99_000)
 def operators(*events: tuple[Any, ...]) -> list[list[object]]:
     profile = Profile()
     profile.begin_run(1_000)
-    add_events(profile, [Event(*event) for event in events], lambda index, tag: f"{tag.lower()}{index}", "XNNPACK")
+    add_events(profile, [Event(*event) for event in events], lambda index, tag: f"{tag.lower()}{index}")
     found: list[list[object]] = profile.describe()["operators"]
     return found
 
