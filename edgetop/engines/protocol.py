@@ -126,7 +126,7 @@ class BurstTaken:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """No stream will report an inference that began before. An `Engine` does not pass this on."""
+    """No stream will report an inference that began before this time. An `Engine` does not pass this on."""
 
     monotonic_ns: int
 
@@ -235,4 +235,4 @@ class Engine(Protocol):
         """Ask for a burst of instrumented inferences now. Never waits."""
 
     def close(self) -> None:
-        """Make sure that no load is left behind. Safe to call twice."""
+        """End the engine, so that it leaves no load. Safe to call twice."""

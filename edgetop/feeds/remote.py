@@ -36,7 +36,7 @@ ALIVE_EVERY_NS = 15 * NS
 
 
 class LinkEndedError(Exception):
-    """The other side is gone."""
+    """The other end of the link is gone."""
 
 
 class UnreachableError(InputError):

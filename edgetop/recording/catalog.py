@@ -48,7 +48,7 @@ class RowGroup:
 
 
 class Catalog:
-    """The writer's side: an append-only file of frames."""
+    """Writes the catalog, an append-only file of frames."""
 
     def __init__(self, folder: Path, size: int = 0) -> None:
         """`size`: how much of an existing one is valid. Raises OSError."""

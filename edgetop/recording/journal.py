@@ -72,7 +72,7 @@ def segments(folder: Path) -> list[int]:
 
 
 class Journal:
-    """The writer's side."""
+    """Writes the journal, segment after segment."""
 
     def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         """`fsync_interval_ns`: how often `sync` will be called; it is stored for a recovery."""
@@ -361,7 +361,7 @@ def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader
 
 
 class FellBehindError(Exception):
-    """A follower must begin again, with the tables."""
+    """Raised where a follower must begin again, with the tables."""
 
 
 class Follower:
@@ -465,7 +465,7 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """The writer's side."""
+    """Writes what the disk did not take into the name of an empty file, which needs no space."""
 
     def __init__(self, journal: Path) -> None:
         """Raises OSError."""

@@ -42,7 +42,7 @@ class _Piece:
 
 
 class Tables:
-    """The writer's side."""
+    """Writes the tables of one session."""
 
     def __init__(self, folder: Path, piece_bytes: int | None = None) -> None:
         """`folder`: the journal. `piece_bytes`: the size from which on inferences go into a new piece; None: never.

@@ -81,7 +81,7 @@ class Link:
                 raise LinkLostError from None
 
     def wake(self) -> None:
-        """Let `receive` return, whichever thread that is called from."""
+        """Let `receive` return, from any thread."""
         with contextlib.suppress(OSError):  # closed: an order that took longer than the link lasted
             self._wake.send(b"x")
 
@@ -116,7 +116,7 @@ class Link:
         return []
 
     def give_back(self, frames: list[Frame]) -> None:
-        """They are what is received next."""
+        """Let the next `receive` return these frames."""
         self._unhandled = frames
 
     def close(self) -> None:

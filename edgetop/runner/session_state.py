@@ -195,13 +195,13 @@ class SessionState:
             self.add_event("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
 
     def take_records(self, records: Inferences) -> None:
-        """The records of an update, on the engine's clock, before its messages: a burst is compared with them."""
+        """Take the records of an update, on the engine's clock, before its messages: a burst is compared with them."""
         if self.profiles:
             self._before = np.concatenate([self._before, self._latest])[-NEIGHBOURS:]
             self._latest = measured(records)
 
     def take_surroundings(self, surroundings: Surroundings) -> None:
-        """Heat, scheduler and CPUs, each as soon as it is measured."""
+        """Store heat, scheduler and CPUs, each as soon as it is measured."""
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
@@ -394,7 +394,7 @@ class SessionState:
         self._engine_reached(message.monotonic_ns, "profile-burst", text, **data)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
-        """Go on as another session, of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
+        """Continue as another session of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
 
         The one until now has ended, and its last events are taken, but for those that came since from other threads.
         """
@@ -432,7 +432,7 @@ class SessionState:
         self._engine_reached(origin_ns, "phase", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns)
 
     def followed_by(self, session_id: str) -> None:
-        """The engine runs on in that session."""
+        """Record the id of the session in which the engine continues."""
         self._amend(followed_by=session_id)
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:

@@ -35,7 +35,7 @@ class Surroundings:
         self._survey_due_ns = 0
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
-        """`sources`: the sensors of its process."""
+        """Watch the engine's process. `sources`: its sensors."""
         self._pid = pid
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 

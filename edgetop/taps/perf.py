@@ -53,7 +53,7 @@ MACHINES = {"x86_64": Machine(298, 5, 0, None, 7, 8), "aarch64": Machine(241, 0,
 
 
 class Hit(NamedTuple):
-    """A thread met a breakpoint."""
+    """A thread reached a breakpoint."""
 
     at_ns: int  # CLOCK_MONOTONIC
     probe: int

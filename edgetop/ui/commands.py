@@ -98,7 +98,7 @@ def stop_and_leave(screen: MonitorScreen) -> None:
 
 
 def _open_stop(screen: MonitorScreen) -> None:
-    """Of a run that is only watched here."""
+    """Ask whether to stop a run that is only watched here."""
     from edgetop.ui.dialogs import Choice, ChoiceDialog
 
     choices = [Choice("s", "stop it, finish its recording", Order("stop")), Choice("q,Q,ctrl+c", "", None)]

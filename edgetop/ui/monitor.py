@@ -204,7 +204,7 @@ class MonitorScreen(Screen[None]):
     # Drawing.
 
     def tick(self) -> None:
-        """Take in what has come, and draw it."""
+        """Fold the new data, and draw it."""
         self.analysis.catch_up(self.feed)
         failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
         if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
@@ -255,7 +255,7 @@ class MonitorScreen(Screen[None]):
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
-        """Take in what has come, and draw it, also where nothing has."""
+        """Fold the new data, and draw it, also if there is none."""
         self.tick()
         self.draw()
 
@@ -304,7 +304,7 @@ class MonitorScreen(Screen[None]):
         return [transport_line(self.transport, area)] if self.transport else []
 
     def _arrange(self) -> None:
-        """Put every pane in its place for this size."""
+        """Arrange the panes for this size."""
         (columns, rows), more = self.size, int(self.feed.player is not None)
         tiny = is_tiny(columns, rows)
         header_rows = (1 if self._zoomed else 4) if tiny else HEADER_ROWS
@@ -363,14 +363,14 @@ class MonitorScreen(Screen[None]):
         self._frozen_view = None
 
     def hold(self) -> None:
-        """Let time stand, on the screen."""
+        """Freeze the screen, or pause a replay."""
         if player := self.feed.player:
             player.play(playing=False)
         elif not self._frozen:
             self._freeze()
 
     def follow_time(self) -> None:
-        """Time goes on: the timelines end now again, and are zoomed as before."""
+        """Let the timelines end at the present again, with the same zoom."""
         self.lens = Lens(self.lens.span_s)
 
     def use_lens(self, lens: Lens) -> None:

@@ -39,7 +39,7 @@ class LineWidget(Widget):
         self._strips: dict[int, Strip] = {}
 
     def put(self, place: Place) -> None:
-        """Stand there, from the next layout on."""
+        """Move to this place, from the next layout on."""
         self.styles.offset = (place.x, place.y)
         self.styles.width = max(place.width, 1)
         self.styles.height = max(place.height, 1)
@@ -97,7 +97,7 @@ class LineWidget(Widget):
         return [(text, styles[style]) for text, style in self._lines[y]]
 
     def _filtered_styles(self) -> Mapping[str, Style]:
-        """The theme's, as Textual's filters leave them: without colour for NO_COLOR."""
+        """Return the theme's styles after Textual's filters: without colour for NO_COLOR."""
         segments = [Segment(name, style) for name, style in self._theme.styles.items()]
         for line_filter in self.get_line_filters():
             segments = line_filter.apply(segments, self.background_colors[1])
@@ -158,18 +158,18 @@ class PaneWidget(LineWidget, can_focus=True):
         self._cursor_s: float | None = None
 
     def use_listing(self, listing: Listing) -> None:
-        """List in this way from now on, from the top."""
+        """Use this filter and order from now on, from the top of the list."""
         self.listing, self._offset = listing, 0
         self.redraw()
 
     @property
     def item(self) -> Item | None:
-        """The one under the row cursor."""
+        """Return the item under the row cursor."""
         chosen = self._chosen
         return None if chosen is None else next((item for item in self._items if item.key == chosen), None)
 
     def choose(self, key: object) -> None:
-        """None: no item."""
+        """Put the row cursor on this item; None: on none."""
         if key != self._chosen:
             self._chosen = key
             self.redraw()
@@ -197,7 +197,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self.redraw()
 
     def show(self, view: MonitorView, cursor_s: float | None = None) -> Sequence[int]:
-        """Draw this view; which rows changed. A pane that is not displayed only remembers it."""
+        """Draw this view and return the changed rows. A pane that is not displayed only stores it."""
         if view is self._view and cursor_s == self._cursor_s:
             return ()
         self._view, self._cursor_s = view, cursor_s

@@ -25,7 +25,7 @@ MAX_SCREENSHOTS = 10_000
 
 
 class Exports:
-    """Begins an export, which goes on in a process of its own, and looks now and then whether it is over."""
+    """Begins exports, each in a process of its own, and checks now and then whether one is over."""
 
     def __init__(self, screen: Screen[None], settings: ScreenSettings, characters: CharacterSet) -> None:
         self._screen = screen
@@ -56,7 +56,7 @@ class Exports:
                 self._screen.app.push_screen(export_dialog(self.forms, where), self.begin)
 
     def begin(self, form: str | None) -> None:
-        """`form`: None: nothing was chosen."""
+        """Begin an export to this format; None: the user chose none."""
         recording, exporter = self._settings.recording_now, self._settings.exporter
         if form is None or recording is None or exporter is None or self._export:
             return

@@ -118,7 +118,7 @@ def _cells(pieces: Pieces) -> list[Cell]:
 
 
 def _cut(cells: list[Cell], width: int) -> list[Cell]:
-    """The first of them; of a character that does not fit, blanks."""
+    """Return the first `width` cells, with blanks for a character that does not fit."""
     within = cells[:width]
     if len(cells) > width and not cells[width][0]:
         begin = _whole(cells, width)[0]
@@ -166,7 +166,7 @@ Row = tuple[int, int, Pieces, int]  # column, row, what stands from there on, an
 
 
 class RowsUpdate(CompositorUpdate):
-    """Rows, of which the cells that differ are sent, and none beside them."""
+    """An update of rows that sends only the cells which differ."""
 
     def __init__(self, rows: Iterable[Row], terminal_buffer: TerminalBuffer) -> None:
         self._rows, self._terminal_buffer = rows, terminal_buffer

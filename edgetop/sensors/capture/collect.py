@@ -45,7 +45,7 @@ class Capture:
 
 
 class _Enough(Exception):  # noqa: N818  no error: it ends the walk
-    """The capture as a whole is as long or as large as it may be."""
+    """Raised when the capture has reached its limit of time or size."""
 
 
 def collect(
