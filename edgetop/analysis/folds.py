@@ -288,7 +288,9 @@ class Folds:
     @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
         """Return the figures of the burst and of the sustained span; None: not known."""
-        return self.burst(), sustained(self.latency.latest_rows(), self.slowdowns.view().burst)
+        view = self.slowdowns.view()
+        is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
+        return self.burst(), None if is_early else sustained(self.latency.latest_rows(), view.burst)
 
     def burst(self) -> SpanFigures | None:
         """Return the figures of the burst; None: not known yet."""
