@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetop import formatting
+from edgetop.analysis.slowdowns.tail import CAUSES, SlowInference, tail_parts, tail_words
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.tail import CAUSES, SlowInference, tail_parts, tail_words
 from edgetop.session.manifest import Load
 
 WORTH_REPORTING = 1e-4  # of inferences: rarer misses are shown in the latency pane alone

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView, ended_words
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown, SlowdownsView, slowdown_events
-from edgetop.analysis.throttles import ThrottlesView, throttle_events
+from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
 from edgetop.session.events import Event
 
 MAX_EVENTS = 1_000

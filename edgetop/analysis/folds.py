@@ -27,10 +27,10 @@ from edgetop.analysis.precision import Precision, PrecisionView
 from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.slowdowns.tail import TailView
+from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures, figures, sustained
-from edgetop.analysis.tail import TailView
-from edgetop.analysis.throttles import Throttles
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures

@@ -49,8 +49,8 @@ from edgetop.analysis.report_parts import (
     span,
 )
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
-from edgetop.analysis.throttles import ThrottlesView, throttles_document
+from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
+from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Evidence, Verdict, judge
 from edgetop.formatting import rounded

@@ -17,7 +17,7 @@ from edgetop.analysis.memory import leak_ends, leak_rate
 from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.slowdowns.signals import LIMITS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, cause_words, is_throttling
-from edgetop.analysis.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
+from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
 
 if TYPE_CHECKING:
     from edgetop.analysis.folds import Folds

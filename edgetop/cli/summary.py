@@ -28,8 +28,8 @@ from edgetop.analysis.report_parts import (
     Times,
 )
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.tail import TailView, tail_words
-from edgetop.analysis.throttles import throttles_document, throttles_words
+from edgetop.analysis.slowdowns.tail import TailView, tail_words
+from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_words
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
 from edgetop.cli.output import gate_lines, notice_lines, table

@@ -295,7 +295,7 @@ def _engine(
 
 def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
     """A function that derives further events from the batches of a session."""
-    from edgetop.analysis.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
+    from edgetop.analysis.slowdowns.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
 
     throttles = ThrottleEvents()
     if "variants" not in options:

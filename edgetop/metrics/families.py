@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.throttles import GRAVEST_FIRST
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import clean
 from edgetop.session import histogram

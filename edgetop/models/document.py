@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from edgetop.models.cost.operators import OperatorCost, Totals, by_type
 from edgetop.models.graph import OMITTED, Graph, Model, Tensor, input_names
 from edgetop.models.hints import hints
 from edgetop.models.inspection import Inspection
+from edgetop.models.operator_costs import OperatorCost, Totals, by_type
 
 
 def inspection_document(inspection: Inspection) -> dict[str, Any]:

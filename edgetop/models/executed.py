@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from edgetop.models.cost.operators import OperatorCost
 from edgetop.models.graph import OMITTED
 from edgetop.models.inspection import Inspection
+from edgetop.models.operator_costs import OperatorCost
 from edgetop.session.operators import OperatorInfo
 
 _LONGEST_MERGER = 6  # operators that became one: convolution, normalisation, scale, shift, activation

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from edgetop.formatting import percent
-from edgetop.models.cost.operators import OperatorCost
 from edgetop.models.graph import OMITTED, Graph, Operator, input_names
 from edgetop.models.inspection import Inspection
+from edgetop.models.operator_costs import OperatorCost
 from edgetop.models.tflite_file import ACTIVATIONS
 from edgetop.session.events import Notice
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.models.cost.memory import MemoryPlan, plan
-from edgetop.models.cost.operators import OperatorCost, Totals, Weights, costs, totals, weights
 from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
 from edgetop.models.limits import MalformedError
 from edgetop.models.onnx_file import read_onnx
-from edgetop.models.shapes.inference import with_shapes
+from edgetop.models.operator_costs import OperatorCost, Totals, Weights, costs, totals, weights
+from edgetop.models.shape_inference import with_shapes
 from edgetop.models.tflite_file import read_tflite
 
 

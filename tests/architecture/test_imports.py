@@ -37,6 +37,7 @@ def module_name(path):
 MODULES = {module_name(path): path for path in FILES}
 
 
+@functools.cache
 def own_imports(module):
     path, found = MODULES[module], set()
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
@@ -82,6 +83,17 @@ def test_imports_point_down():
 def test_no_imports_go_in_circles():
     imports = {module: own_imports(module) for module in MODULES}
     graphlib.TopologicalSorter(imports).prepare()  # raises CycleError, with the modules of the circle
+
+
+@pytest.mark.parametrize("package", sorted({name.rpartition(".")[0] for name in MODULES} - {""}))
+def test_a_folder_and_the_files_beside_it_import_each_other_one_way(package):
+    depth, imports = package.count(".") + 1, {}
+    for module in MODULES:
+        for imported in own_imports(module):
+            if module.startswith(f"{package}.") and imported.startswith(f"{package}."):
+                importing, other = module.split(".")[depth], imported.split(".")[depth]
+                imports.setdefault(importing, set()).update({other} - {importing})
+    graphlib.TopologicalSorter(imports).prepare()
 
 
 def test_imports_are_found_wherever_they_stand():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.analysis.throttles import Throttles, ThrottlesView
+from edgetop.analysis.slowdowns.throttles import Throttles, ThrottlesView
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.protocol import Gap, Source

@@ -10,7 +10,7 @@ import pytest
 
 import edgetop
 from edgetop.analysis.notices import ADVICE, DOUBTS
-from edgetop.analysis.tail import CAUSES
+from edgetop.analysis.slowdowns.tail import CAUSES
 from edgetop.comparison.fairness import CONDITIONS
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
-from edgetop.analysis.throttles import ThrottleEvents
+from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.cli.event_hooks import EACH
 from edgetop.sensors.discovery import discover_hardware
 from edgetop.sensors.protocol import Gap

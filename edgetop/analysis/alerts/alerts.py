@@ -21,7 +21,7 @@ from edgetop.analysis.memory import GrowthView, leak_rate
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
-from edgetop.analysis.throttles import NO_THROTTLES, ThrottlesView, begun_words
+from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView, begun_words
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event

@@ -13,8 +13,8 @@ from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
 from edgetop.analysis.slowdowns.state import export_state, import_state, is_quiet
-from edgetop.analysis.tail import Tail, TailView
-from edgetop.analysis.throttles import Throttles
+from edgetop.analysis.slowdowns.tail import Tail, TailView
+from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue

@@ -9,8 +9,8 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.deadline import DeadlineView, headroom_words, max_rate_words
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
+from edgetop.analysis.slowdowns.tail import part_words
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.tail import part_words
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES

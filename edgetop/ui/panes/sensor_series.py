@@ -9,7 +9,7 @@ import numpy as np
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.throttles import ThrottleSpan
+from edgetop.analysis.slowdowns.throttles import ThrottleSpan
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.ui.charts import GUTTER, Bools, Curve, Plot, Scale, nice_scale, shades, time_line
 from edgetop.ui.panes.pane import Area

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 
 from edgetop.models.definitions import ONNX
-from edgetop.models.shapes.inference import with_shapes
+from edgetop.models.shape_inference import with_shapes
 from tests.support.model_files import one_node, read
 
 FLOAT, INT8, UINT8, INT32, INT64 = (getattr(TensorProto, name) for name in ("FLOAT", "INT8", "UINT8", "INT32", "INT64"))

@@ -12,7 +12,7 @@ import edgetop.demo
 from edgetop.engines.child.adapters.tflite import _by_name
 from edgetop.models.graph import input_names
 from edgetop.models.onnx_values import DTYPES
-from edgetop.models.shapes.inference import with_shapes
+from edgetop.models.shape_inference import with_shapes
 from tests.support import onnx_models, tflite_models
 from tests.support.built_models.tflite_file import TfliteFile
 from tests.support.model_files import LIGHT_MODELS, light, model_of, one_node, read

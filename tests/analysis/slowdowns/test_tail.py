@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report_document
-from edgetop.analysis.tail import CAUSES, KEPT, TailView, tail_words
+from edgetop.analysis.slowdowns.tail import CAUSES, KEPT, TailView, tail_words
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.records import Inferences

@@ -16,7 +16,17 @@ from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.serialization import FORM, fork
 from edgetop.analysis.slowdowns.signals import Cause
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
-from edgetop.analysis.throttle_spans import FLICKER_NS, HOLD_NS, MAX_SPANS, ROW, Board, Rows, Span, Spans, board_of
+from edgetop.analysis.slowdowns.throttle_spans import (
+    FLICKER_NS,
+    HOLD_NS,
+    MAX_SPANS,
+    ROW,
+    Board,
+    Rows,
+    Span,
+    Spans,
+    board_of,
+)
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader, TrackView
 from edgetop.formatting import duration, reading, rounded, whole_percent
 from edgetop.session.batch import Batch, merge

@@ -4,9 +4,9 @@ import pytest
 from onnx import TensorProto, ValueInfoProto, helper
 from onnx.helper import make_node, make_tensor_value_info
 
-from edgetop.models.cost.operators import costs
 from edgetop.models.graph import input_names
-from edgetop.models.shapes.inference import with_shapes
+from edgetop.models.operator_costs import costs
+from edgetop.models.shape_inference import with_shapes
 from tests.support.built_models.tflite_file import TfliteFile, table
 from tests.support.model_files import model_of, one_node, read
 
