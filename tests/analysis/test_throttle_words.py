@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, view, whole
 
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
 from edgetop.analysis.alerts.rules import parse_rule
@@ -17,6 +16,7 @@ from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttles_words
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
+from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, view, whole
 
 HOT = {
     FLAG: {0: 0, 20: 1, 40: 0, 50: 1},
