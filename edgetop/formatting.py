@@ -86,6 +86,14 @@ def count(number: float) -> str:
     return f"{number:.2e}"
 
 
+def quantity(number: int, noun: str) -> str:
+    """
+    >>> [quantity(x, "burst") for x in (0, 1, 2)]
+    ['0 bursts', '1 burst', '2 bursts']
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(ns: float) -> str:
     """The two largest units; tenths under a minute.
 

@@ -208,7 +208,8 @@ def _doubts(found: OperatorProfile) -> Iterator[str]:
         yield f"  left out   {left_out} instrumented inferences, from which others took CPU time"
     if not tally.is_enough and not tally.is_disturbed:
         needed = f"{LEAST_BURSTS} bursts and {LEAST_RUNS} inferences"
-        yield f"  unsettled  {tally.bursts} bursts with {profiled.runs} inferences: shares settle from {needed} on"
+        had = f"{formatting.quantity(tally.bursts, 'burst')} with {formatting.quantity(profiled.runs, 'inference')}"
+        yield f"  unsettled  {had}: shares settle from {needed} on"
     elif not all(view.settled for view in found.views):
         yield "  unsettled  what is marked ?: the share may be anything in the 95 % interval"
 

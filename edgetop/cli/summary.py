@@ -449,7 +449,8 @@ def _operators(report: Report) -> Iterator[str]:
         return
     yield ""
     yield f"operators  {len(operators)}, partitions {report.partitions or UNKNOWN}; those that take the most time:"
-    yield f"           {clean(profile.way or UNKNOWN)}; {profile.runs} inferences in {profile.bursts} bursts"
+    runs, bursts = formatting.quantity(profile.runs, "inference"), formatting.quantity(profile.bursts, "burst")
+    yield f"           {clean(profile.way or UNKNOWN)}; {runs} in {bursts}"
     if profile.disturbed:
         yield "           other programs took CPU time from every instrumented inference: no share is settled"
     elif profile.left_out_runs:

@@ -121,7 +121,7 @@ def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> 
     """Return how many boards there are and how many have each verdict, worst first. `what`: their order and filter."""
     counted = Counter((view.level, view.word) for view in views)
     order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
-    parts: list[Piece] = [(" FLEET ", "focus"), f" {many} board{'' if many == 1 else 's'}"]
+    parts: list[Piece] = [(" FLEET ", "focus"), f" {formatting.quantity(many, 'board')}"]
     for (level, word), count in sorted(counted.items(), key=lambda item: (order.index(item[0][0]), -item[1])):
         parts += ["  ", (area.clean(f"{count} {word}"), level)]
     right = line((f" {area.clean(what)}  {clock} ", "dim"))

@@ -111,7 +111,7 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
     models = [one.name for one in manifest.ab.variants] if manifest.ab else [PurePath(manifest.model.path).name]
     names = (" or ".join(models), runtime, board)
     many = len(view.notices)
-    warned = f"  ! {many} warning{'s' if many > 1 else ''}: press 7" if many else ""
+    warned = f"  ! {formatting.quantity(many, 'warning')}: press 7" if many else ""
     right = line((warned, "warning"), (f"  {recording} ", "warning" if is_trouble else "dim"))
     right = fit(right, area.width) if width(right) > area.width else right
     shown = [area.clean(name) for name in names if name]

@@ -117,7 +117,7 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
     last = or_unknown(operators.last_ns, formatting.clock_time)
     label, colon, _ = operators.timed_by.partition(": ")  # such as "estimate (isolated): "
     bursts = [
-        f"{f'{label}: ' if colon else ''}{operators.bursts} bursts",
+        f"{f'{label}: ' if colon else ''}{formatting.quantity(operators.bursts, 'burst')}",
         f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
         f", {duty} of the time", f", last {last} of {operators.last_runs}",
     ]  # fmt: skip
@@ -155,7 +155,7 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
         return []
     share = formatting.percent(sum(operator.share for operator in matches))
     doubt = "" if all(operator.settled for operator in matches) else " ?"
-    many = f"{len(matches)} operator{'' if len(matches) == 1 else 's'}"
+    many = formatting.quantity(len(matches), "operator")
     text = f"{many} fell back to {where(matches)}, {share}{doubt}: {', '.join(short_name(o) for o in matches)}"
     return [fit(line((area.clean(text), "warning")), area.width)]
 

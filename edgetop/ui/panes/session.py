@@ -16,7 +16,7 @@ LABEL_CELLS = 11
 
 def title(view: MonitorView, _: Area) -> str:
     count = len(view.notices)
-    return f"{count} warning{'s' if count != 1 else ''}" if count else ""
+    return formatting.quantity(count, "warning") if count else ""
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
