@@ -9,6 +9,7 @@ from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
 from edgetop.formatting import clean, size
 from edgetop.sensors.memory import read_meminfo
 from edgetop.sensors.processes import TICK_S, Use, percent_by_name
+from edgetop.sensors.throttling import UNREPORTED
 from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
 
 # How far the board is from its next limit, and whether one is in force.
@@ -59,7 +60,8 @@ def _throttling(facts: Facts) -> Check:
     cooling = {sensor: state for sensor, state in facts.values("cooling/").items() if rows[sensor].throttles}
     now = [sensor for sensor, value in {**flags, **cooling}.items() if value and not sensor.endswith(STICKY)]
     before = [sensor for sensor, value in flags.items() if value and sensor.endswith(STICKY)]
-    if not flags and not cooling:
+    is_reported = bool(cooling) and all(missing.what != UNREPORTED for missing in facts.missing)
+    if not now and not flags and not is_reported:
         return unknown(name, "nothing reports whether the board is limited", "watch for clocks that fall under load")
     if now:
         return problem(

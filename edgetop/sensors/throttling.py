@@ -20,6 +20,7 @@ from edgetop.session.manifest import SensorInfo
 
 CPUS = "sys/devices/system/cpu"
 OFFLINE = Gap("its CPUs are offline")
+UNREPORTED = "throttling cooling devices"  # what is missing where a CPU may throttle and report it to nobody
 _OF_A_PC = ("Processor", "intel_powerclamp")
 
 
@@ -142,7 +143,7 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     if flags:
         return Found(sources)
     why = f"none in {root.absolute(THERMAL)} that all throttling goes through, and no CPU that counts its own"
-    return Found(sources, (Missing("throttling cooling devices", why),))
+    return Found(sources, (Missing(UNREPORTED, why),))
 
 
 def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:

@@ -6,8 +6,9 @@ import pytest
 
 from edgetop.doctor import state
 from edgetop.doctor.check import Check
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.protocol import Gap, Missing
 from edgetop.sensors.survey import Row
+from edgetop.sensors.throttling import UNREPORTED
 from edgetop.session.manifest import Board
 from tests.support.facts import facts, row
 
@@ -68,6 +69,14 @@ def test_a_limit_in_force_is_a_problem(tmp_path: Path) -> None:
 def test_a_limit_since_boot_is_a_warning(tmp_path: Path) -> None:
     _, throttling = judged(tmp_path, row("throttle/thermal", 0.0), row("throttle/thermal-sticky", 1.0))
     assert throttling.status == "warning"
+
+
+def test_cooling_devices_at_rest_do_not_prove_that_a_cpu_that_throttles_by_itself_does_not(tmp_path: Path) -> None:
+    """As on AMD: only ACPI's devices are reported."""
+    for state_now, status in ((0.0, "warning"), (1.0, "problem")):
+        rows = (row("cooling/0-Processor", state_now, throttles=True),)
+        amd = facts(tmp_path, rows=rows, missing=(Missing(UNREPORTED, "no CPU that counts its own"),))
+        assert state.check_heat(amd)[1].status == status
 
 
 def test_a_throttling_cooling_device_counts_and_a_fan_does_not(tmp_path: Path) -> None:
