@@ -27,11 +27,24 @@ from edgetop.recording.columns import SCHEMAS
 from edgetop.session.manifest import Manifest
 
 TABLE = "sessions"
+_MOST_NAMED = 3  # models of one session
 
 
 def _software(session: Manifest) -> str:
     runtime = " ".join(filter(None, (session.engine.runtime, session.engine.version)))
     return ", ".join(filter(None, (runtime, f"edgetop {session.edgetop_version}")))
+
+
+def _models(session: Manifest) -> str | None:
+    """Return the file that ran; if several did, all of them, since the session's figures are those of all together."""
+    if session.ab:
+        return " | ".join(variant.name for variant in session.ab.variants)
+    streams = session.watched.streams if session.watched else ()
+    names = dict.fromkeys(re.sub(r"#\d+$", "", stream.name).rpartition("/")[2] for stream in streams if stream.name)
+    if len(names) < 2:
+        return session.model.path.rpartition("/")[2] or None
+    more = [f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else []
+    return " | ".join([*names][:_MOST_NAMED] + more)
 
 
 def label_text(key: str, value: str) -> str:
@@ -77,7 +90,7 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "state": (TEXT, lambda r: r.session.state),
     "end_reason": (TEXT, lambda r: r.session.end_reason),
     "edgetop_version": (TEXT, lambda r: r.session.edgetop_version),
-    "model": (TEXT, lambda r: r.session.model.path.rpartition("/")[2] or None),
+    "model": (TEXT, lambda r: _models(r.session)),
     "model_sha256": (TEXT, lambda r: r.session.model.sha256),
     "version": (TEXT, lambda r: r.session.labels.get("version") or (r.session.model.sha256 or "")[:12] or None),
     "precision": (TEXT, lambda r: r.session.model.precision),
