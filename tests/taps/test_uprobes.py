@@ -64,7 +64,7 @@ class Attached:
         self.program.stdin.write(f"{word}\n".encode())
         self.program.stdin.flush()
 
-    def see_more(self, count=40):
+    def see_more(self, count=60):
         before = self.read()
         wait_until(lambda: self.read() > before + count)
 
@@ -88,7 +88,7 @@ def attached(folder, model, suffix):
         made.see_more()
         if suffix == ".onnx":
             made.order("exec")
-            made.see_more(80)
+            made.see_more(120)  # a quarter of all calls fails: more than 150 succeed
     made.end()
     return made
 
