@@ -368,6 +368,9 @@ def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: in
 
     Raises ValueError where the two cannot be compared.
     """
+    for each in (app, loop, paced):
+        if each and each.manifest.ab:
+            raise ValueError(f"{each.manifest.name} is an A/B session, and its inferences are those of two models")
     search = _Search(app, loop, paced, stream_of(app.manifest, loop.manifest, stream))
     search.search()
     causes, rest_ms, whole_ms, of = search.found, search.left_ms, search.app_ms, "inference"

@@ -8,11 +8,13 @@ import pytest
 from edgetop.analysis.frames import FramesView, StageView
 from edgetop.comparison.gap import Evidence, gap
 from edgetop.session.manifest import (
+    Ab,
     BackgroundProcess,
     EngineInfo,
     Methodology,
     Model,
     TensorInfo,
+    Variant,
     Watched,
     WatchedStream,
 )
@@ -170,6 +172,14 @@ def test_first_calls_are_counted():
     app = application(mixed(10, 500, COUNT))
     app.inferences["phase"][0] = FIRST
     assert gap(app, loop()).causes[0].name == "first calls"
+
+
+def test_an_ab_session_is_refused_for_it_is_of_two_models():
+    in_turns = Ab((Variant(Model("a"), EngineInfo()),) * 2, 0.01)
+    mixed = replace(loop(), manifest=replace(loop().manifest, name="mixed", ab=in_turns))
+    for sessions in ((application(20), mixed), (mixed, loop()), (application(20), loop(), mixed)):
+        with pytest.raises(ValueError, match="mixed is an A/B session"):
+            gap(*sessions)
 
 
 def test_inferences_are_counted_as_they_are_averaged():
