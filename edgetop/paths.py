@@ -26,6 +26,13 @@ def _base(variable: str, default: str) -> Path:
     return Path(value) if value.startswith("/") else Path.home() / default
 
 
+def is_there(path: Path) -> bool:
+    """Whether a path exists; False also where this user may not look, for which `Path.exists` raises an OSError."""
+    with contextlib.suppress(OSError):
+        return path.exists()
+    return False
+
+
 def bytes_below(folder: Path) -> int:
     """Bytes of all files in a folder now; one that is being renamed or removed meanwhile does not count."""
     total = 0

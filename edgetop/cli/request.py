@@ -21,7 +21,7 @@ from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
-from edgetop.paths import recordings_home
+from edgetop.paths import is_there, recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder
 from edgetop.recording.outputs import outputs_file
 from edgetop.runner.cooldown import Cooldown
@@ -238,7 +238,7 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
     stem = f"{models}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     home = recordings_home()
-    free = [home / f"{name}{SUFFIX}" for name in candidates if not (home / f"{name}{SUFFIX}").exists()]
+    free = [home / f"{name}{SUFFIX}" for name in candidates if not is_there(home / f"{name}{SUFFIX}")]
     return free[0]
 
 

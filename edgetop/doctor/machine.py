@@ -19,6 +19,7 @@ from typing import Any
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
 from edgetop.engines.spawn import CHILD
 from edgetop.formatting import clean, size
+from edgetop.paths import is_there
 from edgetop.sensors.protocol import Missing
 from edgetop.sensors.root import is_compatible
 from edgetop.taps import perf
@@ -104,7 +105,7 @@ class Disk:
 
 
 def check_disk(facts: Facts) -> list[Check]:
-    folder = next(path for path in (facts.recordings, *facts.recordings.parents) if path.is_dir())
+    folder = next(path for path in (facts.recordings, *facts.recordings.parents) if is_there(path) and path.is_dir())
     try:
         return [judge_disk(measure(folder, file_system(folder, facts.root.read_text("proc/self/mountinfo"))))]
     except OSError as error:

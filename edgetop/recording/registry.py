@@ -46,13 +46,36 @@ def register(home: Path, folder: Path, session_id: str) -> None:
 
 
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
-    """The folders of all sessions at home, registered there, and in `here`; each once."""
-    at_home = sorted(path.parent for path in home.glob(f"*{SUFFIX}/{MANIFEST}"))
-    near = sorted(path.parent for path in here.glob(f"*{SUFFIX}/{MANIFEST}")) if here else []
+    """The folders of all sessions at home, registered there, and in `here`; each once.
+
+    Raises InputError if the home is there and cannot be read.
+    """
+    near: list[Path] = []
+    try:
+        at_home = _sessions_in(home)
+    except OSError as error:
+        advice = "XDG_STATE_HOME names another place for recordings"
+        raise InputError(f"{home}: cannot be read: {error.strerror}", advice) from None
+    if here:
+        with contextlib.suppress(OSError):
+            near = _sessions_in(here)
     folders: dict[Path, Path] = {}
     for folder in (*at_home, *_registered(home), *near):
         folders.setdefault(folder.resolve(), folder)
     return list(folders.values())
+
+
+def _sessions_in(folder: Path) -> list[Path]:
+    """The sessions in a folder; [] if it is not there. Raises OSError if it cannot be read."""
+    try:
+        entries = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for path in entries:
+        with contextlib.suppress(OSError):  # another user's
+            found += [path] if (path / MANIFEST).exists() else []
+    return found
 
 
 def _registered(home: Path) -> list[Path]:

@@ -21,6 +21,7 @@ from edgetop.engines.decode import LineReader
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
 from edgetop.engines.spawn import OomWatch, explain_exit
 from edgetop.errors import InputError
+from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.runtimes import mappings
 from edgetop.taps.taps import Taps
@@ -205,7 +206,7 @@ def preload_library(cache: Path) -> Path | None:
 
     text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
     library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
-    if library.exists():
+    if is_there(library):
         return library
     program = next(filter(None, map(shutil.which, COMPILERS)), None)
     if program is None:

@@ -79,6 +79,26 @@ def test_gates_are_judged_and_written_without_a_reader(home: Path) -> None:
     assert "testsuite" in (home / "gates.xml").read_text()
 
 
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("sessions", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
+        ("report nowhere", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
+        ("stop", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
+        ("run model.onnx --headless --runs 1", 2, "cannot be written: File name too long (name another place with -o"),
+        ("watch --headless --no-record -- true", 0, ""),
+        ("doctor --sysroot board", 0, ""),
+    ],
+)
+def test_folders_that_may_not_be_looked_at_are_one_line(command: str, code: int, message: str, home: Path) -> None:
+    """As those of another user, whose HOME sudo -u keeps. Root may look there, but for no name this long."""
+    folder = f"{home}/{'n' * 300}"
+    done = edgetop(*command.split(), home=home, XDG_STATE_HOME=folder, XDG_CACHE_HOME=folder, XDG_CONFIG_HOME=folder)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+
+
 RUN = "edgetop run model.onnx --headless --runs 20 --profile-every 0"
 
 

@@ -52,6 +52,13 @@ def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_a_folder_that_cannot_be_looked_at_is_judged_by_the_one_above(tmp_path: Path) -> None:
+    """As below the home of another user. Root may look there, but for no name this long."""
+    mountinfo = {"proc/self/mountinfo": "1 0 8:1 / / rw - ext4 /dev/sda rw\n"}
+    (check,) = machine.check_disk(facts(tmp_path / "tree", mountinfo, recordings=tmp_path / ("n" * 300) / "edgetop"))
+    assert check.found.startswith(f"{tmp_path} (ext4)")
+
+
 def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     mountinfo = {"proc/self/mountinfo": ""}
     (check,) = machine.check_disk(facts(tmp_path, mountinfo, recordings=Path("/proc/self")))

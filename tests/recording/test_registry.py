@@ -69,6 +69,16 @@ def test_where_nothing_was_ever_recorded_nothing_is_known(home: Path) -> None:
     assert live_sessions(home) == []
 
 
+def test_a_home_that_cannot_be_read_is_not_called_empty(tmp_path: Path) -> None:
+    """As that of another user is. Root may read that, but no name this long."""
+    home = tmp_path / ("n" * 300)
+    for find in (lambda: all_sessions(home), lambda: live_sessions(home), lambda: locate("soak", home)):
+        with pytest.raises(InputError, match=r"cannot be read: File name too long \(XDG_STATE_HOME names another"):
+            find()
+    at_home = keep(tmp_path / "home" / "a.edgetop", "aaaa")
+    assert all_sessions(tmp_path / "home", here=home) == [at_home]
+
+
 def test_those_that_run_come_the_newest_first(home: Path, tmp_path: Path) -> None:
     keep(home / "over.edgetop", "0000")
     one, lock = running(home / "one.edgetop", "1111", "2026-11-21T10:00:00.000000Z")
