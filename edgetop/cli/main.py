@@ -69,12 +69,23 @@ def _run(arguments: list[str]) -> int:
     except MemoryError as error:
         code = _complain(f"not enough memory: {error or 'an allocation was refused'}", EXIT_USAGE)
     except OSError as error:
-        if error.errno != errno.EIO and error.errno not in DISK_FULL:
-            raise
-        code = EXIT_DONE  # the terminal is gone
-        if error.errno != errno.EIO:
-            code = _complain(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", EXIT_NOT_WRITTEN)
+        code = _refused(error)
     return code
+
+
+def _refused(error: OSError) -> int:
+    """Say what the system refused. Raises the error itself where it is a fault of the program."""
+    if error.errno == errno.EIO:  # the terminal is gone
+        return EXIT_DONE
+    if error.errno in DISK_FULL:
+        return _complain(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", EXIT_NOT_WRITTEN)
+    from pathlib import Path  # noqa: PLC0415  --help does without
+
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return _complain("the folder in which this was started is gone (cd to another one)", EXIT_USAGE)
+    raise error
 
 
 def _complain(message: str, code: int) -> int:
