@@ -29,6 +29,7 @@ from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WA
 from edgetop.taps.frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
 from edgetop.taps.ring import CallName, Calls, Ring
 
+ROOM_BYTES = 32 * 2**20  # of some twenty rings
 MAX_RINGS = 512  # processes, of which each has one or two
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
 PREFIX = "edgetop-tap-"
@@ -155,6 +156,14 @@ class Streams:
         self._pending["phase"][warm] = WARMUP
 
 
+def _has_room(shared: Path) -> bool:
+    """Whether rings fit in; in a container, shared memory is as small as it was made."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(shared)
+        return os.access(shared, os.W_OK) and disk.f_bavail * disk.f_frsize >= ROOM_BYTES
+    return False
+
+
 class Taps:
     def __init__(self) -> None:
         self.folder: Path | None = None  # where the rings are; None: not yet
@@ -169,9 +178,9 @@ class Taps:
         self._reported: StreamsSeen | None = None
         self._warned = False  # that no inference was seen
 
-    def open(self) -> Path:
+    def open(self, shared: Path = SHARED_MEMORY) -> Path:
         """Make a folder for the rings, in shared memory where possible. Removes those of an edgetop that was killed."""
-        home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        home = shared if _has_room(shared) else None
         owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
         for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
             number = folder.name.removeprefix(PREFIX).partition("-")[0]  # of the process that made it

@@ -40,7 +40,17 @@ ROUNDED_US = 20  # each loop's times are in whole microseconds
 Event = Dict[str, Any]
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  a private folder is made in it
+ROOM_BYTES = 32 * 2**20  # a burst of twenty runs of a model with a thousand operators has some 10 MiB
 OLD_S = 60.0  # a process that does not exist here may run in another container that shares the memory
+
+
+def best_home(shared: str = SHARED_MEMORY) -> str:
+    """Memory, where it has room: a trace that does not fit in is cut short, and cannot be read."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(shared)
+        if os.access(shared, os.W_OK) and disk.f_bavail * disk.f_frsize >= ROOM_BYTES:
+            return shared
+    return tempfile.gettempdir()
 
 
 def make_folder(home: Optional[str] = None) -> str:
@@ -48,8 +58,7 @@ def make_folder(home: Optional[str] = None) -> str:
 
     `home`: below which; None: the best there is. What engines that were killed in a burst left there is removed.
     """
-    if home is None:
-        home = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else tempfile.gettempdir()
+    home = home or best_home()
     _sweep(home)
     return tempfile.mkdtemp(prefix="edgetop-%d-" % os.getpid(), dir=home)
 

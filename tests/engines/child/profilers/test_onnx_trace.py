@@ -3,13 +3,21 @@
 import json
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from edgetop.engines.child.profilers import Profile
 from edgetop.engines.child.profilers.interference import Interference
-from edgetop.engines.child.profilers.onnx_trace import add_kernels, add_runs, is_run, make_folder, read_events
+from edgetop.engines.child.profilers.onnx_trace import (
+    add_kernels,
+    add_runs,
+    best_home,
+    is_run,
+    make_folder,
+    read_events,
+)
 
 
 def node(name: str, ts: int, dur: int, op: str = "Conv", provider: str = "CPUExecutionProvider") -> dict[str, object]:
@@ -118,6 +126,12 @@ def left(home: Path, name: str, age_s: float) -> Path:
     then = folder.stat().st_mtime - age_s
     os.utime(folder, (then, then))
     return folder
+
+
+def test_traces_are_elsewhere_where_shared_memory_has_no_room(tmp_path: Path) -> None:
+    """As in a container with a small `--shm-size`. The file system /proc has no free bytes."""
+    assert best_home("/proc") == best_home("/nowhere") == tempfile.gettempdir()
+    assert best_home(str(tmp_path)) == str(tmp_path)
 
 
 def test_nobody_else_can_read_it(tmp_path: Path) -> None:
