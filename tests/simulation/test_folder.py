@@ -93,3 +93,5 @@ def test_it_lies_in_memory_where_there_is_such_a_place(monkeypatch: pytest.Monke
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "gone"))
     assert home() != tmp_path
     assert os.access(home(), os.W_OK)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/proc")  # has no free bytes
+    assert home() != Path("/proc")
