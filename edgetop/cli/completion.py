@@ -3,6 +3,7 @@
 It runs at each press of Tab, so it reads only file names and imports nothing heavy: no numpy, no Textual.
 """
 
+import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -92,8 +93,9 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 def _folders() -> Iterator[Path]:
     """Here, at home, and registered there."""
     home = recordings_home()
-    for place in (Path.cwd(), home):
-        yield from (path.parent for path in place.glob(f"*{SUFFIX}/{MANIFEST}"))
+    for place in (Path(), home):
+        with contextlib.suppress(OSError):  # it is gone, or another user's
+            yield from (path.parent for path in place.glob(f"*{SUFFIX}/{MANIFEST}"))
     try:
         links = list(os.scandir(home / REGISTER))
     except OSError:  # none is registered

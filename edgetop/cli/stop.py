@@ -66,8 +66,9 @@ def sweep_meant(given: str | None) -> Path | None:
     home, here = recordings_home(), Path.cwd()
     if (given and "/" in given) or (given is None and live_sessions(home, here)):
         return None
+    beside = [session.parent for session in all_sessions(home, here)]
     near = [folder for place in (home, here) for folder in place.glob(f"*{SUFFIX}")]
-    found = {folder.resolve(): folder for folder in (*near, *(session.parent for session in all_sessions(home, here)))}
+    found = {folder.resolve(): folder for folder in (*near, *beside)}
     running = [one for one in found.values() if is_running(one) and (given or one.name) in (one.name, one.stem)]
     if len(running) > 1:
         raise InputError(f"{len(running)} sweeps run now", f"name one: {', '.join(map(str, running))}")

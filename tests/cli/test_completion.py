@@ -79,6 +79,12 @@ def test_the_users_own_themes_are_known_too(home: Path) -> None:
     assert "mine" in proposed("edgetop run --theme m")
 
 
+def test_where_recordings_may_not_be_looked_at_none_is_told(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    """As those of another user. Root may look there, but for no name this long."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ("n" * 300)))
+    assert proposed("edgetop report ") == ["soak-2"]
+
+
 def test_names_of_files_are_those_of_recordings() -> None:
     assert (files.SUFFIX, files.MANIFEST, files.JOURNAL, registry.REGISTER) == (SUFFIX, MANIFEST, JOURNAL, REGISTER)
 

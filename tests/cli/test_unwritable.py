@@ -84,7 +84,7 @@ def test_gates_are_judged_and_written_without_a_reader(home: Path) -> None:
     [
         ("sessions", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
         ("report nowhere", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
-        ("stop", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
+        ("stop nowhere", 2, "cannot be read: File name too long (XDG_STATE_HOME names another place for recordings)"),
         ("run model.onnx --headless --runs 1", 2, "cannot be written: File name too long (name another place with -o"),
         ("watch --headless --no-record -- true", 0, ""),
         ("doctor --sysroot board", 0, ""),
