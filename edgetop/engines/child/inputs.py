@@ -309,7 +309,7 @@ def read_array(path: str, name: str) -> Any:
                 return loaded[name if name in keys else keys[0]]
     except Exception as error:  # numpy raises OSError, ValueError, EOFError, BadZipFile and more
         raise EngineError("input", "%s: not an array file: %s" % (path, one_line(error))) from None
-    raise EngineError("input", "%s: no array named %s; it has %s" % (path, name, ", ".join(keys)))
+    raise EngineError("input", "%s: no array named %s; it has %s" % (path, name, ", ".join(keys) or "none"))
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:

@@ -189,6 +189,11 @@ def archive_without_it(path: Path) -> str:
     return str(path)
 
 
+def empty_archive(path: Path) -> str:
+    np.savez(path)
+    return str(path)
+
+
 def text(path: Path) -> str:
     path.write_text("1.0, 2.0\n3.0, 4.0\n")
     return str(path)
@@ -216,6 +221,7 @@ def folder_without_arrays(path: Path) -> str:
         (broken_archive, "not an array file"),
         (archive_of_objects, "not an array file"),
         (archive_without_it, "no array named fixed; it has one, two"),
+        (empty_archive, "no array named fixed; it has none"),
         (text, "not an array file"),
         (cut_short, "not an array file"),
         (empty_file, "not an array file"),
@@ -225,7 +231,7 @@ def folder_without_arrays(path: Path) -> str:
         (lambda path: save(path, np.zeros((1, 9), np.float32)), "shape [1,9], but input fixed wants [1,8]"),
         (lambda path: save(path, np.zeros((1, 8), np.int64)), "dtype int64, but input fixed wants float32"),
     ],
-    ids=["broken archive", "objects in an archive", "archive without it", "text", "cut short", "empty", "empty folder",
+    ids=["broken archive", "objects in an archive", "archive without it", "empty archive", "text", "cut short", "empty", "empty folder",
          "missing", "objects", "shape", "dtype"],
 )  # fmt: skip
 def test_a_file_that_cannot_be_fed_is_named(make: Callable[[Path], str], said: str, tmp_path: Path) -> None:
