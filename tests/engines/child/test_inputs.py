@@ -231,8 +231,8 @@ def folder_without_arrays(path: Path) -> str:
         (lambda path: save(path, np.zeros((1, 9), np.float32)), "shape [1,9], but input fixed wants [1,8]"),
         (lambda path: save(path, np.zeros((1, 8), np.int64)), "dtype int64, but input fixed wants float32"),
     ],
-    ids=["broken archive", "objects in an archive", "archive without it", "empty archive", "text", "cut short", "empty", "empty folder",
-         "missing", "objects", "shape", "dtype"],
+    ids=["broken archive", "objects in an archive", "archive without it", "empty archive", "text", "cut short", "empty",
+         "empty folder", "missing", "objects", "shape", "dtype"],
 )  # fmt: skip
 def test_a_file_that_cannot_be_fed_is_named(make: Callable[[Path], str], said: str, tmp_path: Path) -> None:
     source = make(tmp_path / "given.npz" if "archive" in getattr(make, "__name__", "") else tmp_path / "given.npy")
