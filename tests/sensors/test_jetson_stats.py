@@ -216,10 +216,13 @@ def test_one_that_falls_silent_is_killed_and_tried_again() -> None:
         assert made.pid not in (None, first)
 
 
-def test_the_pause_before_an_attempt_doubles_up_to_a_limit() -> None:
-    now, pauses = Clock(), []
-    with source(python("sys.exit(3)"), now) as made:
+def test_the_pause_before_an_attempt_doubles_up_to_a_limit(tmp_path: Path) -> None:
+    now, pauses, end = Clock(), [], tmp_path / "end"
+    os.mkfifo(end)
+    with source(python(f"open({str(end)!r}).read(); sys.exit(3)"), now) as made:
+        made.read()
         for _ in range(9):
+            end.open("w").close()
             wait_for_gap(made, "ended without a word")
             gave_up_s = now.now_s
             while made.pid is None:
