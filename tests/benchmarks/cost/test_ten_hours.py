@@ -27,8 +27,9 @@ SPEED = 60
 
 
 @pytest.mark.timeout(1200)
-async def test_a_live_screen(table):
+async def test_a_live_screen(table, monkeypatch):
     """As fast as its session can be made: no clock is waited for."""
+    monkeypatch.setattr(EdgetopApp, "is_headless", False)  # drawn as on a terminal, not as tests see it
     ticks, feed = Ticks(), ListFeed([])
     app = EdgetopApp(monitor(feed, Analysis(), ScreenSettings(refresh_s=NEVER_S)), ScreenSettings(refresh_s=NEVER_S))
     cost_ms, rss_mib = [], []
