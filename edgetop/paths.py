@@ -1,4 +1,4 @@
-"""The folders of edgetop (XDG Base Directory Specification)."""
+"""The folders of edgetop (XDG Base Directory Specification), and what folders have."""
 
 import contextlib
 import os
@@ -30,6 +30,14 @@ def is_there(path: Path) -> bool:
     """Whether a path exists; False also where this user may not look, for which `Path.exists` raises an OSError."""
     with contextlib.suppress(OSError):
         return path.exists()
+    return False
+
+
+def has_room(folder: str | Path, room_bytes: int) -> bool:
+    """Whether this user can write so many bytes there; in a container, shared memory is as small as it was made."""
+    with contextlib.suppress(OSError):
+        disk = os.statvfs(folder)
+        return os.access(folder, os.W_OK | os.X_OK) and disk.f_bavail * disk.f_frsize >= room_bytes
     return False
 
 

@@ -1,11 +1,11 @@
-"""Where edgetop keeps things, as the XDG Base Directory Specification has it."""
+"""The XDG Base Directory Specification for edgetop, and where there is room."""
 
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from edgetop.paths import config_home, recordings_home
+from edgetop.paths import config_home, has_room, recordings_home
 
 PLACES = pytest.mark.parametrize(
     ("place", "variable", "default"),
@@ -36,3 +36,10 @@ def test_unset_or_relative_variables_mean_the_home_folder(
     if value is not None:
         monkeypatch.setenv(variable, value)
     assert place() == tmp_path / default / "edgetop"
+
+
+def test_a_folder_has_room_where_it_is_large_and_writable(tmp_path):
+    assert has_room(tmp_path, 1)
+    assert not has_room(tmp_path, 2**62)
+    assert not has_room("/proc", 1)
+    assert not has_room(tmp_path / "nowhere", 1)

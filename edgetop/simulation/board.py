@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetop.engines.child import virtual_board as page
+from edgetop.paths import has_room
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_hardware, discover_system
 from edgetop.sensors.load import cpu_s
@@ -212,9 +213,8 @@ ROOM_BYTES = 4 * 2**20  # several times a board's files
 def home() -> Path:
     """Return the folder for boards, in memory where possible: five writes a second would wear an SD card."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
-    usable = (place for place in places if place and Path(place).is_dir() and os.access(place, os.W_OK | os.X_OK))
-    with_room = (place for place in usable if (disk := os.statvfs(place)).f_bavail * disk.f_frsize >= ROOM_BYTES)
-    return Path(next(with_room, None) or tempfile.gettempdir())
+    usable = (place for place in places if place and Path(place).is_dir() and has_room(place, ROOM_BYTES))
+    return Path(next(usable, None) or tempfile.gettempdir())
 
 
 class BoardFolder:

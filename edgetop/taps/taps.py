@@ -24,6 +24,7 @@ from edgetop.engines.protocol import (
     Sampled,
     StreamsSeen,
 )
+from edgetop.paths import has_room
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
 from edgetop.taps.frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
@@ -156,14 +157,6 @@ class Streams:
         self._pending["phase"][warm] = WARMUP
 
 
-def _has_room(shared: Path) -> bool:
-    """Whether rings fit in; in a container, shared memory is as small as it was made."""
-    with contextlib.suppress(OSError):
-        disk = os.statvfs(shared)
-        return os.access(shared, os.W_OK) and disk.f_bavail * disk.f_frsize >= ROOM_BYTES
-    return False
-
-
 class Taps:
     def __init__(self) -> None:
         self.folder: Path | None = None  # where the rings are; None: not yet
@@ -180,7 +173,7 @@ class Taps:
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
         """Make a folder for the rings, in shared memory where possible. Removes those of an edgetop that was killed."""
-        home = shared if _has_room(shared) else None
+        home = shared if has_room(shared, ROOM_BYTES) else None
         owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
         for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
             number = folder.name.removeprefix(PREFIX).partition("-")[0]  # of the process that made it
