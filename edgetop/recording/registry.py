@@ -17,7 +17,7 @@ from typing import Any
 from edgetop import __version__, formatting
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
-from edgetop.paths import bytes_below
+from edgetop.paths import bytes_below, is_there
 from edgetop.recording.files import (
     FOLDER_MODE,
     MANIFEST,
@@ -71,11 +71,7 @@ def _sessions_in(folder: Path) -> list[Path]:
         entries = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = []
-    for path in entries:
-        with contextlib.suppress(OSError):  # another user's
-            found += [path] if (path / MANIFEST).exists() else []
-    return found
+    return [path for path in entries if is_there(path / MANIFEST)]
 
 
 def _registered(home: Path) -> list[Path]:
