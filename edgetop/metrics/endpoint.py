@@ -1,18 +1,21 @@
-"""The metrics over HTTP: `--metrics`. Loaded only where it is asked for: the library takes 10 MiB.
+"""The metrics over HTTP: `--metrics`. Loaded only if the option is given: the libraries take some MiB.
 
-A scrape takes the analysis' lock while values are collected, as a screen does, and nothing of the run waits for that.
-Clients are limited: the number of connections, the time of each, and one path.
+A scrape takes the analysis' lock while values are collected, as a screen does, and no part of the run waits for it.
+Clients are foreign: one thread serves all of them and waits for none. A connection carries one request, whose size and
+time are limited. If there are too many connections, the oldest one is closed, so that a scraper gets its answer beside
+any number of clients that send or read slowly.
 """
 
+import asyncio
 import contextlib
 import hmac
-import http.server
 import socket
 import ssl
 import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import InputError
@@ -20,108 +23,184 @@ from edgetop.metrics.families import families
 from edgetop.metrics.prometheus import OPENMETRICS, PLAIN, rendered
 
 PATH = "/metrics"
-MOST_AT_ONCE = 8
-PATIENCE_S = 5.0  # with a client that says nothing, or does not read
+MOST_AT_ONCE = 64  # connections
+PATIENCE_S = 5.0  # for a whole request, a TLS handshake included, and again for a whole answer
+MOST_REQUEST_BYTES = 16 * 1024  # the request line and the headers
+BACKLOG = 128
+SCRAPES_AT_ONCE = 2  # threads that collect values; each waits for the analysis' lock
+ACCEPT_AGAIN_S = 0.5  # after the system had no descriptor for a connection
 
 
-class Endpoint(http.server.ThreadingHTTPServer):
+class Endpoint:
     """An observer of a session. It listens from its construction until `close`."""
-
-    daemon_threads = True
-    block_on_close = False
 
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
     ) -> None:
-        """`token`: that a client must send as a bearer. `certificate`, `key`: PEM, for TLS; one file may have both.
+        """`token`: what a client must send as a bearer. `certificate`, `key`: PEM, for TLS; one file may have both.
 
-        Raises InputError where it cannot listen there.
+        Raises InputError if it cannot listen there.
         """
-        context = None
-        if certificate:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            try:
-                context.load_cert_chain(certificate, key)
-            except OSError as error:  # as ssl.SSLError is
-                what = f"--metrics-cert {certificate}: cannot be used: {error.strerror or error}"
-                raise InputError(what, "PEM files, please") from None
-        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.token = token
-        self.analysis: Analysis | None = None
-        self._free = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._tls = _tls(certificate, key) if certificate else None
+        self._token = token
+        self._analysis: Analysis | None = None
+        self._open: dict[asyncio.Task[None], None] = {}  # the connections, oldest first
         try:
-            super().__init__((host, port), _Handler)
-            if context:  # shaking hands is left to the thread of the connection, which has a time limit
-                self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+            listener = _listener(host, port)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(f"--metrics {host}:{port}: cannot listen: {why}", "give another port") from None
         shown = f"[{host}]" if ":" in host else host
-        self.url = f"http{'s' if context else ''}://{shown}:{self.server_address[1]}{PATH}"
-        threading.Thread(target=self.serve_forever, name="metrics", daemon=True).start()
+        self.url = f"http{'s' if self._tls else ''}://{shown}:{listener.getsockname()[1]}{PATH}"
+        self._scrapes = ThreadPoolExecutor(SCRAPES_AT_ONCE, "metrics")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(listener,), name="metrics", daemon=True)
+        self._thread.start()
 
     def observe(self, analysis: Analysis) -> None:
-        self.analysis = analysis
+        self._analysis = analysis
 
     def close(self) -> None:
-        self.shutdown()
-        self.server_close()
+        """Stop listening and drop all connections."""
+        with contextlib.suppress(RuntimeError):  # it is closed already
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
 
-    def server_bind(self) -> None:
-        """Bind as the library does, but without a name server's lookup of this host."""
-        http.server.socketserver.TCPServer.server_bind(self)  # type: ignore[attr-defined]
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+    def _run(self, listener: socket.socket) -> None:
+        loop = self._loop
+        loop.set_exception_handler(lambda *_: None)  # of clients that left, or spoke no TLS
+        tasks = {loop.create_task(self._accept(listener))}
+        with contextlib.closing(listener):
+            loop.run_forever()
+            tasks |= self._open.keys()
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self._scrapes.shutdown(wait=False, cancel_futures=True)
+        loop.close()
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        if self._free.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+    async def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                accepted, _ = await self._loop.sock_accept(listener)
+            except OSError:
+                await asyncio.sleep(ACCEPT_AGAIN_S)
+                continue
+            while len(self._open) >= MOST_AT_ONCE:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                oldest.cancel()
+            task = self._loop.create_task(self._serve(accepted))
+            self._open[task] = None
+            task.add_done_callback(lambda done: self._open.pop(done, None))
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    async def _serve(self, accepted: socket.socket) -> None:
+        """Answer one request and close the connection, whatever the client does."""
+        writer, head = await asyncio.wait_for(self._request(accepted), PATIENCE_S)
         try:
-            super().process_request_thread(request, client_address)
+            await asyncio.wait_for(self._respond(writer, head), PATIENCE_S)
         finally:
-            self._free.release()
+            writer.transport.abort()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that left or spoke no TLS."""
+    async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
+        """Shake hands if there is TLS, and read the head of the request; None: it is too long.
 
+        Raises OSError and EOFError if the client leaves, or speaks no TLS.
+        """
+        reader, transport = asyncio.StreamReader(limit=MOST_REQUEST_BYTES), None
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=self._tls)
+            return asyncio.StreamWriter(transport, protocol, reader, self._loop), await _head(reader)
+        except BaseException:
+            if transport:
+                transport.abort()
+            else:
+                accepted.close()
+            raise
 
-class _Handler(http.server.BaseHTTPRequestHandler):
-    server: Endpoint
-    timeout = PATIENCE_S
-    server_version, sys_version = "edgetop", ""
+    async def _respond(self, writer: asyncio.StreamWriter, head: bytes | None) -> None:
+        if head is None:
+            status, kind, body = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, PLAIN, b"the request is too long\n"
+            method = ""
+        else:
+            method, path, headers = _parsed(head)
+            status, kind, body = await self._answer(method, path, headers)
+        more = "WWW-Authenticate: Bearer\r\n" if status == HTTPStatus.UNAUTHORIZED else ""
+        writer.write(
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nServer: edgetop\r\nConnection: close\r\n{more}"
+            f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        )
+        if method != "HEAD":
+            writer.write(body)
+        writer.close()
+        await writer.wait_closed()
 
-    def do_GET(self) -> None:
-        status, kind, body = self._answer()
-        self.send_response(status)
-        if status == HTTPStatus.UNAUTHORIZED:
-            self.send_header("WWW-Authenticate", "Bearer")
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        with contextlib.suppress(OSError):
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def _answer(self) -> tuple[HTTPStatus, str, bytes]:
-        token, analysis = self.server.token, self.server.analysis
-        given = self.headers.get("Authorization", "")
-        if token is not None and not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes]:
+        given, analysis = headers.get("authorization", ""), self._analysis
+        if method not in ("GET", "HEAD"):
+            return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n"
+        if self._token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
             return HTTPStatus.UNAUTHORIZED, PLAIN, b"a bearer token is needed\n"
-        if self.path.partition("?")[0] != PATH:
+        if path.partition("?")[0] != PATH:
             return HTTPStatus.NOT_FOUND, PLAIN, f"metrics are at {PATH}\n".encode()
         if analysis is None:
             return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"the session begins\n"
-        with analysis.lock:
-            found = families(analysis)
-        wants_openmetrics = "application/openmetrics-text" in self.headers.get("Accept", "")
+        wants_openmetrics = "application/openmetrics-text" in headers.get("accept", "")
         kind = OPENMETRICS if wants_openmetrics else PLAIN
-        return HTTPStatus.OK, kind, rendered(found, openmetrics=wants_openmetrics)
+        body = await self._loop.run_in_executor(self._scrapes, _scraped, analysis, wants_openmetrics)
+        return HTTPStatus.OK, kind, body
 
-    def log_message(self, *_: object) -> None:
-        """Print nothing: standard error belongs to the screen."""
+
+async def _head(reader: asyncio.StreamReader) -> bytes | None:
+    """Read the request line and the headers; None: they are too long. Raises EOFError if the client leaves."""
+    head = b""
+    while b"\n\n" not in head and b"\r\n\r\n" not in head:
+        if len(head) > MOST_REQUEST_BYTES:
+            return None
+        if not (more := await reader.read(MOST_REQUEST_BYTES)):
+            raise EOFError
+        head += more
+    return head
+
+
+def _scraped(analysis: Analysis, openmetrics: bool) -> bytes:
+    with analysis.lock:
+        found = families(analysis)
+    return rendered(found, openmetrics=openmetrics)
+
+
+def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
+    """Return method, path and headers of a request; the names of headers are in lower case (RFC 9112, 3 and 5).
+
+    >>> _parsed(b"GET /metrics HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
+    ('GET', '/metrics', {'host': 'a'})
+    """
+    first, *lines = head.decode("latin-1").splitlines() or [""]
+    method, path, *_ = [*first.split(" "), "", ""]
+    pairs = (line.partition(":") for line in lines)
+    return method, path, {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """Raises OSError and OverflowError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate, key)
+    except OSError as error:  # as ssl.SSLError is
+        what = f"--metrics-cert {certificate}: cannot be used: {error.strerror or error}"
+        raise InputError(what, "PEM files, please") from None
+    return context

@@ -6,14 +6,17 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from edgetop.errors import InputError
-from edgetop.metrics.endpoint import MOST_AT_ONCE, Endpoint
+from edgetop.metrics import endpoint
+from edgetop.metrics.endpoint import MOST_AT_ONCE, MOST_REQUEST_BYTES, Endpoint
 from tests.support.scripts import measured
 from tests.support.sessions import folded
+from tests.support.waiting import scaled, wait_until
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
 
@@ -35,8 +38,8 @@ def served(analysis):
         return int(made[-1].url.rpartition(":")[2].partition("/")[0])
 
     yield serve
-    for endpoint in made:
-        endpoint.close()
+    for one in made:
+        one.close()
 
 
 def get(port, path="/metrics", method="GET", context=None, **headers):
@@ -72,33 +75,98 @@ def test_a_token_is_asked_for(served) -> None:
     assert get(port, Authorization="Bearer s3cret")[0] == 200
 
 
-def test_tls(served, tmp_path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """A file with a certificate and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    cert, key = folder / "cert.pem", folder / "key.pem"
     made = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1")
     names = ("-subj", "/CN=board", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert)
     subprocess.run([*made, *names], check=True, capture_output=True)
-    port = served(certificate=cert, key=key)
-    assert get(port, context=ssl.create_default_context(cafile=cert))[0] == 200
+    cert.write_text(key.read_text() + cert.read_text())
+    return cert
+
+
+def test_tls(served, certificate) -> None:
+    key = certificate.with_name("key.pem")
+    port = served(certificate=certificate, key=key)
+    assert get(port, context=ssl.create_default_context(cafile=certificate))[0] == 200
     with pytest.raises((ConnectionError, http.client.HTTPException)):
         get(port)
     with pytest.raises(InputError, match="cannot be used"):
         Endpoint("127.0.0.1", 0, certificate=key, key=key)
 
 
-def test_silent_clients_do_not_block_others_for_long(served) -> None:
-    """Beyond so many at once a connection is closed; those that wait are let go in the end."""
+@pytest.fixture
+def clients():
+    """Opens connections, which are closed at the end."""
+    with contextlib.ExitStack() as stack:
+
+        def connect(port, count):
+            opened = (socket.create_connection(("127.0.0.1", port), 10) for _ in range(count))
+            return [stack.enter_context(one) for one in opened]
+
+        yield connect
+
+
+def test_trickling_clients_delay_no_other(served, clients) -> None:
+    """Eight held every thread of the endpoint for ever, a byte every few seconds each."""
+    port, trickling = served(), []
+    for _ in range(5):
+        trickling += clients(port, 8)
+        for client in trickling:
+            client.sendall(b"G")
+        began_s = time.monotonic()
+        assert get(port)[0] == 200
+        assert time.monotonic() - began_s < scaled(1.0)
+
+
+def test_too_many_clients_push_out_the_oldest(served, clients) -> None:
     port = served()
-    silent = [socket.create_connection(("127.0.0.1", port), 10) for _ in range(MOST_AT_ONCE)]
-    with socket.create_connection(("127.0.0.1", port), 10) as one_more:
-        assert one_more.recv(1) == b""
-    for client in silent:
-        client.close()
-    while True:  # until the threads of these have seen it
+    oldest, *_ = clients(port, MOST_AT_ONCE)
+    assert get(port)[0] == 200
+    assert oldest.recv(1) == b""
+
+
+def test_a_client_that_never_finishes_its_request_is_dropped(served, clients, monkeypatch) -> None:
+    """The time is that of the whole request: a byte now and then does not extend it."""
+    monkeypatch.setattr(endpoint, "PATIENCE_S", 0.2)
+    (client,) = clients(served(), 1)
+
+    def dropped():
         try:
-            assert get(port)[0] == 200
-            break
-        except (ConnectionError, http.client.BadStatusLine):
-            continue
+            client.sendall(b"X")
+            client.settimeout(0.02)
+            return client.recv(1) == b""
+        except TimeoutError:
+            return False
+        except OSError:
+            return True
+
+    wait_until(dropped, 5)
+
+
+def test_clients_that_do_not_shake_hands_or_read_delay_no_other(served, clients, certificate) -> None:
+    port = served(certificate=certificate)
+    for client in clients(port, MOST_AT_ONCE + 1):
+        client.sendall(b"\x16")
+    assert get(port, context=ssl.create_default_context(cafile=certificate))[0] == 200
+    port = served()
+    for client in clients(port, MOST_AT_ONCE + 1):
+        client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+    assert get(port)[0] == 200
+
+
+def test_a_request_is_limited(served, clients) -> None:
+    port = served()
+    (client,) = clients(port, 1)
+    with contextlib.suppress(ConnectionError):
+        client.sendall(b"GET /metrics HTTP/1.1\r\nX: " + b"x" * (MOST_REQUEST_BYTES + 1))
+    assert client.recv(12) == b"HTTP/1.1 431"
+    for text in (b"\n\n", b"\r\n\r\n", b"\xff\x00 \xff\n\n", b"GET\n\n"):
+        (client,) = clients(port, 1)
+        client.sendall(text)
+        assert client.recv(9) == b"HTTP/1.1 "
 
 
 def test_a_scrape_waits_for_the_analysis_alone(served, analysis) -> None:
