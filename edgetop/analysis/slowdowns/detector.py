@@ -230,14 +230,25 @@ class Detector:
         ratio = len(rest) * (mean - before_level) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
         return mean >= SLOWER and ratio >= REST_CERTAIN
 
+    @property
+    def _earliest_s(self) -> int:
+        """Return the first second in which a slowdown can begin: the one before ended with an interruption this long.
+
+        What ended before the baseline, a contention from the start, was no slowdown of this detector: it may have been
+        over for a moment only.
+        """
+        is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
+        return self.ended_s + INTERRUPTION_S if is_own else 0
+
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
         """Begin a span, unless its single points show no slowdown. `windows`: up to now; `first`: about its first."""
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
-        earliest_s = self.ended_s + INTERRUPTION_S if self.ended_s else 0  # no slowdown has ended at 0
-        from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, earliest_s)
+        from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, self._earliest_s)
         to_s = min(int(windows["end_s"][-1]), self.end_s)
         points = self.points[(self.points["second"] >= from_s) & (self.points["second"] < to_s)]
+        if not len(points):  # the measurement ended before the windows: nothing in it is slow
+            return False
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
         # Divides points before from those after: the level of a slowdown, or less where it is hardly higher.

@@ -11,12 +11,13 @@ from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.steady import sustained
 from tests.support.generator.plans import Generated, generate
+from tests.support.generator.widened import SOON_AFTER
 from tests.support.sessions import differences
 
 pytestmark = pytest.mark.slow
 
 # Of each kind of session one, on boards that differ; 229 is of a model that takes a second.
-KINDS = {4: "mixture", 11: "several", 23: "from-start", 34: "on-top", 229: None}
+KINDS = {4: "mixture", 11: "several", 23: "from-start", 34: "on-top", 36: SOON_AFTER, 229: None}
 
 
 @cache

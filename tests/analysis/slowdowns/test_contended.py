@@ -1,5 +1,7 @@
 """Others that take the CPU from the first moment on: there is no rise to see, and yet it is so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -168,6 +170,30 @@ def test_the_burst_after_others_shows_how_much_slower_it_was() -> None:
     assert view.burst is not None
     assert view.burst.from_s == 40
     assert (view.now, view.contended_now) == (None, None)
+
+
+@pytest.mark.parametrize("calm_s", [6, 7, 8, 9, 10, 12])
+def test_a_slowdown_soon_after_others_begins_where_it_begins(calm_s: int) -> None:
+    """The seconds between are no interruption of it: another cause held the model before."""
+    slow_s = 40 + calm_s
+    sensors = {name: values[:40] + [low] * 60 for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
+    sensors["throttle/thermal"] = stretch((slow_s, 0.0), (100 - slow_s, 1.0))
+    view = view_of(session(sensors, stretch((40, 28.0), (calm_s, 10.0), (100 - slow_s, 15.0))))
+    first, second = view.slowdowns
+    assert (first.cause, first.from_start, first.end_ns) == ("contention", True, 40 * NS)
+    assert (second.cause, second.start_ns, second.end_ns) == ("thermal", slow_s * NS, None)
+    assert second.latency_ratio == pytest.approx(1.5, rel=0.02)
+    assert view.burst is not None
+    assert view.burst.from_s == 40
+    assert slow_s - 1 <= view.burst.to_s <= slow_s
+
+
+def test_inferences_after_the_end_of_the_measurement_are_no_slowdown() -> None:
+    batch = session({}, stretch((55, 10.0), (5, 30.0)))
+    ended = Event(30 * NS, "ended", "info", "edgetop", "over", {"reason": "duration"})
+    fold = Slowdowns()
+    fold.fold(replace(batch, events=(*batch.events, ended)))
+    assert fold.view().slowdowns == ()
 
 
 def test_a_moment_of_others_is_no_contention_from_the_start() -> None:

@@ -1,4 +1,7 @@
-"""Wider sessions: oscillations at every pace, wide noise, fast ramps, slow reads, others from the start, any model."""
+"""Wider sessions: oscillations at every pace, wide noise, fast ramps, slow reads, others from the start, any model.
+
+Or others from the start that leave, and only some calm seconds until something else slows the model.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -8,8 +11,8 @@ from tests.support.generator.effects import Effect, Truth, World, truths
 from tests.support.generator.kinds import BOARDS
 from tests.support.generator.load import WARMUP_S, LoadPlan, draw_load
 
-WIDENED = ("oscillating", "wide-noise", "fast-ramp", "slow-reads", "contended", "any-model")
-CONTENDED = "contended"
+CONTENDED, SOON_AFTER = "contended", "soon-after-contention"
+WIDENED = ("oscillating", "wide-noise", "fast-ramp", "slow-reads", CONTENDED, "any-model", SOON_AFTER)
 _WITNESS = frozenset({"rate/run-queue-wait", "load/cpu", "load/engine", "load/edgetop"})
 _QUICKEST_S, _SLOWEST_S = 20e-6, 5.0
 _MOST_HZ = 1_500.0  # of models that take microseconds: more of them say no more
@@ -37,6 +40,8 @@ def draw_wider(random: np.random.Generator, kind: str) -> Wider:
         return Wider(board, load, *_oscillation(random, cause, _how(random, cause, board), load))
     if kind == CONTENDED:
         return _contended(random, board, load)
+    if kind == SOON_AFTER:
+        return _soon_after(random, board, load)
     apart_s = max(load.latency_s, 1 / (load.rate_hz or 1e9))
     length_s = float(random.uniform(200, 320)) + 60 * apart_s
     if kind == "wide-noise":
@@ -103,9 +108,23 @@ def _contended(random: np.random.Generator, board: str, load: LoadPlan) -> Wider
     return Wider(board, load, tuple(effects), length_s, proofs=_WITNESS)
 
 
+def _soon_after(random: np.random.Generator, board: str, load: LoadPlan) -> Wider:
+    """Others hold the CPU when it begins, and leave; a limit sets in after calm seconds enough for a baseline."""
+    causes = [cause for cause in BOARDS[board][2] if cause not in ("contention", "clock-change")]
+    cause = str(random.choice(causes))
+    load = replace(load, rate_hz=float(random.uniform(20, 200)), latency_s=float(random.uniform(0.001, 0.004)))
+    over_s = float(random.uniform(30, 90))
+    begin_s = over_s + float(random.uniform(6.5, 10))
+    end_s = begin_s + float(random.uniform(25, 100))
+    first = Effect("contention", -5.0, over_s, float(random.uniform(1.25, 2.5)))
+    later = Effect(cause, begin_s, end_s, float(random.uniform(1.5, 2.2)), how=_how(random, cause, board))
+    length_s = end_s + float(random.choice([-8, 40]))
+    return Wider(board, load, (first, later), length_s, proofs=_WITNESS | set(BOARDS[board][2][cause]))
+
+
 def truths_of(kind: str, world: World, burst_s: float, end_s: float) -> tuple[Truth, ...]:
     """Of what stands from the start, and of what rises above it."""
-    if kind != CONTENDED:
+    if kind not in (CONTENDED, SOON_AFTER):
         return truths(world, burst_s)
     first, *later = world.effects
     from_s = first.end_s if first.end_s < end_s else 0.0
