@@ -58,6 +58,9 @@ ADVICE = {
     "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",
     "no-starts": "import its printed output too, for the throughput; trends show the order of inferences, not times",
     "no-inference": "edgetop help watch says what is seen; its own two lines report anything else (edgetop help probe)",
+    "calls-unseen": "edgetop help watch tells how processes report their calls, and where",
+    "foreign-times": "in Python time.monotonic_ns(), in C clock_gettime(CLOCK_MONOTONIC): edgetop help tap",
+    "streams-full": "figures of all calls together are complete; edgetop watch each program alone for the rest",
     "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
     "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
 }

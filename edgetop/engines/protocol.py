@@ -85,9 +85,10 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class RecordsLost:
-    """The reader fell so far behind that records were dropped."""
+    """Records were dropped."""
 
     count: int
+    why: str = "edgetop fell too far behind"
 
 
 @dataclass(frozen=True, slots=True)

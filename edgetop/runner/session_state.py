@@ -259,7 +259,7 @@ class SessionState:
             case LogLine():
                 self.add_event(message.kind, message.severity, message.source, message.message)
             case RecordsLost():
-                self._records_lost(message.count)
+                self._records_lost(message)
             case ProfilerChosen():
                 self._profiler_chosen(message)
             case BurstBegan():
@@ -283,10 +283,11 @@ class SessionState:
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._origin_ns
 
-    def _records_lost(self, count: int) -> None:
-        text = f"{count} inferences were not reported: edgetop fell too far behind"
+    def _records_lost(self, message: RecordsLost) -> None:
+        count = message.count
+        text = f"{count} inferences were not reported: {message.why}"
         self.add_event("records-lost", "critical", "engine", text, count=count)
-        lost = Lost(None, count, "edgetop fell too far behind the engine")
+        lost = Lost(None, count, message.why)
         self._amend(lost=lost_in_all(self.manifest.lost, lost))
 
     def _streams_seen(self, seen: StreamsSeen) -> None:

@@ -295,7 +295,7 @@ def lost_in_all(*each: Lost | None) -> Lost | None:
     return Lost(
         round(sum(seconds), 6) if len(seconds) == len(parts) else None,
         sum(inferences) if len(inferences) == len(parts) else None,
-        "; ".join(dict.fromkeys(lost.why for lost in parts)),
+        "; ".join(dict.fromkeys(why for lost in parts for why in lost.why.split("; "))),
     )
 
 

@@ -66,13 +66,13 @@ class WatchedProgram:
         self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
 
     def start(self) -> None:
+        self._taps.started_ns = time.monotonic_ns()
         try:
             self._process = self._spawn(self._taps.open())
         except OSError as error:
             self.close()
             text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
             raise InputError(text, "give a program and its arguments") from None
-        self._taps.started_ns = time.monotonic_ns()
 
     def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
         path = self.spec.output or self.output or folder / "output.log"

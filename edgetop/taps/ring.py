@@ -1,18 +1,23 @@
 """Reads the rings in which programs report their calls (`edgetop/probe/edgetop_probe.py` writes them).
 
-What a program writes is data: sizes and numbers are checked, and nothing of it is trusted beyond them. A writer may
-die at any moment, and it overwrites its oldest calls when nobody reads: these are counted.
+A ring is foreign data. Its file is read with pread(2) and never mapped, since a file that becomes shorter would end
+the reader with SIGBUS. Sizes and sequence numbers are checked, and nothing else of it is trusted. A writer may die at
+any moment, and it overwrites its oldest calls when nobody reads: these are counted.
 """
 
-import mmap
+import fcntl
 import os
+import signal
 import stat
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.formatting import clean
 from edgetop.probe import edgetop_probe as layout
 
 SLOT = np.dtype([
@@ -20,8 +25,14 @@ SLOT = np.dtype([
     ("kind", "u1"), ("ok", "u1"), ("flags", "<u4"), ("cpu_us", "<u4"), ("number", "<u4"),
 ])  # fmt: skip
 Calls = npt.NDArray[np.void]  # of SLOT
+Sequences = npt.NDArray[np.uint64]
 NO_CALLS: Calls = np.empty(0, SLOT)
 LONGEST_NS = 3600 * 10**9  # a call with a longer time, or one that ended before it began, is invalid
+CHUNK = 512  # slots that are read at once
+MOST_SKIPPED = 2**24  # sequence numbers ahead: a writer of 10 million calls a second that nobody reads for a second
+LOOK_EVERY = 8  # times that no new call is found: then all slots are looked at
+MOST_HOLES = 64  # at the end: calls that are missing between others, one after the other
+_numbers = count(1).__next__
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,73 +53,176 @@ class Ring:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        size = layout.HEADER_BYTES + layout.SLOTS * layout.SLOT.size
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        self.number = _numbers()  # differs from that of every other ring
+        self.is_cut = False  # its file became shorter: nothing is read any more
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode) or status.st_size != size:
-                raise ValueError("no ring: another size")
-            self._map = mmap.mmap(file, size, access=mmap.ACCESS_READ)
-        finally:
-            os.close(file)
-        fields = layout.HEADER.unpack_from(self._map)
+            fcntl.fcntl(self._file, fcntl.F_SETSIG, signal.SIGURG)  # which is ignored; of `is_abandoned`
+            fields = self._read_header()
+        except BaseException:
+            self.close()
+            raise
+        self.pid = int(fields[5])
+        self.source = layout.SOURCES[fields[6]] if fields[6] < len(layout.SOURCES) else ""
+        self.created_ns = int(fields[7])
+        self._position = 0  # of calls read or lost
+        self._whole = 0  # of calls that were whole at the last `find_whole`
+        self._idle = 0  # how often in a row no new call was found
+        self._hole = -1  # where a call was missing that later ones follow
+        self._jump = (-1, 0)  # the last long jump over missing calls: from and to which position
+        self.lost = 0  # overwritten before they were read
+        self.is_damaged = False  # it holds sequence numbers that cannot be
+
+    def _read_header(self) -> tuple[Any, ...]:
+        """Return the fields of the header. Raises ValueError where this is no ring that can be read."""
+        status, size = os.fstat(self._file), layout.HEADER_BYTES + layout.SLOTS * layout.SLOT.size
+        if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+            raise ValueError("no ring: another size")
+        fields = layout.HEADER.unpack(self._bytes(0, layout.HEADER.size))
         if fields[:2] != (layout.MAGIC, layout.VERSION):
             raise ValueError("no ring of this version")
         if fields[2:5] != (layout.HEADER_BYTES, layout.SLOT.size, layout.SLOTS):
             raise ValueError("a ring of other sizes")
-        self.pid = int(fields[5])
-        self.source = layout.SOURCES[fields[6]] if fields[6] < len(layout.SOURCES) else ""
-        self._slots = np.frombuffer(self._map, SLOT, layout.SLOTS, layout.HEADER_BYTES)
-        self._position = 0  # of calls read or lost
-        self._whole = 0  # of calls that were whole at the last `find_whole`
-        self.lost = 0  # overwritten before they were read
+        return fields
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        """Read that many bytes; zeros stand for those that are not there any more."""
+        read = os.pread(self._file, size, at)
+        if len(read) < size:
+            self.is_cut = True
+        return read.ljust(size, b"\0")
+
+    def _read_slots(self, position: int, number: int) -> Calls:
+        """The slots of the sequence numbers from `position` + 1 on, whatever they hold."""
+        place = position % layout.SLOTS
+        parts = [(place, min(number, layout.SLOTS - place)), (0, number - min(number, layout.SLOTS - place))]
+        read = [
+            np.frombuffer(self._bytes(layout.HEADER_BYTES + at * SLOT.itemsize, length * SLOT.itemsize), SLOT)
+            for at, length in parts
+            if length
+        ]
+        return read[0] if len(read) == 1 else np.concatenate(read)
 
     @property
     def cost_ns(self) -> int:
         """Return the cost of timing one call, by the program's own measurement; 0: unknown."""
-        return int.from_bytes(self._map[layout.COST_AT : layout.COST_AT + 4], "little")
+        return int.from_bytes(self._bytes(layout.COST_AT, 4), "little")
 
     def name(self, number: int) -> CallName:
         """The name with that number; an empty one where the number was not given out."""
         if number >= layout.NAMES:
             return CallName("", "", (), "")
-        at = layout.NAMES_AT + number * layout.NAME_BYTES
-        length = min(int.from_bytes(self._map[at : at + 2], "little"), layout.NAME_BYTES - 2)
-        text = self._map[at + 2 : at + 2 + length].decode("utf-8", "replace")
-        runtime, version, providers, model = (text.split("\t", 3) + [""] * 4)[:4]
+        entry = self._bytes(layout.NAMES_AT + number * layout.NAME_BYTES, layout.NAME_BYTES)
+        length = min(int.from_bytes(entry[:2], "little"), layout.NAME_BYTES - 2)
+        text = entry[2 : 2 + length].decode("utf-8", "replace")
+        runtime, version, providers, model = (clean(part) for part in (text.split("\t", 3) + [""] * 4)[:4])
         names = tuple(name.removesuffix("ExecutionProvider") for name in providers.split(",") if name)
         return CallName(runtime, version, names, model)
 
-    def find_whole(self) -> None:
-        """Find which calls are whole by now; `read` takes them. Between the two a writer's stores become visible."""
-        newest = self._slots["sequence"].astype(np.int64)  # one copy: 32,768 numbers
-        if newest.max(initial=0) > self._position + layout.SLOTS:
-            overwritten = int(newest.max()) - layout.SLOTS - self._position
-            self.lost += overwritten
-            self._position += overwritten
-        expected = self._position + 1 + np.arange(layout.SLOTS)
-        is_whole = newest[(expected - 1) % layout.SLOTS] == expected
-        count = layout.SLOTS if is_whole.all() else int(is_whole.argmin())
-        if not count and is_whole.any():  # its writer died in the middle of it
-            missing = int(is_whole.argmax())
-            self.lost += missing
-            self._position += missing
-        self._whole = self._position + count
+    def find_whole(self, *, is_last: bool = False) -> None:
+        """Find which calls are whole by now; `read` takes them. Between the two a writer's stores become visible.
+
+        `is_last`: nobody writes any more.
+        """
+        before, after = self._jump
+        if before >= 0 and int(self._read_slots(before, 1)["sequence"][0]) == before + 1:
+            # The calls come that were thought to be over: the number far ahead was not the writer's.
+            self.lost -= after - before
+            self.is_damaged, self._position, self._jump = True, before, (-1, 0)
+        self._whole = self._position + self._count_whole()
+        self._idle = 0 if self._whole > self._position else self._idle + 1
+        if self._idle and (is_last or self._idle % LOOK_EVERY in (1, 2)):
+            self._look_ahead(is_last=is_last)
+
+    def _count_whole(self) -> int:
+        """Return how many calls in a row are whole."""
+        found = 0
+        while found < layout.SLOTS:
+            sequences = self._read_slots(self._position + found, CHUNK)["sequence"]
+            is_whole = sequences == _expected(self._position + found, CHUNK)
+            if not is_whole.all():
+                return found + int(is_whole.argmin())
+            found += CHUNK
+        return found
+
+    def _look_ahead(self, *, is_last: bool) -> None:
+        """Pass over calls that will not come: overwritten ones, and those whose writer died in the middle."""
+        sequences, places = self._read_slots(self._position, layout.SLOTS)["sequence"], np.arange(layout.SLOTS)
+        is_newer = sequences > self._position
+        ahead = np.where(is_newer, sequences - np.uint64(self._position + 1), np.uint64(0))
+        is_valid = (
+            is_newer & (ahead < MOST_SKIPPED) & (ahead % np.uint64(layout.SLOTS) == places.astype(np.uint64))
+        )  # where it belongs
+        self.is_damaged |= bool((is_newer & ~is_valid).any())
+        newer = np.sort(ahead[is_valid]).astype(np.int64)
+        if not len(newer):
+            return
+        nearest = int(newer[0])
+        if len(newer) > layout.SLOTS // 2 and nearest:  # most slots are of a later lap
+            newest = int(newer[newer < newer[len(newer) // 2] + layout.SLOTS][-1])
+            skipped = max(nearest, newest + 1 - layout.SLOTS)
+        elif nearest >= layout.SLOTS and nearest + 1 not in newer[1:2]:  # alone, far ahead
+            self.is_damaged = True
+            return
+        elif not is_last and self._hole != self._position:  # another thread may be about to write it
+            self._hole = self._position
+            return
+        else:
+            skipped = nearest
+        if skipped >= CHUNK:
+            self._jump = self._position, self._position + skipped
+        self.lost += skipped
+        self._position += skipped
+        is_whole = ahead[(skipped + places) % layout.SLOTS] == (skipped + places).astype(np.uint64)
+        self._whole = self._position + (layout.SLOTS if is_whole.all() else int(is_whole.argmin()))
 
     def read(self) -> Calls:
         """Take the calls that `find_whole` found and that are valid, in the order in which they ended."""
-        count = self._whole - self._position
-        if count <= 0:
+        number = self._whole - self._position
+        if number <= 0:
             return NO_CALLS
-        places = (self._position + np.arange(count)) % layout.SLOTS
-        calls = self._slots[places]
-        intact = calls["sequence"] == self._position + 1 + np.arange(count).astype(np.uint64)
+        calls, expected = self._read_slots(self._position, number), _expected(self._position, number)
+        intact = calls["sequence"] == expected
+        if number > layout.SLOTS // 2:  # the writer may be about to overtake
+            intact &= self._read_slots(self._position, number)["sequence"] == expected
         self.lost += int(np.count_nonzero(~intact))  # overwritten while they were copied
         self._position = self._whole
-        took_ns = calls["end_ns"] - calls["start_ns"]
-        valid: Calls = calls[intact & (took_ns >= 0) & (took_ns < LONGEST_NS) & (calls["start_ns"] > 0)]
+        # Not by their difference, which may be too large for its type.
+        is_possible = (calls["start_ns"] > 0) & (calls["end_ns"] >= calls["start_ns"])
+        calls = calls[intact & is_possible]
+        valid: Calls = calls[calls["end_ns"] - calls["start_ns"] < LONGEST_NS]
         return valid
 
+    def read_to_end(self) -> Calls:
+        """Take all calls, where nobody writes any more."""
+        parts = []
+        for _ in range(MOST_HOLES):
+            self.find_whole(is_last=True)
+            if self._whole == self._position:
+                break
+            parts.append(self.read())
+        return np.concatenate(parts) if parts else NO_CALLS
+
+    def is_abandoned(self) -> bool:
+        """Whether no process can write into the file any more. False where that is unknown.
+
+        The kernel grants a read lease only while the file is open for writing nowhere, and a shared mapping keeps it
+        open (fcntl(2), "Leases"; check_conflicting_open of the kernel's fs/locks.c). Unlike the number of a process,
+        this holds in other PID namespaces, and for children that share the mapping.
+        """
+        try:
+            fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        except OSError:
+            return False
+        return True
+
     def close(self) -> None:
-        del self._slots
-        self._map.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _expected(position: int, number: int) -> Sequences:
+    """The sequence numbers of that many calls from there on."""
+    return np.arange(position + 1, position + 1 + number, dtype=np.uint64)

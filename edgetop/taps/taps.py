@@ -3,14 +3,11 @@
 Calls become inferences: by stream, by phase, in the order in which they began.
 """
 
-import contextlib
-import os
-import shutil
-import tempfile
+import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,18 +21,16 @@ from edgetop.engines.protocol import (
     Sampled,
     StreamsSeen,
 )
-from edgetop.paths import has_room
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
 from edgetop.taps.frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
 from edgetop.taps.ring import CallName, Calls, Ring
+from edgetop.taps.rings import SHARED_MEMORY, Rings
 
-ROOM_BYTES = 32 * 2**20  # of some twenty rings
-MAX_RINGS = 512  # processes, of which each has one or two
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
-PREFIX = "edgetop-tap-"
 QUIET_NS = 10_000_000_000  # without an inference: then a warning says what the process has loaded
-MAX_STREAMS = 255  # any more share the last one
+MAX_STREAMS = 255  # of models and sessions; the last stream is of all that do not fit
+OTHERS = CallName("", "", (), "others")
+SLACK_NS = 1_000_000_000  # by which a call's time may be outside the session: they are read a moment later
 WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # of a stream, from which its warm-up is recognised: whichever is less
 WARMUP_RATIO = 1.25  # to the median of the later half of these calls: above it, a call at the beginning is warm-up
 HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
@@ -47,6 +42,8 @@ class _Stream:
     began_ns: int
     recognised: bool = False  # which of its first calls are its warm-up
     latencies_ns: list[int] = field(default_factory=list)  # of these calls
+    threads: int | None = None  # on which its session runs; 0: the runtime's default; None: unknown
+    inputs: str | None = None  # of its first call, with their shapes; None: unknown
 
 
 class Streams:
@@ -54,13 +51,15 @@ class Streams:
         self._numbers: dict[tuple[int, int], int] = {}  # by ring and name in it
         self._streams: list[_Stream] = []
         self._pending: Inferences = NO_INFERENCES
-        self._threads: set[int] = set()
+        self._threads: set[tuple[int, int]] = set()  # the first two, by ring
         self._longest_ns = 0  # of the calls so far, the older the less
         self._last_ns = 0  # begin of what was released last
         self.load_ns: int | None = None  # how long the first model took to load; None: unknown
         self._samples: Samples = {}
         self._threads_of: dict[tuple[int, int], int] = {}  # of a session, by ring and name in it; 0: by default
         self._inputs_of: dict[tuple[int, int], str] = {}  # of the first call, with their shapes
+        self._free: defaultdict[CallName, list[int]] = defaultdict(list)  # streams whose process has ended
+        self._continued: set[tuple[int, int]] = set()  # keys of `_numbers` that go on with the stream of another
 
     @property
     def names(self) -> tuple[CallName, ...]:
@@ -69,16 +68,17 @@ class Streams:
     @property
     def threads(self) -> tuple[int | None, ...]:
         """Return on how many threads each stream's session runs. 0: the runtime's default; None: unknown."""
-        return self._by_stream(self._threads_of)
+        return tuple(stream.threads for stream in self._streams)
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
         """Return the inputs of each stream's first call with their shapes. None: unknown."""
-        return self._by_stream(self._inputs_of)
+        return tuple(stream.inputs for stream in self._streams)
 
-    def _by_stream(self, values: dict[tuple[int, int], Any]) -> tuple[Any, ...]:
-        by_number = {stream: values.get(key) for key, stream in self._numbers.items()}
-        return tuple(by_number.get(number) for number in range(len(self._streams)))
+    @property
+    def are_too_many(self) -> bool:
+        """Whether the last stream is of all that do not fit."""
+        return len(self._streams) == MAX_STREAMS
 
     def take_samples(self) -> Samples:
         """Return, by sensor, what the hook measured of the calls that came since this was last asked."""
@@ -87,13 +87,7 @@ class Streams:
 
     def add(self, ring: Ring, calls: Calls) -> None:
         """Add the calls that `Ring.read` returned."""
-        loads = calls[calls["kind"] == layout.LOAD]
-        if len(loads) and self.load_ns is None:
-            self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
-        for load in loads[loads["number"] > 0]:
-            self._threads_of[id(ring), int(load["name"])] = int(load["number"]) - 1
-        for shapes in calls[calls["kind"] == layout.INPUTS]:
-            self._inputs_of[id(ring), int(shapes["number"])] = ring.name(int(shapes["name"])).model
+        self._add_sessions(ring, calls)
         calls = calls[calls["kind"] == layout.CALL]
         if not len(calls):
             return
@@ -107,24 +101,65 @@ class Streams:
             of_name = calls["name"] == name
             number = self._number(ring, name, int(calls["start_ns"][of_name].min()))
             inferences["stream"][of_name], stream = number, self._streams[number]
+            if (ring.number, name) in self._continued:
+                inferences["phase"][of_name] = MEASURE
             for sensor, samples in call_samples(number, calls[of_name]).items():
                 self._samples.setdefault(sensor, []).extend(samples)
             if not stream.recognised:
                 room = WARMUP_CALLS - len(stream.latencies_ns)
                 stream.latencies_ns += inferences[of_name]["latency_ns"][:room].tolist()
-        is_single = all(self._threads_of.get((id(ring), name)) == 1 for name in names)
+        is_single = all(self._threads_of.get((ring.number, name)) == 1 for name in names)
         if is_single and (samples := run_queue_wait(calls)):
             self._samples.setdefault(RUN_QUEUE_WAIT, []).extend(samples)
-        self._threads.update(np.unique(calls["thread"]).tolist()[:2])
+        if len(self._threads) <= 1:  # whether there is another is all that counts
+            self._threads.update((ring.number, thread) for thread in np.unique(calls["thread"]).tolist()[:2])
         self._pending = np.concatenate([self._pending, inferences])
 
+    def _add_sessions(self, ring: Ring, calls: Calls) -> None:
+        """Note what is said of sessions, before or after their first calls."""
+        loads = calls[calls["kind"] == layout.LOAD]
+        if len(loads) and self.load_ns is None:
+            self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
+        told = calls[(calls["kind"] == layout.INPUTS) | ((calls["kind"] == layout.LOAD) & (calls["number"] > 0))]
+        for each in told:
+            if each["kind"] == layout.LOAD:
+                self._threads_of[ring.number, int(each["name"])] = int(each["number"]) - 1
+            elif each["number"] < layout.NAMES:
+                self._inputs_of[ring.number, int(each["number"])] = ring.name(int(each["name"])).model
+        for key, number in self._numbers.items() if len(told) else ():
+            self._describe(key, number)
+
+    def _describe(self, key: tuple[int, int], number: int) -> None:
+        stream = self._streams[number]
+        if stream.name is not OTHERS:
+            stream.threads = self._threads_of.get(key, stream.threads)
+            stream.inputs = self._inputs_of.get(key, stream.inputs)
+
     def _number(self, ring: Ring, name: int, began_ns: int) -> int:
-        key = id(ring), name
+        """The stream of a session. One that an ended process has left goes on with the same model in another."""
+        key = ring.number, name
         if key not in self._numbers:
-            if len(self._streams) < MAX_STREAMS:
-                self._streams.append(_Stream(ring.name(name), began_ns))
-            self._numbers[key] = len(self._streams) - 1
+            text = ring.name(name)
+            if left := self._free.get(text):
+                self._numbers[key] = left.pop()
+                self._continued.add(key)
+            else:
+                if len(self._streams) < MAX_STREAMS:
+                    is_last = len(self._streams) == MAX_STREAMS - 1
+                    self._streams.append(_Stream(OTHERS if is_last else text, began_ns))
+                self._numbers[key] = len(self._streams) - 1
+            self._describe(key, self._numbers[key])
         return self._numbers[key]
+
+    def end(self, ring: Ring) -> None:
+        """Leave the streams of a ring to later processes: nothing more comes from this one."""
+        for key in [key for key in self._numbers if key[0] == ring.number]:
+            number = self._numbers.pop(key)
+            if (name := self._streams[number].name) is not OTHERS:
+                self._free[name].append(number)
+        self._continued = {key for key in self._continued if key[0] != ring.number}
+        self._threads_of = {key: value for key, value in self._threads_of.items() if key[0] != ring.number}
+        self._inputs_of = {key: value for key, value in self._inputs_of.items() if key[0] != ring.number}
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
         """Return the inferences before which none that is still missing can have begun. `now_ns`: CLOCK_MONOTONIC."""
@@ -159,36 +194,33 @@ class Streams:
 
 class Taps:
     def __init__(self) -> None:
-        self.folder: Path | None = None  # where the rings are; None: not yet
         self.started_ns = 0  # when watching began
         self.since_ns = 0  # calls that began earlier do not count
         self.began_ns: int | None = None  # the first inference that was seen
         self._measured = 0
-        self._rings: dict[str, Ring | None] = {}  # by file name; None: no ring
+        self._rings = Rings()
         self._lost = 0
+        self._refused = self._refused_told = 0  # calls whose times cannot be
         self._streams = Streams()
         self._frames = Frames()
         self._reported: StreamsSeen | None = None
         self._warned = False  # that no inference was seen
+        self._told_others = False  # that streams do not fit
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the rings; None: not yet, or no more."""
+        return self._rings.folder
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
-        """Make a folder for the rings, in shared memory where possible. Removes those of an edgetop that was killed."""
-        home = shared if has_room(shared, ROOM_BYTES) else None
-        owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
-        for folder in (home or Path(tempfile.gettempdir())).glob(f"{PREFIX}*"):
-            number = folder.name.removeprefix(PREFIX).partition("-")[0]  # of the process that made it
-            with contextlib.suppress(OSError):
-                if number.isdigit() and folder.stat().st_uid in owners and not Path(f"/proc/{number}").exists():
-                    shutil.rmtree(folder, ignore_errors=True)
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
-        return self.folder
+        """Make the folder for the rings, as `Rings.open` does."""
+        return self._rings.open(shared)
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
         """The records and messages since the last poll. `is_over`: nobody writes any more."""
-        messages: list[Message] = []
-        self._read_rings(messages)
+        messages = self._read_rings(is_over=is_over)
         records = self._streams.release(now_ns, is_over=is_over)
-        messages += self._stream_news()
+        messages += [*self._rings.news(now_ns), *self._stream_news(), *self._refusals(is_over=is_over)]
         if len(records) and self.began_ns is None:
             self.began_ns = int(records["t_ns"][0])
             messages += [PhaseBegan("first", self.began_ns), PhaseBegan("measure", self.began_ns)]
@@ -217,49 +249,66 @@ class Taps:
     @property
     def has_rings(self) -> bool:
         """Whether a process has begun to report."""
-        return any(self._rings.values())
+        return bool(self._rings.sources)
 
-    def _read_rings(self, messages: list[Message]) -> None:
-        assert self.folder
-        with contextlib.suppress(OSError):
-            for name in sorted(path.name for path in self.folder.iterdir()):
-                if name.endswith(".tap") and self._rings.get(name) is None and len(self._rings) < MAX_RINGS:
-                    with contextlib.suppress(ValueError, OSError):  # not complete yet; tried again the next time
-                        self._rings[name] = Ring(self.folder / name)
-        rings = [ring for ring in self._rings.values() if ring]
-        for ring in rings:
-            ring.find_whole()
-        read = [(ring, ring.read()) for ring in rings]
-        reported = [(ring, calls[calls["start_ns"] >= self.since_ns]) for ring, calls in read]
-        for ring, calls in reported:
-            self._streams.add(ring, calls)
-        self._frames.add(reported)
-        if (lost := sum(ring.lost for ring in rings)) > self._lost:
-            messages.append(RecordsLost(lost - self._lost))
-            self._lost = lost
+    def _read_rings(self, *, is_over: bool) -> list[Message]:
+        for read, ended in self._rings.read(is_over=is_over):
+            now_ns = time.monotonic_ns()  # after the last call that was read
+            reported = [(ring, self._of_session(calls, now_ns)) for ring, calls in read]
+            for ring, calls in reported:
+                self._streams.add(ring, calls)
+                if ring in ended:
+                    self._streams.end(ring)
+            self._frames.add(reported)
+        if (lost := self._rings.lost) <= self._lost:
+            return []
+        more, self._lost = lost - self._lost, lost
+        return [RecordsLost(more)]
+
+    def _of_session(self, calls: Calls, now_ns: int) -> Calls:
+        """The calls that belong to this session. Those whose times cannot be are counted."""
+        calls = calls[(calls["start_ns"] >= self.since_ns) | (calls["kind"] == layout.INPUTS)]
+        begins = np.where(calls["kind"] == layout.DEADLINE, calls["end_ns"], calls["start_ns"])  # it has a length only
+        is_possible = (begins >= self.started_ns - SLACK_NS) & (calls["end_ns"] <= now_ns + SLACK_NS)
+        is_possible |= calls["kind"] == layout.INPUTS  # has no time
+        self._refused += int(np.count_nonzero(~is_possible))
+        possible: Calls = calls[is_possible]
+        return possible
+
+    def _refusals(self, *, is_over: bool) -> list[Message]:
+        """Report calls whose times cannot be: at the first one, and at the end how many there were."""
+        new = self._refused - self._refused_told
+        if not new or (self._refused_told and not is_over):
+            return []
+        messages: list[Message] = []
+        if not self._refused_told:
+            text = "the program reports calls with times outside this session, which do not count: they must be of"
+            messages.append(LogLine("warning", "edgetop", f"{text} CLOCK_MONOTONIC, in nanoseconds", "foreign-times"))
+        self._refused_told = self._refused
+        return [*messages, RecordsLost(new, "their times were not of this session")]
 
     def _stream_news(self) -> list[Message]:
         """Return messages on what is known of the streams, where that has changed."""
         streams, names = self._streams, self._streams.names
         if not names:
             return []
-        rings = [ring for ring in self._rings.values() if ring and ring.source]
-        sources = tuple(sorted({ring.source for ring in rings}))
-        cost_ns, models = max((ring.cost_ns for ring in rings), default=0), tuple(name.model for name in names)
+        cost_ns, models = self._rings.cost_ns, tuple(name.model for name in names)
+        sources = tuple(sorted(self._rings.sources))
         seen = StreamsSeen(models, sources, cost_ns or None, streams.threads, streams.inputs, self._frames.deadline_ns)
         before, self._reported = self._reported, seen
+        news: list[Message] = [] if seen == before else [seen]
         if before is None:
             first, why = names[0], f"seen by {', '.join(sources)}"
             runtime = first.runtime or "unknown"
             reason = "the program runs its own sessions: edgetop ops MODEL profiles its model alone"
             loaded = Loaded(runtime, first.version, why, first.providers, (), (), (), streams.load_ns)
-            return [seen, loaded, ProfilerChosen("", reason)]
-        return [] if seen == before else [seen]
+            news += [loaded, ProfilerChosen("", reason)]
+        if streams.are_too_many and not self._told_others:
+            self._told_others = True
+            text = f"more than {MAX_STREAMS - 1} models and sessions: the calls of the rest are counted as others"
+            news.append(LogLine("warning", "edgetop", text, "streams-full"))
+        return news
 
     def close(self) -> None:
-        for ring in filter(None, self._rings.values()):
-            ring.close()
-        self._rings = {}
-        if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder = None
+        """Remove what was shared with the program."""
+        self._rings.close()

@@ -13,7 +13,7 @@ import pytest
 
 from edgetop import demo
 from edgetop.probe import edgetop_probe
-from edgetop.taps.taps import PREFIX, SHARED_MEMORY
+from edgetop.taps.rings import PREFIX, SHARED_MEMORY
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until

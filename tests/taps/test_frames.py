@@ -116,4 +116,4 @@ def test_hostile_names_of_stages_are_bounded(program):
     writer, reader = program
     report(writer, layout.STAGE, "a/b\x1b[2J" + "x" * 100, 0, 1)
     names = [name for name in released(reader) if name.startswith("stage/")]
-    assert names == ["stage/a-b[2J" + "x" * 34]
+    assert names == ["stage/a-b\\x1b[2J" + "x" * 30]

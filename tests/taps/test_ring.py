@@ -117,3 +117,109 @@ def test_hostile_names_are_bounded(writer, reader):
     assert reader.name(60_000).model == ""
     for i in range(200):
         assert writer.name(f"name {i}") < layout.NAMES
+
+
+def forge(writer, slot, sequence):
+    writer._numbers[(layout.HEADER_BYTES + slot * layout.SLOT_BYTES) >> 3] = sequence
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [2**62, 2**62 + 4_001, 2**64 - 5, 2**64 - 1, 4_001 + layout.SLOTS, 4_001 + 100 * layout.SLOTS, 4_001],
+    ids=["huge", "huge in its place", "negative", "largest", "next lap", "many laps", "this lap"],
+)
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_a_forged_sequence_number_hides_no_calls(writer, reader, sequence, is_idle):
+    for _ in range(50):
+        writer.put(1, 2, 0)
+    seen = len(read(reader))
+    forge(writer, 4_000, sequence)
+    for _ in range(12 if is_idle else 0):
+        read(reader)
+    for _ in range(10):
+        for _ in range(100):
+            writer.put(3, 4, 0)
+        seen += len(read(reader))
+    assert (seen, reader.lost) == (1_050, 0)
+
+
+def test_forged_numbers_that_follow_each_other_hide_calls_only_until_the_true_ones_come(writer, reader):
+    for slot in range(4_000, 4_100):
+        forge(writer, slot, slot + 1 + 7 * layout.SLOTS)
+    for _ in range(4):
+        read(reader)
+    for _ in range(300):
+        writer.put(3, 4, 0)
+    assert len(read(reader)) == 300
+    assert (reader.lost, reader.is_damaged) == (0, True)
+
+
+def test_scrambled_numbers_are_survived(writer, reader):
+    random = np.random.default_rng(1)
+    for slot, sequence in enumerate(random.integers(0, 2**64, layout.SLOTS, np.uint64).tolist()):
+        forge(writer, slot, sequence)
+    read(reader)
+    for _ in range(5):
+        writer.put(3, 4, 0)
+    assert len(read(reader)) == 5
+    assert reader.is_damaged
+
+
+def test_a_long_gap_is_passed_over_and_counted(writer, reader):
+    """As the helper for uprobes leaves out calls that the kernel could not deliver."""
+    writer.put(1, 2, 0)
+    writer.leave_out(100_000)
+    for _ in range(10):
+        writer.put(3, 4, 0)
+    assert sum(len(read(reader)) for _ in range(4)) == 11
+    assert reader.lost == 100_000
+
+
+def test_a_late_thread_is_waited_for_before_its_call_counts_as_lost(writer, reader):
+    late, _ = writer._next(), writer.put(5, 6, 0)
+    assert not len(read(reader))
+    at = layout.HEADER_BYTES + late * layout.SLOT.size
+    layout.SLOT.pack_into(writer._map, at, late + 1, 3, 4, 0, 0, layout.CALL, 1, 0, 0, 0)
+    assert read(reader)["start_ns"].tolist() == [3, 5]
+    assert reader.lost == 0
+
+
+@pytest.mark.parametrize("size", [0, 10_000, layout.HEADER_BYTES + 100])
+def test_a_file_that_becomes_shorter_ends_nothing(tmp_path, writer, reader, size):
+    name = writer.name("a\tb\tc\tmodel")
+    writer.put(1, 2, name)
+    (path,) = tmp_path.iterdir()
+    os.truncate(path, size)
+    assert len(read(reader)) == (size > layout.HEADER_BYTES)
+    assert not len(reader.read_to_end())
+    assert reader.name(name).model == ("model" if size else "")
+    assert reader.is_cut
+
+
+def test_an_end_with_gaps_is_read_to_the_end(writer, reader):
+    for _ in range(5):
+        writer._next()
+        writer.put(3, 4, 0)
+    assert len(reader.read_to_end()) == 5
+    assert reader.lost == 5
+
+
+def test_nobody_writes_any_more_once_every_mapping_is_gone(writer, reader):
+    pipe = os.pipe()
+    child = os.fork()
+    if not child:  # a child shares its parent's mapping
+        os.close(pipe[1])
+        os.read(pipe[0], 1)
+        os._exit(0)
+    writer._numbers.release()
+    writer._map.close()
+    shared = reader.is_abandoned()
+    os.close(pipe[1])
+    os.waitpid(child, 0)
+    os.close(pipe[0])
+    assert (shared, reader.is_abandoned()) == (False, True)
+
+
+def test_names_cannot_act_on_a_terminal(writer, reader):
+    found = reader.name(writer.name("onnx\x1b]0;pwn\x07\t1\x1b[2J\tCPU\x9b1mExecutionProvider\t/m/\u202e\x1b[31m.onnx"))
+    assert all(text.isprintable() for text in (found.runtime, found.version, *found.providers, found.model))

@@ -1,0 +1,172 @@
+"""The folder in which the processes of a watched application make their rings, and the rings in it.
+
+A ring is read to its end when nobody can write into it any more, and its file is removed then: an application may
+start any number of processes one after the other. The folder is locked (flock(2)) while its edgetop lives, so that
+another edgetop knows which folders were left behind: a number of a process would not tell it in another PID namespace
+that shares /dev/shm.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgetop.engines.protocol import LogLine, Message
+from edgetop.paths import has_room
+from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.ring import Calls, Ring
+
+RING_BYTES = layout.HEADER_BYTES + layout.SLOTS * layout.SLOT.size
+ROOM_BYTES = 32 * 2**20  # of some twenty rings
+MAX_RINGS = 512  # of processes that live at once, each of which has one or two, and each a descriptor here
+MOST_TRIES = 100  # looks at a file that is no ring yet
+MOST_WARNINGS = 10
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
+PREFIX, LOCK, SUFFIX = "edgetop-tap-", ".lock", ".tap"
+OLD_S = 3600.0  # without a lock: a folder of an earlier version, or one that is being made
+ROOM_EVERY_NS = 5_000_000_000
+
+
+class Rings:
+    def __init__(self) -> None:
+        self.folder: Path | None = None  # None: not yet
+        self.sources: set[str] = set()  # of all rings so far
+        self.cost_ns = 0  # the highest that a process has measured; 0: unknown
+        self._lock = -1
+        self._open: dict[str, Ring] = {}  # by file name
+        self._tries: dict[str, int] = {}  # of files that are no ring yet
+        self._lost_before = 0  # in rings that are closed
+        self._told: set[str] = set()  # warnings, each of which comes once
+        self._news: list[Message] = []
+        self._has_too_many = False
+        self._room_due_ns = 0
+
+    def open(self, shared: Path = SHARED_MEMORY) -> Path:
+        """Make the folder, in shared memory where possible. Removes the folders of an edgetop that was killed."""
+        home = shared if has_room(shared, ROOM_BYTES) else Path(tempfile.gettempdir())
+        _remove_left_behind(home)
+        while self.folder is None:
+            folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
+            with contextlib.suppress(FileNotFoundError):  # another edgetop took it for one that was left behind
+                self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+                if (folder / LOCK).stat().st_ino == os.fstat(self._lock).st_ino:
+                    self.folder = folder
+        return self.folder
+
+    @property
+    def lost(self) -> int:
+        """Return how many calls were overwritten before they were read."""
+        return self._lost_before + sum(ring.lost for ring in self._open.values())
+
+    def read(self, *, is_over: bool) -> Iterator[tuple[list[tuple[Ring, Calls]], list[Ring]]]:
+        """Yield the new calls of each ring, the oldest ring first, and those rings that have ended.
+
+        What has ended is removed before the next rings come. `is_over`: nobody writes any more.
+        """
+        for _ in self._batches(is_over=is_over):
+            rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
+            ended = [ring for ring in rings if is_over or ring.is_abandoned()]  # before the look at its calls
+            for ring in rings:
+                if ring not in ended:
+                    ring.find_whole()
+            read = [(ring, ring.read_to_end() if ring in ended else ring.read()) for ring in rings]
+            self.sources.update(ring.source for ring in rings if ring.source)
+            self.cost_ns = max([self.cost_ns, *(ring.cost_ns for ring in rings)])
+            yield read, ended
+            for ring in rings:
+                self._judge(ring)
+            for ring in ended:
+                self._remove(ring)
+
+    def _batches(self, *, is_over: bool) -> Iterator[None]:
+        """Open the rings that are new, as many as may be open at once; at the end, all of them in turn."""
+        assert self.folder
+        names: list[str] = []
+        with contextlib.suppress(OSError):  # somebody removed it: `news` says so
+            names = sorted(name for name in os.listdir(self.folder) if name.endswith(SUFFIX))  # noqa: PTH208  by far the fastest
+        self._tries = {name: self._tries[name] for name in names if name in self._tries}
+        new = [name for name in names if name not in self._open and self._tries.get(name, 0) < MOST_TRIES]
+        self._has_too_many = len(new) > MAX_RINGS - len(self._open)
+        while True:
+            for name in new[: MAX_RINGS - len(self._open)]:
+                self._tries[name] = self._tries.get(name, 0) + 1
+                with contextlib.suppress(ValueError, OSError):  # not complete yet; tried again the next time
+                    self._open[name] = Ring(self.folder / name)
+                    del self._tries[name]
+            new = [name for name in new if name not in self._open and name not in self._tries]
+            yield
+            if not (is_over and new):
+                return
+
+    def _remove(self, ring: Ring) -> None:
+        """Close a ring that was read to its end, and free its memory."""
+        self._lost_before += ring.lost
+        self._open.pop(ring.path.name, None)
+        ring.close()
+        with contextlib.suppress(OSError):
+            ring.path.unlink()
+
+    def _judge(self, ring: Ring) -> None:
+        if ring.is_cut:
+            self._warn("calls-unseen", f"the ring of process {ring.pid} was cut: its later calls are not seen")
+        if ring.is_damaged:
+            text = f"the ring of process {ring.pid} has numbers of calls that cannot be: some calls may be missing"
+            self._warn("calls-unseen", text)
+
+    def news(self, now_ns: int) -> list[Message]:
+        """Return warnings about calls that cannot be read."""
+        assert self.folder
+        if self._has_too_many:
+            text = f"more than {MAX_RINGS} processes report at once: the calls of the others come when some have ended"
+            self._warn("rings-full", text)
+        if now_ns >= self._room_due_ns:
+            self._room_due_ns = now_ns + ROOM_EVERY_NS
+            if not self.folder.is_dir():
+                self._warn("calls-unseen", f"{self.folder} was removed: processes that start from now on are not seen")
+            elif not has_room(self.folder, RING_BYTES):
+                self._warn("calls-unseen", f"{self.folder.parent} is full: processes that start now are not seen")
+        news, self._news = self._news, []
+        return news
+
+    def _warn(self, kind: str, text: str) -> None:
+        if len(self._told) < MOST_WARNINGS and text not in self._told:
+            self._told.add(text)
+            self._news.append(LogLine("warning", "edgetop", text, kind))
+
+    def close(self) -> None:
+        for ring in self._open.values():
+            ring.close()
+        self._open = {}
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _remove_left_behind(home: Path) -> None:
+    """Remove the folders of this user that no edgetop holds."""
+    owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
+    for folder in home.glob(f"{PREFIX}*"):
+        with contextlib.suppress(OSError):
+            if folder.lstat().st_uid in owners and _is_left_behind(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left_behind(folder: Path) -> bool:
+    """Whether no edgetop holds the folder. Raises OSError where it cannot be told."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return abs(time.time() - folder.stat().st_ctime) > OLD_S
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(lock)
+    return True
