@@ -1,8 +1,17 @@
-"""The folders of edgetop (XDG Base Directory Specification), and what folders have."""
+"""The folders of edgetop (XDG Base Directory Specification), names of files, and what folders have.
+
+A name that comes from a manifest, a lake, a model or a board is foreign text. It becomes a part of a path only through
+`component` or `as_component`.
+"""
 
 import contextlib
 import os
+import re
 from pathlib import Path
+
+from edgetop.errors import InputError
+
+MAX_COMPONENT_BYTES = 200  # a suffix must fit too: most file systems allow 255 (NAME_MAX, limits.h)
 
 
 def recordings_home() -> Path:
@@ -24,6 +33,24 @@ def _base(variable: str, default: str) -> Path:
     value = os.environ.get(variable, "")
     # The specification: a relative path there is invalid and is ignored.
     return Path(value) if value.startswith("/") else Path.home() / default
+
+
+def component(text: str, what: str) -> str:
+    """Return the text if it can be the name of one file and nothing else. Raises InputError that names `what` it is."""
+    if as_component(text) != text:
+        shown = text.encode("ascii", "backslashreplace").decode()[:60]
+        raise InputError(f"{what} {shown!r} cannot be a part of a path", "no / or control characters, no - or . first")
+    return text
+
+
+def as_component(text: str, default: str = "unnamed") -> str:
+    """Make a text the name of one file: replace what a name may not have, and cut it to a length that all disks take.
+
+    >>> as_component("net v2.onnx"), as_component("../a/b"), as_component("-rf"), as_component("..")
+    ('net v2.onnx', '_a_b', 'rf', 'unnamed')
+    """
+    name = re.sub(r"[\x00-\x1f\x7f-\x9f/\\\ud800-\udfff\u2028-\u202e\u2066-\u2069]", "_", text).lstrip("-. ").rstrip()
+    return name.encode()[:MAX_COMPONENT_BYTES].decode(errors="ignore").rstrip() or default
 
 
 def is_there(path: Path) -> bool:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.paths import config_home, has_room, recordings_home
+from edgetop.errors import InputError
+from edgetop.paths import as_component, component, config_home, has_room, recordings_home
 
 PLACES = pytest.mark.parametrize(
     ("place", "variable", "default"),
@@ -43,3 +44,22 @@ def test_a_folder_has_room_where_it_is_large_and_writable(tmp_path):
     assert not has_room(tmp_path, 2**62)
     assert not has_room("/proc", 1)
     assert not has_room(tmp_path / "nowhere", 1)
+
+
+HOSTILE = ("", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "-rf", "--output", "a\nb", "\x1b[2J", "\ud800", ".ssh",
+           "x" * 201, "ü" * 150, "a\u202eb")  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_becomes_one_harmless_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"the name .* cannot be a part of a path"):
+        component(text, "the name")
+    name = as_component(text)
+    assert component(name, "the name") == name
+    (tmp_path / f"{name}.edgetop").mkdir()
+    assert [path.name for path in tmp_path.iterdir()] == [f"{name}.edgetop"]
+
+
+@pytest.mark.parametrize("text", ["soak-42", "net v2.onnx", "naïve", "a..b", "5f0c9c1e-6b0a-4c49-8f0e-6f6b5d1f3a52"])
+def test_a_usual_name_stays_as_it_is(text: str) -> None:
+    assert component(text, "the name") == as_component(text) == text

@@ -22,6 +22,7 @@ from edgetop.feeds.fleet import Address
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED, Target, command_line, not_found, parse_target
 from edgetop.formatting import clean, cut
 from edgetop.nearest import nearest_hint
+from edgetop.paths import as_component
 
 MAX_BOARDS = 500
 KEYS = ("ssh", "group", "labels", "command")
@@ -191,7 +192,7 @@ def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Ite
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
     except OSError as error:
         raise InputError(f"{model}: cannot be read: {error.strerror}") from None
-    place = {"sum": digest, "name": re.sub(r"[^A-Za-z0-9._-]", "_", model.name)}
+    place = {"sum": digest, "name": as_component(re.sub(r"[^A-Za-z0-9._-]", "_", model.name))}
 
     def on(address: Address) -> Done:
         found = _paths(_there(address, _shell(_IS_THERE % place), LOOK_S))

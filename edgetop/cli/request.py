@@ -21,7 +21,7 @@ from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
-from edgetop.paths import is_there, recordings_home
+from edgetop.paths import as_component, is_there, recordings_home
 from edgetop.recording.files import SUFFIX, Retention, session_folder
 from edgetop.recording.outputs import outputs_file
 from edgetop.runner.cooldown import Cooldown
@@ -41,6 +41,7 @@ from edgetop.session.manifest import (
     Model,
     Variant,
     Watched,
+    shortened,
 )
 from edgetop.session.seconds import NS
 from edgetop.taps.process import WatchedProcess
@@ -235,7 +236,7 @@ def recording_folder(options: Options, model: ModelFile) -> Path | None:
     if options["output"]:
         return session_folder(options["output"].absolute())
     models = "-or-".join([model.path.stem, *(variant["model"].stem for variant in options.get("variants", ())[1:])])
-    stem = f"{models}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    stem = f"{as_component(models)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
     home = recordings_home()
     free = [home / f"{name}{SUFFIX}" for name in candidates if not is_there(home / f"{name}{SUFFIX}")]
@@ -280,7 +281,7 @@ def first_manifest(
         ),
         labels=dict(options["labels"]),
         ab=_ab(options) if "variants" in options else None,
-        command=typed(sys.argv[1:]),
+        command=shortened(typed(sys.argv[1:])),
     )
 
 
@@ -347,8 +348,8 @@ def of_program(manifest: Manifest, program: WatchedProgram | WatchedProcess) -> 
     command = program.spec.command
     return replace(
         manifest,
-        model=Model(path=shlex.join(command)),
+        model=Model(path=shlex.join(shortened(command))),
         engine=EngineInfo(isolation=program.isolation),
         load=replace(manifest.load, input="as the program gives it"),
-        watched=Watched(tuple(command)),
+        watched=Watched(shortened(command)),
     )

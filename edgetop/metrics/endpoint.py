@@ -179,7 +179,7 @@ def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
     first, *lines = head.decode("latin-1").splitlines() or [""]
     method, path, *_ = [*first.split(" "), "", ""]
     pairs = (line.partition(":") for line in lines)
-    return method, path, {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return method, path, {name.strip().lower(): value.strip() for name, _, value in pairs if name}
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -30,7 +30,7 @@ JOURNAL = "journal"
 SOCKET = "control.sock"  # of a live session, which takes orders there
 DAMAGED = ".damaged"  # suffix of a journal file that could not be read completely
 LOG = "run.log"  # output of a run that went on without a terminal
-MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+MAX_MANIFEST_BYTES = 4 * 1024 * 1024  # parsed, it takes some 25 times as much memory
 MIN_FREE_BYTES = 16 * 1024 * 1024
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
@@ -193,9 +193,12 @@ def read_manifest(folder: Path) -> Manifest:
     """Raises InputError if there is no manifest, or it is damaged or of a newer format."""
     path = folder / MANIFEST
     try:
-        with os.fdopen(open_regular(path), encoding="utf-8") as file:
-            text = file.read(MAX_MANIFEST_BYTES)
-        document: Any = json.loads(text)
+        with os.fdopen(open_regular(path), "rb") as file:
+            data = file.read(MAX_MANIFEST_BYTES + 1)
+        if len(data) > MAX_MANIFEST_BYTES:
+            limit = formatting.size(MAX_MANIFEST_BYTES)
+            raise InputError(f"{path}: not a manifest: larger than {limit}")
+        document: Any = json.loads(data.decode("utf-8"))
     except FileNotFoundError:
         raise InputError(f"{folder}: not a recorded session (no {MANIFEST})") from None
     except OSError as error:

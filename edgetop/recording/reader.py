@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgetop.errors import InputError
-from edgetop.recording.files import has_journal, read_manifest
+from edgetop.recording.files import MANIFEST, has_journal, read_manifest
 from edgetop.recording.journal import Follower
 from edgetop.recording.recovery import closing_of, recover
 from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Piece, Span, between, in_order, joined, sound, times, within
@@ -53,6 +53,8 @@ class Recording:
         else:
             raise InputError(f"{folder}: is changing all the time")
         self._snapshot.sensor_ids = [info.id for info in self.manifest.sensors]
+        if unread := self.manifest.unread:
+            self._snapshot.problems.report(folder / MANIFEST, f"damaged, so not known: {', '.join(unread)}", rows=0)
 
     def _open(self) -> None:
         self.is_live = has_journal(self.folder) and recover(self.folder) == "live"
@@ -101,17 +103,18 @@ class Recording:
     def lost(self) -> Lost | None:
         """What is not in the recording, or could not be read of it so far."""
         problems = self._snapshot.problems
-        if not problems.lines:
+        lines = [line for line in problems.lines if not line.startswith(f"{self.folder / MANIFEST}: ")]
+        if not lines:
             return self.manifest.lost or self._uncounted()
         seconds, singles = problems.missing("seconds"), problems.missing("inferences")
-        others = any(f"/{name}." in problem for problem in problems.lines for name in TABLES if name != "seconds")
+        others = any(f"/{name}." in problem for problem in lines for name in TABLES if name != "seconds")
         ran = self._ran or self._measured
         uncounted: int | None = 0
         if seconds != 0:
             uncounted = max(0, ran - self._counted) if ran and not self.is_live else None
         known = None if singles is None or uncounted is None else max(singles, uncounted)
-        more = f" (and {len(problems.lines) - 1} more)" if len(problems.lines) > 1 else ""
-        unread = Lost(None if others or seconds is None else float(seconds), known, f"{problems.lines[0]}{more}")
+        more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+        unread = Lost(None if others or seconds is None else float(seconds), known, f"{lines[0]}{more}")
         return lost_in_all(self.manifest.lost, unread)
 
     @property

@@ -17,7 +17,7 @@ from typing import Any
 from edgetop import __version__, formatting
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
-from edgetop.paths import bytes_below, is_there
+from edgetop.paths import bytes_below, component, is_there
 from edgetop.recording.files import (
     FOLDER_MODE,
     MANIFEST,
@@ -35,14 +35,16 @@ PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` 
 
 
 def register(home: Path, folder: Path, session_id: str) -> None:
-    """Make a session known at home. Raises OSError."""
+    """Make a session known at home. Raises OSError, and InputError if the id can be no name of a link."""
     folder = folder.absolute()
     if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
         return
     place = home / REGISTER
     place.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-    (place / session_id).unlink(missing_ok=True)  # the session was moved
-    (place / session_id).symlink_to(folder)
+    link = place / component(session_id, "the id")
+    if link.is_symlink():  # the session was moved
+        link.unlink()
+    link.symlink_to(folder)
 
 
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
@@ -87,7 +89,8 @@ def _registered(home: Path) -> list[Path]:
                 folders.append(folder)
                 continue
         with contextlib.suppress(OSError):  # another process has removed it, or it may not be removed
-            link.unlink()
+            if link.is_symlink():
+                link.unlink()
     return folders
 
 
@@ -110,12 +113,22 @@ def _manifest_of(folder: Path) -> Manifest | None:
 
 
 def successor(folder: Path) -> Path | None:
-    """The session beside this one in which its engine runs on, or ran on; None: there is none."""
+    """The session beside this one in which its engine runs on, or ran on; None: there is none.
+
+    It began later on the same clock, so whoever goes from successor to successor comes to an end.
+    """
     manifest = _manifest_of(folder)
     if manifest is None or not manifest.followed_by:
         return None
     others = ((other, _manifest_of(other)) for other in folder.parent.glob(f"*{SUFFIX}"))
-    return next((other for other, found in others if found and found.id == manifest.followed_by), None)
+    return next(
+        (
+            other for other, found in others
+            if found and found.id == manifest.followed_by
+            and found.clock.origin_monotonic_ns > manifest.clock.origin_monotonic_ns
+        ),
+        None,
+    )  # fmt: skip
 
 
 def locate(given: str, home: Path) -> Path:

@@ -2,17 +2,23 @@
 
 Every class here is one object of that file, field by field. An unknown value is
 None. A board's serial number, host name and user name have no field.
+
+A manifest may come from anybody: in a folder, in a journal, over a link, in a row of a lake. `from_json` is the only
+way in, and what passes it has the right types and bounded sizes, an id that is a UUID, and a date that is a date.
 """
 
 import math
+import re
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from datetime import datetime
 from typing import Any, Literal
 
 from edgetop.session import histogram
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
-from edgetop.session.typed_json import Form, require
+from edgetop.session.typed_json import NOT_EXPORTED, Form, require
 
 FORMAT_VERSION = 1
 IMPORTED = "imported"  # the label that names the other tool that measured a session
@@ -326,6 +332,7 @@ class Manifest:
     watched: Watched | None = None  # written only where a program was watched
     followed_by: str | None = None  # the id of the session in which the engine ran on; written only where one follows
     command: tuple[str, ...] = ()  # that made it, as it was typed, without hooks; () where it is not known
+    unread: tuple[str, ...] = field(default=(), metadata=NOT_EXPORTED)  # keys whose damaged values count as not known
 
     @property
     def was_imported(self) -> bool:
@@ -346,13 +353,106 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 def from_json(document: Mapping[str, Any]) -> Manifest:
     """The manifest in a `session.json`. Unknown keys are ignored: the format may grow.
 
-    Raises ValueError that names the wrong key if the document is not a manifest.
+    A damaged value that only describes the session counts as not known, and `unread` names its key. Raises ValueError
+    that names the wrong key if the document is not a manifest, or has no value that the session cannot do without.
     """
-    return built(Manifest, document, "session.json")
+    try:
+        manifest = built(Manifest, document, _WHERE)
+    except ValueError:
+        if not isinstance(document, Mapping):
+            raise
+        kept, unread = _without_damage(document)
+        manifest = replace(built(Manifest, kept, _WHERE), unread=tuple(unread))
+    for key, is_right in (("id", is_id(manifest.id)), ("created_utc", is_date(manifest.created_utc))):
+        require(is_right, f"{_WHERE}: {key}")
+    return manifest
+
+
+_WHERE = "session.json"
+# What only describes a session: without it the session can still be read.
+_DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels", "watched",
+                 "followed_by", "command")  # fmt: skip
+_LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest says of losses is damaged"}
+
+
+def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the document without damaged descriptions, and their keys."""
+    kept: dict[str, Any] = dict(document)
+    unread: list[str] = []
+    hints = typing.get_type_hints(Manifest)
+    for key in (*_DESCRIPTIONS, "lost"):
+        if key not in kept or _fits(hints[key], kept[key]):
+            continue
+        kind = hints[key]
+        if is_dataclass(kind) and isinstance(kept[key], Mapping):
+            kept[key], damaged = _known_fields(kind, kept[key])
+            unread += [f"{key}: {name}" for name in damaged]
+            continue
+        unread.append(key)
+        if key == "lost":  # nothing may be said to be there that is not
+            kept[key] = _LOSS_UNKNOWN
+        elif key in ("board", "engine"):
+            kept[key] = {}
+        elif key == "model":
+            kept[key] = {"path": ""}
+        else:
+            del kept[key]
+    return kept, unread
+
+
+def _known_fields(kind: Any, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return an object without its damaged values, and their keys. The path of a model must be there: ""."""
+    hints = typing.get_type_hints(kind)
+    damaged = [name for name in hints if name in value and not _fits(hints[name], value[name])]
+    kept = {key: item for key, item in value.items() if key not in damaged}
+    return kept | ({"path": ""} if kind is Model and "path" in damaged else {}), damaged
+
+
+def _fits(hint: Any, value: Any) -> bool:
+    try:
+        FORM.parse(hint, value, _WHERE)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?Z")
+
+
+def is_id(text: str) -> bool:
+    """Whether it is a UUID as sessions have: lower case, with dashes."""
+    return _ID.fullmatch(text) is not None
+
+
+def is_date(text: str) -> bool:
+    """Whether it is a moment in UTC, ISO 8601 with a Z."""
+    try:
+        return _DATE.fullmatch(text) is not None and datetime.fromisoformat(text[:19]).year > 0
+    except ValueError:
+        return False
+
+
+MAX_COMMAND_CHARS = 16_384
+
+
+def shortened(command: Sequence[str]) -> tuple[str, ...]:
+    """Cut a command line to a length that a manifest takes: a shell may expand `*` to thousands of words."""
+    kept: list[str] = []
+    room = MAX_COMMAND_CHARS
+    for word in command:
+        if len(word) > room:
+            return (*kept, f"{word[:room]}…")
+        kept.append(word)
+        room -= len(word) + 1
+    return tuple(kept)
 
 
 _TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # calculations use 64 bits
 _TOO_LARGE = 2**63  # for an integer of the tables
+_ABSURD = 2**127  # for any integer: it still fits into a float
+MAX_TEXT_CHARS = 131_072  # as long as a word of a command line can be (MAX_ARG_STRLEN, execve(2))
+MAX_ITEMS = 65_536  # of a list, or keys of an object
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:
@@ -363,9 +463,11 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
     if isinstance(value, float):
         require(math.isfinite(value) or where.endswith(": trips"), where)
     elif isinstance(value, int):
-        require(abs(value) < _TOO_LARGE or not where.endswith(_TIMES), where)
+        require(abs(value) < (_TOO_LARGE if where.endswith(_TIMES) else _ABSURD), where)
+    elif isinstance(value, str):
+        require(len(value) <= MAX_TEXT_CHARS, where)
     return value
 
 
-FORM = Form(_scalar)
+FORM = Form(_scalar, most_items=MAX_ITEMS)
 built = FORM.read  # of another object with a key for each field

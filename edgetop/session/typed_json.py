@@ -71,7 +71,7 @@ class Form:
             raise ValueError(f"{where} is not an object")  # noqa: TRY004  a wrong value of a document
         given = {}
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
-            if field.name in value:
+            if field.name in value and field.metadata.get("exported", True):
                 given[field.name] = self.parse(hints[field.name], value[field.name], f"{where}: {field.name}")
             elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
                 raise ValueError(f"{where}: {field.name} is missing")

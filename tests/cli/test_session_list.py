@@ -27,7 +27,7 @@ from tests.support.recordings import (
     until,
 )
 from tests.support.scripts import measured
-from tests.support.sessions import ended_event
+from tests.support.sessions import ended_event, session_id
 from tests.support.slow_sessions import session_of, stretch
 
 KEYS = ["name", "path", "id", "state", "duration_s", "size_bytes", "model", "board", "verdict"]
@@ -39,7 +39,7 @@ def over(folder: Path, hour: int = 10, **changes: object) -> Path:
     folder.mkdir(parents=True)
     ended = {"state": "finished", "end_reason": "duration", "duration_ns": 90_061_000_000_000}
     created = f"2026-11-21T{hour:02}:00:00.000000Z"
-    named = {"name": folder.stem, "id": f"id-{folder.stem}", "created_utc": created}
+    named = {"name": folder.stem, "id": session_id(folder.stem), "created_utc": created}
     write_manifest(folder, replace(first_manifest(), **{**ended, **named, **changes}))  # type: ignore[arg-type]
     return folder
 
@@ -48,7 +48,7 @@ def test_sessions_of_all_places_are_listed_newest_first(tmp_path: Path) -> None:
     home, here = tmp_path / "home", tmp_path / "here"
     over(home / "at-home.edgetop", 10)
     over(here / "near.edgetop", 12)
-    register(home, over(tmp_path / "far" / "far.edgetop", 11), "id-far")
+    register(home, over(tmp_path / "far" / "far.edgetop", 11), session_id("far"))
     sessions = [asdict(session) for session in listed(home, here)]
     assert [session["name"] for session in sessions] == ["near", "far", "at-home"]
     assert [list(session) for session in sessions] == [KEYS] * 3

@@ -17,7 +17,8 @@ NAMES = set(re.findall(r'[`".]([\w-]+)[`"]', TOPIC))
 def keys_of(kind: object) -> set[str]:
     if dataclasses.is_dataclass(kind):
         hints = typing.get_type_hints(kind)
-        return {field.name for field in dataclasses.fields(kind)}.union(*map(keys_of, hints.values()))
+        written = {field.name for field in dataclasses.fields(kind) if field.metadata.get("exported", True)}
+        return written.union(*map(keys_of, hints.values()))
     return set().union(*map(keys_of, typing.get_args(kind)))
 
 

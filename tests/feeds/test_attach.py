@@ -23,7 +23,7 @@ from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, session, with_phases
 from tests.support.scripts import OrderLog
-from tests.support.sessions import differences, folded
+from tests.support.sessions import differences, folded, session_id
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -276,9 +276,11 @@ def test_a_journal_that_cannot_be_true_is_shown_as_far_as_it_can(tmp_path: Path)
 def test_who_attached_goes_on_with_the_session_that_follows(tmp_path: Path) -> None:
     """A run that rotates: the engine runs on in another session."""
     first, second = (list(session(with_phases(back_to_back(400, 10_000_000, seed)))) for seed in (1, 2))
-    next_one = replace(second[0].manifest, id="the-next", name="b")
+    clock = second[0].manifest.clock
+    later = replace(clock, origin_monotonic_ns=clock.origin_monotonic_ns + NS)
+    next_one = replace(second[0].manifest, id=session_id("b"), name="b", clock=later)
     second = [replace(batch, manifest=batch.manifest and next_one) for batch in second]
-    last = replace(first[-1].manifest, followed_by="the-next")
+    last = replace(first[-1].manifest, followed_by=session_id("b"))
     one = Writer(tmp_path / "a.edgetop", [*first[:-1], replace(first[-1], manifest=last)])
     viewer = Viewer(one.folder)
     other = Writer(tmp_path / "b.edgetop", second)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report, to_json
 from edgetop.cli.summary import summary
+from edgetop.errors import InputError
 from edgetop.feeds.replay import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
@@ -252,6 +255,33 @@ def test_what_a_damaged_table_of_seconds_lacks_is_counted(recorded: Path, origin
     assert missing > 100
     assert (document["lost"]["seconds"], document["lost"]["inferences"]) == (4.0, missing)
     assert document["lost"]["why"] == problem
+
+
+def test_a_damaged_description_is_told_and_the_rest_is_reported(recorded: Path, original: Path) -> None:
+    path = recorded / "session.json"
+    document = json.loads(path.read_text())
+    document["board"]["cores"], document["labels"], document["added_later"] = "many", 5, {"a": [1]}
+    path.write_text(json.dumps(document))
+    document, problems = opened(recorded)
+    assert problems == [f"{path}: damaged, so not known: board: cores, labels"]
+    assert (document["lost"], document["session"]["board"]["cores"], document["session"]["labels"]) == (None, None, {})
+    assert document["latency"] == opened(original)[0]["latency"]
+
+
+def test_a_manifest_of_absurd_size_or_depth_is_refused_before_it_takes_memory(recorded: Path) -> None:
+    path = recorded / "session.json"
+    text = path.read_text()
+    for hostile, why in (
+        ('{"a": [' + "[]," * 20_000_000 + "[]]}", "not a manifest: larger than 4.0 MiB"),
+        ("[" * 100_000 + "]" * 100_000, "not a manifest: "),
+        ('{"labels": ' + '{"a":' * 50_000 + "1" + "}" * 50_000 + "," + text.lstrip()[1:], "not a manifest: "),
+    ):
+        path.write_text(hostile)
+        tracemalloc.start()
+        with pytest.raises(InputError, match=re.escape(f"{path}: {why}")):
+            Recording(recorded)
+        assert tracemalloc.get_traced_memory()[1] < 64e6
+        tracemalloc.stop()
 
 
 def test_a_session_that_claims_to_last_for_ever_is_read_fast(recorded: Path) -> None:

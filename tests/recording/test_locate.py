@@ -11,6 +11,7 @@ from edgetop.errors import InputError
 from edgetop.recording.files import WriterLock, write_manifest
 from edgetop.recording.registry import locate, locate_live, register
 from tests.support.recordings import first_manifest
+from tests.support.sessions import session_id as of
 
 
 @pytest.fixture
@@ -31,7 +32,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
 
 def keep(folder: Path, name: str, session_id: str) -> Path:
     (folder / f"{name}.edgetop").mkdir(parents=True)
-    write_manifest(folder / f"{name}.edgetop", replace(first_manifest(name), id=session_id))
+    write_manifest(folder / f"{name}.edgetop", replace(first_manifest(name), id=of(session_id)))
     return folder / f"{name}.edgetop"
 
 
@@ -109,14 +110,14 @@ def test_a_broken_recording_does_not_hide_the_others(home: Path) -> None:
 
 def test_a_registered_recording_is_found_by_name_or_id(home: Path, tmp_path: Path) -> None:
     far = keep(tmp_path / "far", "night", "ffff9999")
-    register(home, far, "ffff9999")
+    register(home, far, of("ffff9999"))
     for given in ("night", "nig", "ffff9"):
         assert locate(given, home) == far
 
 
 def test_two_of_one_name_are_told_apart_by_their_paths(home: Path, tmp_path: Path) -> None:
     for place, session_id in (("far", "ffff1111"), ("away", "ffff2222")):
-        register(home, keep(tmp_path / place, "night", session_id), session_id)
+        register(home, keep(tmp_path / place, "night", session_id), of(session_id))
     assert f"{tmp_path}/far/night.edgetop" in refusal("night", home)
     assert locate("ffff2", home) == tmp_path / "away" / "night.edgetop"
 

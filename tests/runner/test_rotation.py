@@ -19,7 +19,7 @@ from tests.runner.test_conductor import ORIGIN, Session, Sink
 from tests.support.clocks import NS, ManualClock
 from tests.support.recordings import played
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
-from tests.support.sessions import begun, folded
+from tests.support.sessions import begun, folded, session_id
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +46,7 @@ class Recordings:
             raise error
         name = f"session-{len(self.taken) + 2}"
         recorder = self.recorder(name)
-        return Following(name, f"id-{name}", recorder, lambda: self.taken.append(recorder.folder))
+        return Following(name, session_id(name[-1]), recorder, lambda: self.taken.append(recorder.folder))
 
     def played(self) -> list[Batch]:
         """All of each session."""
@@ -108,7 +108,7 @@ def test_each_session_says_what_it_is(tmp_path) -> None:
         "finished",
         "runs",
     )
-    assert (second.manifest.name, second.manifest.id) == ("session-2", "id-session-2")
+    assert (second.manifest.name, second.manifest.id) == ("session-2", session_id("2"))
     assert second.manifest.clock.anchors[0].utc > first.manifest.clock.anchors[0].utc
     assert first.manifest.duration_ns >= EVERY_NS
     kinds = [event.kind for event in second.events]

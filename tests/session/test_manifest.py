@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from edgetop.session.manifest import (
     SensorInfo,
     TensorInfo,
     from_json,
+    shortened,
     to_json,
 )
 from tests.support.sessions import make_manifest
@@ -80,19 +82,22 @@ def trips() -> st.SearchStrategy[dict[str, float] | None]:
     return st.one_of(st.none(), st.dictionaries(st.text(), st.floats(allow_nan=False)))
 
 
+WHOLE = st.integers(-(2**62), 2**62)
+
+
 @pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(
-    st.builds(Board, texts(), texts(), texts(), texts(), texts(), st.integers(0), st.integers(), texts(), texts()),
+    st.builds(Board, texts(), texts(), texts(), texts(), texts(), WHOLE, WHOLE, texts(), texts()),
     st.builds(
         Load,
         st.sampled_from(["closed", "fixed", "poisson"]),
         st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
-        st.one_of(st.none(), st.integers()),
-        st.integers(),
+        st.one_of(st.none(), WHOLE),
+        WHOLE,
     ),
     st.dictionaries(st.text(), st.text()),
-    st.lists(st.builds(TensorInfo, st.text(), st.lists(st.integers()).map(tuple), st.text())).map(tuple),
+    st.lists(st.builds(TensorInfo, st.text(), st.lists(WHOLE).map(tuple), st.text())).map(tuple),
     st.lists(st.builds(SensorInfo, st.text(), st.text(), st.text(), texts(), accuracies(), st.booleans(), trips())).map(
         tuple
     ),
@@ -234,20 +239,85 @@ OF_LISTS = "t_ns utc name shape dtype cpu_pct id unit source role trips throttle
 KNOWN_KEYS = {key for keys in (*KEYS.values(), OF_LISTS) for key in keys.split()}
 
 CHECKED = [path for path in places(to_json(RICH)) if value_at(path) is not None]
+# Without these a session can still be read.
+DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels")
 
 
 @pytest.mark.parametrize("path", CHECKED, ids=lambda path: ".".join(map(str, path)))
 def test_a_value_of_the_wrong_type_is_told_by_its_key(path: tuple[str | int, ...]) -> None:
     key = next(part for part in reversed(path) if isinstance(part, str) and part in KNOWN_KEYS)
     for wrong in wrong_values(value_at(path)):
+        if path[0] in DESCRIPTIONS:
+            manifest = from_json(with_value(path, wrong))
+            assert manifest.unread == (": ".join(map(str, path[:2])) if path[0] != "labels" and path[1:] else path[0],)
+            assert (manifest.id, manifest.sensors, manifest.load) == (RICH.id, RICH.sensors, RICH.load)
+            continue
         with pytest.raises(ValueError, match=rf"^session\.json: .*{key}"):
             from_json(with_value(path, wrong))
 
 
+def test_a_damaged_description_costs_itself_alone() -> None:
+    document = with_value(("board", "cores"), [])
+    document["model"]["path"], document["lost"], document["added_later"] = {"a": 1}, 5, {"b": 2}
+    manifest = from_json(document)
+    assert manifest.unread == ("board: cores", "model: path", "lost")
+    assert manifest.board == replace(RICH.board, cores=None)
+    assert manifest.model == replace(RICH.model, path="")
+    assert manifest.lost is not None
+    assert manifest.lost.inferences is None
+    assert "unread" not in to_json(manifest)
+    assert from_json({**to_json(RICH), "unread": ["x"]}) == RICH
+
+
+OUTSIDE = "../../etc/passwd"
+
+
+@pytest.mark.parametrize("wrong", [
+    "", ".", "..", OUTSIDE, f"/{RICH.id}", f"{RICH.id}/..", f"{RICH.id}\n", RICH.id.upper(), f"{{{RICH.id}}}",
+    RICH.id.replace("-", ""), RICH.id.replace("5", "\u0665"), "\ud800", "x" * 40, f"{RICH.id}\0",
+])  # fmt: skip
+def test_an_id_is_a_uuid(wrong: str) -> None:
+    with pytest.raises(ValueError, match=r"session\.json: id"):
+        from_json(with_value(("id",), wrong))
+
+
+@pytest.mark.parametrize("wrong", [
+    "", OUTSIDE, "../../../x", "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "0000-01-01T00:00:00Z", "2026-11-21",
+    "2026-11-21T10:15:02", "2026-11-21T10:15:02.123456Z\n", "2026-11-21T10:15:02.1/2Z", "2026-11-21 10:15:02Z",
+    "\u0662026-11-21T10:15:02Z", "2026-11-21T25:15:02Z",
+])  # fmt: skip
+def test_a_date_is_a_date(wrong: str) -> None:
+    with pytest.raises(ValueError, match=r"session\.json: created_utc"):
+        from_json(with_value(("created_utc",), wrong))
+
+
+@pytest.mark.parametrize("right", ["2026-11-21T10:15:02Z", "1970-01-01T00:00:42.000000Z", "2026-11-21T10:15:02.1Z"])
+def test_dates_of_other_precisions_and_clocks_are_dates(right: str) -> None:
+    assert from_json(with_value(("created_utc",), right)).created_utc == right
+
+
+def test_sizes_are_bounded() -> None:
+    for path, wrong in (
+        (("name",), "x" * 200_000), (("sensors",), [to_json(RICH)["sensors"][0]] * 70_000), (("duration_ns",), 10**50),
+        (("clock", "origin_monotonic_ns"), 2**127), (("load", "delay_ns"), 2**63),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=path[-1]):
+            from_json(with_value(path, wrong))
+
+
+def test_a_long_command_is_cut() -> None:
+    assert shortened(("edgetop", "run")) == ("edgetop", "run")
+    cut = shortened(("watch", "--", *(f"picture-{number}.jpg" for number in range(100_000))))
+    assert cut[-1].endswith("…")
+    assert from_json(to_json(replace(RICH, command=cut))).command == cut
+    assert len("".join(cut)) < 20_000
+
+
 def test_none_is_refused_where_a_value_must_be() -> None:
-    for path in (("id",), ("clock",), ("labels",), ("sensors",), ("board", "simulated"), ("load", "mode")):
+    for path in (("id",), ("clock",), ("sensors",), ("load", "mode")):
         with pytest.raises(ValueError, match=path[-1]):
             from_json(with_value(path, None))
+    assert from_json(with_value(("board", "simulated"), None)).unread == ("board: simulated",)
 
 
 def test_states_and_modes_that_are_not_known_are_refused() -> None:

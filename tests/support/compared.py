@@ -19,6 +19,7 @@ from tests.support.sessions import (
     make_sensor,
     phase_event,
     seconds_of,
+    session_id,
 )
 
 RATE_HZ = 40
@@ -58,7 +59,7 @@ def made_manifest(name: str, seed: int, start_c: float, seconds: int, **changes:
     return make_manifest(
         make_sensor("temp/cpu"),
         **{
-            "name": name, "id": f"{seed:036d}", "state": "finished", "end_reason": "duration",
+            "name": name, "id": session_id(f"{seed:08x}"), "state": "finished", "end_reason": "duration",
             "duration_ns": seconds * NS,
             "methodology": Methodology(warmup_runs=50, start_temperatures={"temp/cpu": start_c}),
             **changes,

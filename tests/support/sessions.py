@@ -1,6 +1,8 @@
 """Sessions made to order: manifests, inferences, readings and events, and the batches they come in."""
 
 import dataclasses
+import re
+import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +19,13 @@ from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Rea
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 MS = 1_000_000
+
+
+def session_id(begin: str) -> str:
+    """The id of a session that begins with these digits, or one made from another word."""
+    if re.fullmatch("[0-9a-f]{1,8}", begin):
+        return f"{begin:0<8}-0000-4000-8000-000000000000"
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, begin))
 
 
 def make_manifest(*sensors: SensorInfo, **changes: object) -> Manifest:
