@@ -16,6 +16,12 @@ STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 PHASES: dict[str, Phase] = {"first": "first", "idle": "idle", "warmup": "warmup", "measure": "measure"}  # of events
 
 
+_SAID = {  # the field of the view that holds the message of an event
+    "engine-died": "end_error", "engine-failed": "end_error", "gate-failed": "end_error", "no-inference": "unseen",
+    "stopping": "stopping",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class ProgressView:
     phase: Phase = "loading"
@@ -30,6 +36,8 @@ class ProgressView:
     silent_ns: int | None = None  # since the last inference ended, or the phase began; None when none is due
     end_reason: str | None = None
     end_error: str | None = None  # what the engine died of, or which gate ended it
+    unseen: str = ""  # why no inference of a watched program is seen
+    stopping: str = ""  # for which program the session waits before it ends
 
 
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
@@ -104,8 +112,8 @@ class Progress:
             self._learn(warmup_done=None)
         elif event.kind == "profile-burst-begins":
             self._profiling_since_ns = event.t_ns
-        elif event.kind in ("engine-died", "engine-failed", "gate-failed"):
-            self._learn(end_error=event.message)
+        elif field := _SAID.get(event.kind):
+            self._learn(**{field: event.message})
         elif event.kind in ("ended", "recovered"):
             self._measure_to_ns = measured_until(event)
             self._learn(phase="over", end_reason=str(data.get("reason", "")))

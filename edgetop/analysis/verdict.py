@@ -93,6 +93,10 @@ def judge(seen: Evidence) -> Verdict:
     progress = seen.progress
     if progress.phase == "over":
         return _final(seen)
+    if progress.stopping:
+        return Verdict("STOPPING", "neutral", (progress.stopping,))
+    if progress.phase == "loading" and progress.unseen:
+        return Verdict("NO INFERENCE", "warning", (progress.unseen,))
     if progress.phase == "loading":
         return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
     if progress.phase in ("first", "idle", "warmup") and not _ceased(seen):

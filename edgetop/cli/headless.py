@@ -111,23 +111,21 @@ class Lines:
     def __init__(self) -> None:
         self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
         self._next_ns = QUIET_LOADING_NS
-        self._reported_none = False  # that a program makes no inferences
 
     def text(self, view: MonitorView) -> str:
-        now_ns, verdict, text = view.progress.now_ns, view.verdict, ""
-        if view.progress.measured_ns is None and not self._reported_none:
-            for notice in (one for one in view.notices if one.code == "no-inference"):
-                self._reported_none = True
-                text += f"{clean(f'{formatting.clock_time(now_ns)} {notice.message}')}\n"
+        now_ns, verdict = view.progress.now_ns, view.verdict
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
-        changed = words != self._printed and view.progress.measured_ns is not None
-        changed = changed and (view.progress.phase == "over" or view.latency.window is not None)
+        has_figures = view.progress.phase == "over" or view.latency.window is not None
+        changed = words != self._printed and view.progress.measured_ns is not None and has_figures
+        changed |= words != self._printed and bool(
+            view.progress.stopping or view.progress.unseen
+        )  # for the user to act
         self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
         if not changed and now_ns < self._next_ns:
-            return text
+            return ""
         self._printed = words
         self._next_ns = now_ns + LINE_EVERY_NS
-        return f"{text}{clean(progress_line(view))}\n"
+        return f"{clean(progress_line(view))}\n"
 
 
 class PlainLines:

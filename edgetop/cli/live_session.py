@@ -115,14 +115,21 @@ class LiveSession:
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 
     def on_signal(self, number: int) -> None:
-        """End the session cleanly. A recorded one continues when the terminal hangs up."""
+        """End the session cleanly; a second SIGINT ends at once what is being stopped.
+
+        When the terminal hangs up, a recorded session continues, and a watched program in any case.
+        """
         if not self._has_begun:
             self._early.append(number)
             return
         self.leave_now = True
         if number == signal.SIGHUP and self.folder:
             self.hung_up = True
+        elif number == signal.SIGHUP:
+            self.conductor.let_go("signal")
         else:
+            if number == signal.SIGINT and self.conductor.is_stopping:
+                self.conductor.hurry()
             self.interrupted |= number == signal.SIGINT
             self.conductor.stop("signal")
 

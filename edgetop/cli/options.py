@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -69,6 +70,18 @@ def duration_or_zero(text: str) -> int:
     if ns > MAX_DURATION_NS:
         raise BadParameter(f"{shortened(text)!r} is longer than ten years")
     return int(ns)
+
+
+def stop_signal(text: str) -> signal.Signals:
+    """`TERM`, `SIGINT` or a number."""
+    name = text.strip().upper()
+    try:
+        number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"]
+    except (KeyError, ValueError):
+        raise BadParameter(f"{shortened(text)!r} is no signal; write TERM, INT, HUP, QUIT or USR1") from None
+    if number in (signal.SIGSTOP, signal.SIGCONT):
+        raise BadParameter(f"{number.name} ends no program; write TERM, INT, HUP, QUIT or USR1")
+    return number
 
 
 def duty_cycle(text: str) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgetop.cli import options as text
 from edgetop.cli import run
 from edgetop.cli.companions import PATH, not_beside, option
 from edgetop.cli.output import print_json, print_text, table
@@ -29,7 +30,7 @@ from edgetop.taps.process import (
     why_no_rates,
     with_rates,
 )
-from edgetop.taps.program import ProgramSpec, WatchedProgram, preload_library
+from edgetop.taps.program import ProgramSpec, Surroundings, WatchedProgram, preload_library
 from edgetop.taps.runtimes import runtime_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,11 @@ _NOT_OF_WATCH = {
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
 }
 
+_OWN = (
+    "pid", "unit", "all_", "app_output", "follow_children", "against", "stop_signal", "stop_timeout", "no_preload",
+    "no_hook",
+)  # fmt: skip
+
 PARAMS = (
     option("--pid", type=click.IntRange(1), metavar="N", help="Watch this process, which runs already. Needs root."),
     option(
@@ -69,6 +75,18 @@ PARAMS = (
         "--app-output", type=PATH, metavar="FILE",
         help="Append what the program prints to FILE. Default: program.log of the session, and the events.",
     ),
+    option(
+        "--stop-signal", type=text.stop_signal, metavar="SIGNAL", default="TERM", show_default=True,
+        help="The signal that asks the program to end, such as INT.",
+    ),
+    option(
+        "--stop-timeout", type=text.duration, metavar="TIME", default="90s", show_default=True,
+        help="Send SIGKILL if the program has not ended this long after that.",
+    ),
+    option(
+        "--no-preload", is_flag=True, help="Load no library into the program: calls of C and C++ are then not seen.",
+    ),
+    option("--no-hook", is_flag=True, help="Do not hook Python programs: their calls are then not seen."),
     option("--follow-children", is_flag=True, help="Watch the programs that this one starts, too."),
     option(
         "--against", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",
@@ -89,7 +107,7 @@ def command(command: tuple[str, ...], **options: Any) -> int:
     COMMAND is the program with its arguments, after --. Its exit status is that of edgetop.
     """
     options = {**options, "pid": _chosen_process(command, options)}
-    own = {name: options.pop(name) for name in ("pid", "unit", "all_", "app_output", "follow_children", "against")}
+    own = {name: options.pop(name) for name in _OWN}
     if own["all_"] and own["pid"] is None:
         return EXIT_DONE  # they were listed
     defaults = run.command.make_context("run", []).params
@@ -100,7 +118,11 @@ def command(command: tuple[str, ...], **options: Any) -> int:
     else:
         pid, limits = own["pid"], (options["duration"], options["runs"])
         program = WatchedProcess(ProcessSpec(command_of(pid), pid, *limits, own["unit"]))
-    end = _watch({**defaults, **given, "profile_every": 0, "program": program}, program)
+    try:
+        end = _watch({**defaults, **given, "profile_every": 0, "program": program}, program)
+    finally:
+        if isinstance(program, WatchedProgram):
+            _report_end(program, sys.argv[1 : len(sys.argv) - len(command)])
     if own["against"] and end.folder and not (end.error or end.interrupted):
         from edgetop.cli.gap import loop_after  # noqa: PLC0415
 
@@ -108,6 +130,48 @@ def command(command: tuple[str, ...], **options: Any) -> int:
     if program.exit_status and not program.was_stopped:
         return program.exit_status
     return end.exit_code()
+
+
+def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
+    """Say on stderr whether the program goes on, and how to start it again if edgetop may have made it crash.
+
+    `words`: the command line of edgetop before the program.
+    """
+    if goes_on := program.goes_on():
+        print_text(f"edgetop: {goes_on}", err=True)
+    if not (program.crashed_early and (program.spec.has_hook or program.spec.preload)):
+        return
+    again = [*without_hooks(words), *program.spec.command]
+    text = f"{program.spec.name} crashed soon after its start. If it does not when it runs alone, watch it without"
+    print_text(f"edgetop: {text} what edgetop loads into it: edgetop {clean(shlex.join(again))}", err=True)
+    if sys.stdin and sys.stdin.isatty() and sys.stderr.isatty():
+        from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
+
+        if click.confirm("Run it again so?", default=False, err=True):
+            order = edgetop_command(*again)
+            os.execv(order[0], order)  # noqa: S606  no shell is meant
+
+
+def without_hooks(words: Sequence[str]) -> list[str]:
+    """The same options without the hook and the preload library. A recording that is there stays.
+
+    >>> without_hooks(["watch", "--headless", "-o", "a.edgetop", "--"])
+    ['watch', '--no-preload', '--no-hook', '--headless', '-o', 'a-again', '--']
+    """
+    from edgetop.recording.files import SUFFIX  # noqa: PLC0415
+
+    changed, is_output = [], False
+    for word in words:
+        name, equals, value = word.partition("=")
+        if is_output:
+            changed.append(f"{word.removesuffix(SUFFIX)}-again")
+        elif name == "--output" and equals:
+            changed.append(f"{name}={value.removesuffix(SUFFIX)}-again")
+        elif word not in ("--no-preload", "--no-hook"):
+            changed.append(word)
+        is_output = word in ("-o", "--output")
+    at = changed.index("watch") + 1 if "watch" in changed else 0
+    return [*changed[:at], "--no-preload", "--no-hook", *changed[at:]]
 
 
 def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) -> "End":
@@ -134,15 +198,21 @@ def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, A
         except OSError as error:
             raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
     shows = options["headless"] and output is None
+    reads = options["headless"] or (sys.stdin and not sys.stdin.isatty())  # the terminal is the screen's
     spec = ProgramSpec(
         command,
         options["duration"],
         options["runs"],
         follow_children=own["follow_children"],
         output=output and output.absolute(),
-        preload=preload_library(cache_home()),
+        has_hook=not own["no_hook"],
+        preload=None if own["no_preload"] else preload_library(cache_home()),
+        stdin=0 if sys.stdin and reads else None,
         stdout=(sys.stderr if options["as_json"] else sys.stdout).fileno() if shows else None,
         stderr=sys.stderr.fileno() if shows else None,
+        stop_signal=own["stop_signal"],
+        stop_timeout_ns=own["stop_timeout"],
+        surroundings=Surroundings.now(),
     )
     return WatchedProgram(spec)
 
@@ -156,7 +226,7 @@ def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | 
         raise InputError(message, f"give one of {', '.join(ways)}")
     if command:
         return None
-    for name in ("app_output", "follow_children", "against"):
+    for name in ("app_output", "follow_children", "against", "no_preload", "no_hook"):
         if options[name]:
             raise InputError(
                 f"--{name.replace('_', '-')} is for a program that edgetop starts", "edgetop watch -- COMMAND"

@@ -230,10 +230,13 @@ class Engine(Protocol):
         """Return what came since the last poll, inferences in the order in which they began. Never waits."""
 
     def stop(self) -> None:
-        """Ask it to end after the inference in hand. Never waits."""
+        """Ask it to end after the inference in hand; a second time, that it does so at once. Never waits."""
 
     def profile(self) -> None:
         """Ask for a burst of instrumented inferences now. Never waits."""
 
-    def close(self) -> None:
-        """End the engine, so that it leaves no load. Safe to call twice."""
+    def close(self) -> str | None:
+        """End the engine, so that it leaves no load, and return a sentence if it goes on. Safe to call twice.
+
+        Alone a program that is watched goes on: only its user ends it.
+        """

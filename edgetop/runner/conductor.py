@@ -5,6 +5,7 @@ batch, passes that to the recorder and to the feed, and decides whether the sess
 formats nothing.
 """
 
+import contextlib
 import gc
 import threading
 import traceback
@@ -99,6 +100,8 @@ class Conductor:
         self._aggregator = self._seconds()
         self._stop_reason: str | None = None
         self._stop_since_ns: int | None = None
+        self._is_urgent = False  # the user asked twice
+        self._lets_go = False  # of a program that is watched: it goes on when this session ends
         self._recording_paused = False
         self._profile_asked = False
         self._tick_s = OPENING_TICK_S
@@ -128,6 +131,16 @@ class Conductor:
         """Request the end of the session; the first reason counts."""
         self._stop_reason = self._stop_reason or reason
         self._wake.set()
+
+    def hurry(self) -> None:
+        """Request that what is being stopped ends at once."""
+        self._is_urgent = True
+        self._wake.set()
+
+    def let_go(self, reason: str) -> None:
+        """Request the end of the session, but not of a program that it watches."""
+        self._lets_go = self._engine.isolation == "program"
+        self.stop(reason)
 
     @property
     def is_stopping(self) -> bool:
@@ -163,7 +176,8 @@ class Conductor:
                 self._wake.clear()
                 self.step()
         except Exception as error:  # noqa: BLE001  a defect of ours must not lose the recording or leave a load behind
-            self._state.add_event("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
+            with contextlib.suppress(Exception):  # such as no memory
+                self._state.add_event("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
             self._end("internal-error", _internal(error))
         finally:
             self.began_measuring.set()
@@ -176,6 +190,10 @@ class Conductor:
         update = self._engine.poll()
         if self._stop_reason and self._stop_since_ns is None:
             self._stop_since_ns = self._clock.monotonic_ns()
+            if not self._lets_go:
+                self._engine.stop()
+        elif self._is_urgent and self._stop_reason:
+            self._is_urgent = False
             self._engine.stop()
         asked, self._profile_asked = self._profile_asked, False
         if asked and state.is_measuring:
@@ -196,8 +214,17 @@ class Conductor:
         if self.began_measuring.is_set():
             tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
             self._tick_s = min(tick_s, max(state.time_left_s(), END_TICK_S))
-        since_ns = self._stop_since_ns
-        if self._stop_reason and since_ns is not None and self._clock.monotonic_ns() - since_ns > STOP_PATIENCE_NS:
+        self._end_if_overdue()
+
+    def _end_if_overdue(self) -> None:
+        """End the session if the engine does not. A watched program takes its own time to end, unless it is let go."""
+        state, since_ns = self._state, self._stop_since_ns
+        if since_ns is None or not self._stop_reason:
+            return
+        if self._engine.isolation == "program":
+            if self._lets_go:
+                self._end(self._stop_reason)
+        elif self._clock.monotonic_ns() - since_ns > STOP_PATIENCE_NS:
             text = f"killed: the inference in hand did not end within {STOP_PATIENCE_NS // 10**9} s"
             state.add_event("engine-killed", "warning", "edgetop", text)
             self._end(self._stop_reason)
@@ -316,7 +343,7 @@ class Conductor:
         """Close everything, after the last messages. If one step fails, the rest is done and the outcome is set."""
         steps: list[Callable[[], object]] = [
             self._sensors.stop,
-            self._engine.close,
+            self._close_engine,
             partial(self._hand_on_last, reason),
         ]
         if self._recorder:
@@ -328,6 +355,10 @@ class Conductor:
         failures = [_failure_of(step) for step in steps]
         self.outcome = Outcome(reason, next(filter(None, [error, *failures]), None))
         self._feed.close()
+
+    def _close_engine(self) -> None:
+        if goes_on := self._engine.close():
+            self._state.add_event("program-unwatched", "critical", "edgetop", goes_on)
 
     def _hand_on_last(self, reason: str) -> None:
         self._model_files.finish()

@@ -1,7 +1,9 @@
 """A program that edgetop starts and whose inferences it watches: an engine that runs what it likes.
 
-The program has a session of its own (setsid(2)), so that neither Ctrl+C nor a hang-up of the terminal reaches it but
-through edgetop, and no pipe to edgetop: it does not notice when edgetop dies. Its output goes to a file.
+It runs as it would alone: with the same environment, signals, limits, CPUs and open files. It has a session of its own
+(setsid(2)), so that neither Ctrl+C nor a hang-up of the terminal reaches it but through edgetop, and no pipe to
+edgetop: its output goes to a file, or where that of edgetop goes. Only a stop that somebody asked for ends it. An
+error, the end or the death of edgetop does not.
 """
 
 import contextlib
@@ -10,10 +12,9 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,19 +22,55 @@ from edgetop.engines.decode import LineReader
 from edgetop.engines.protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
 from edgetop.engines.spawn import OomWatch, explain_exit
 from edgetop.errors import InputError
+from edgetop.formatting import clean
 from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
-from edgetop.taps.runtimes import mappings
 from edgetop.taps.taps import Taps
+from edgetop.taps.unseen import why_unseen
 
 HOOK = Path(layout.__file__).parent / "hook"
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
-END_PATIENCE_NS = 5_000_000_000  # after SIGINT and after SIGTERM
+STOP_TIMEOUT_NS = 90_000_000_000  # from the signal that asks it to end to SIGKILL: systemd's DefaultTimeoutStopSec
+KILLED_PATIENCE_NS = 5_000_000_000  # after SIGKILL: a process that waits in the kernel goes on
+MOST_REMINDERS, LEAST_REMINDER_NS = 18, 5_000_000_000  # while it is waited for
+EARLY_NS = 10_000_000_000  # a crash so soon after the start may be the fault of what sees the calls
+CRASHES = frozenset({
+    signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
+})  # fmt: skip
+LINES = "EDGETOP_LINES"  # asks the hook to write out each line that the program prints
 CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it notices that its program has
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
-RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a program inherits, as edgetop has found it before it changed anything of itself."""
+
+    cpus: frozenset[int]
+    ignored: tuple[int, ...]  # signals
+
+    @classmethod
+    def now(cls) -> "Surroundings":
+        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # those that edgetop will handle itself
+        ignored = tuple(number for number in handled if signal.getsignal(number) == signal.SIG_IGN)
+        return cls(frozenset(os.sched_getaffinity(0)), ignored)
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Within this context this thread is as it was found: what it starts inherits that. Only in the main thread."""
+        cpus = os.sched_getaffinity(0)
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in self.ignored}
+        try:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, self.cpus)
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, cpus)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +80,32 @@ class ProgramSpec:
     runs: int | None = None
     follow_children: bool = False
     output: Path | None = None  # where the user wants what it prints
-    preload: Path | None = None  # for C and C++ programs; None: it could not be made
+    has_hook: bool = True  # for Python programs
+    preload: Path | None = None  # for C and C++ programs; None: it could not be made, or is not wanted
+    stdin: int | None = None  # its standard input; None: nothing, since edgetop reads the terminal itself
     stdout: int | None = None  # a file descriptor for the program's output; None: a file that edgetop reads
     stderr: int | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    stop_timeout_ns: int = STOP_TIMEOUT_NS
+    surroundings: Surroundings | None = None
+
+    @property
+    def name(self) -> str:
+        """The program without its folder."""
+        return clean(self.command[0].rpartition("/")[2] or self.command[0])
+
+    def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the program: `given`, and what makes it report its calls."""
+        environment = {**given, layout.FOLDER: str(folder)}
+        if self.has_hook:
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH", ""))))
+            if self.stdout is None and self.output is None:
+                environment[LINES] = "1"
+        if self.preload:
+            environment["LD_PRELOAD"] = f"{self.preload} {given.get('LD_PRELOAD', '')}".strip()
+        if self.follow_children:
+            environment["EDGETOP_TAP_CHILDREN"] = "1"
+        return environment
 
 
 class WatchedProgram:
@@ -56,17 +116,21 @@ class WatchedProgram:
         self.output: Path | None = None  # the file for what it prints; None: one that goes with the session
         self._process: subprocess.Popen[bytes] | None = None
         self._log: LineReader | None = None
+        self._log_path: Path | None = None
+        self._removed_log: Path | None = None  # when the program has ended
         self._log_fd = -1
         self._taps = Taps()
         self._reported_start = False
+        self._began_ns = 0
         self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
-        self._stops: list[tuple[int, str]] = []  # when it was asked to end, and why
+        self._stop: _Stop | None = None
         self._over = False
         self._oom_watch = OomWatch()
         self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
+        self.crashed_early = False  # by a signal, soon after its start
 
     def start(self) -> None:
-        self._taps.started_ns = time.monotonic_ns()
+        self._began_ns = self._taps.started_ns = time.monotonic_ns()
         try:
             self._process = self._spawn(self._taps.open())
         except OSError as error:
@@ -75,28 +139,35 @@ class WatchedProgram:
             raise InputError(text, "give a program and its arguments") from None
 
     def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
-        path = self.spec.output or self.output or folder / "output.log"
+        spec = self.spec
+        path = self._log_path = spec.output or self.output or self._temporary_log()
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._log_fd = os.open(path, flags, 0o600)
         self._log = LineReader(self._log_fd, "program", grows=True)
-        environment = {"PYTHONUNBUFFERED": "1", **os.environ, layout.FOLDER: str(folder)}
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), os.environ.get("PYTHONPATH", ""))))
-        if self.spec.preload:
-            environment["LD_PRELOAD"] = f"{self.spec.preload} {os.environ.get('LD_PRELOAD', '')}".strip()
-        if self.spec.follow_children:
-            environment["EDGETOP_TAP_CHILDREN"] = "1"
         writes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            return subprocess.Popen(  # noqa: S603  what the user asked to watch
-                list(self.spec.command),
-                stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
-                stdout=writes if self.spec.stdout is None else self.spec.stdout,
-                stderr=writes if self.spec.stderr is None else self.spec.stderr,
-                env=environment,
-                start_new_session=True,
-            )
+            with spec.surroundings.restored() if spec.surroundings else contextlib.nullcontext():
+                return subprocess.Popen(  # noqa: S603  what the user asked to watch
+                    list(spec.command),
+                    stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
+                    stdout=writes if spec.stdout is None else spec.stdout,
+                    stderr=writes if spec.stderr is None else spec.stderr,
+                    env=spec.environment(folder, os.environ),
+                    start_new_session=True,
+                    close_fds=False,  # those of edgetop are closed by exec; the program gets what edgetop was given
+                )
         finally:
             os.close(writes)
+
+    def _temporary_log(self) -> Path:
+        """A file for what the program prints where nothing is recorded; it is removed when the program has ended.
+
+        On no account in the shared memory of the rings, which its output would fill if edgetop is killed.
+        """
+        file, name = tempfile.mkstemp(prefix="edgetop-output-")
+        os.close(file)
+        self._removed_log = Path(name)
+        return self._removed_log
 
     def poll(self) -> EngineUpdate:
         if self._over or self._process is None:
@@ -110,24 +181,26 @@ class WatchedProgram:
         left = self._left_behind() if status is not None else []
         is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
         records, news = self._taps.poll(now_ns, is_over=is_over)
-        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._loaded_runtimes, is_over=is_over)]
+        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, is_over=is_over)]
         if is_over and left:
             text = f"the program has ended, and what it started goes on unseen: process {', '.join(left[:3])}"
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
-        if self._log:
-            messages += self._log.read()
-            # Empty edgetop's own file when it has grown large; what was read of it is in the events.
-            if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
-                os.ftruncate(self._log_fd, 0)
-                os.lseek(self._log_fd, 0, os.SEEK_SET)
+        messages += self._read_log()
         if status is not None and is_over:
             messages.append(self._ended(status))
-        elif status is None and not self._stops:
-            if reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns):
-                self._ask_to_end(signal.SIGINT, reached)
-        elif status is None and now_ns - self._stops[-1][0] > END_PATIENCE_NS:
-            self._ask_to_end(signal.SIGTERM if len(self._stops) == 1 else signal.SIGKILL, self._stops[0][1])
+        elif status is None and self._stop:
+            messages += self._wait_for_end(self._stop, now_ns)
+        elif status is None and (reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns)):
+            self._ask_to_end(reached)
         return EngineUpdate(records, tuple(messages))
+
+    def _read_log(self) -> list[LogLine]:
+        lines = self._log.read() if self._log else []
+        # Empty edgetop's own file when it has grown large; what was read of it is in the events.
+        if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
+            os.ftruncate(self._log_fd, 0)
+            os.lseek(self._log_fd, 0, os.SEEK_SET)
+        return lines
 
     def _left_behind(self) -> list[str]:
         """The processes that the program started and that still run after it has ended."""
@@ -138,25 +211,18 @@ class WatchedProgram:
                     running.append(place.name)
         return running
 
-    def _loaded_runtimes(self) -> str:
-        """Say which inference runtimes the program has loaded."""
+    def _why_unseen(self) -> str:
         assert self._process
-        names = {one.path.rpartition("/")[2] for one in mappings(self._process.pid)}
-        libraries = {name for name in names if ".so" in name and any(word in name for word in RUNTIME_LIBRARIES)}
-        if not libraries:
-            return "its process has loaded no inference runtime that is known (edgetop help watch)"
-        loaded = f"{', '.join(sorted(libraries)[:3])} is loaded"
-        if self._taps.has_rings:
-            return f"{loaded}, no call yet"
-        advice = "" if self.spec.preload else "; a C program needs a C compiler here: apt install gcc"
-        return f"{loaded}, but no call came through a way that is watched{advice}"
+        spec, reported = self.spec, self._taps.has_rings
+        return why_unseen(self._process.pid, preload=spec.preload, has_hook=spec.has_hook, has_reported=reported)
 
     def _ended(self, status: int) -> Message:
         self._over = True
         self.exit_status = status if status >= 0 else 128 - status
-        if self._stops:
-            return Ended(self._stops[0][1], self._ended_ns)
+        if self._stop:
+            return Ended(self._stop.why, self._ended_ns)
         if status < 0:
+            self.crashed_early = -status in CRASHES and self._ended_ns - self._began_ns < EARLY_NS
             last_words = self._log.last_line if self._log else ""
             return Died(
                 explain_exit(status, self._oom_watch), loading=self._taps.began_ns is None, last_words=last_words
@@ -164,36 +230,79 @@ class WatchedProgram:
         return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
 
     def stop(self) -> None:
-        if not self._stops:
-            self._ask_to_end(signal.SIGINT, "stop")
+        """Ask the program to end. The second time, kill it at once."""
+        if self._stop is None:
+            self._ask_to_end("stop")
+        elif not self._stop.killed_ns:
+            self._stop.is_urgent = True
 
-    def _ask_to_end(self, number: int, why: str) -> None:
-        self._stops.append((time.monotonic_ns(), why))
-        if self._process and self._process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+    def _ask_to_end(self, why: str) -> None:
+        if self._process is None or self._process.poll() is None:
+            self._stop = _Stop(why, time.monotonic_ns())
+            self._taps.stopped_ns = self._stop.asked_ns
+            self._send(self.spec.stop_signal)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
+        """Say how long the program may still take to end; kill it when that time is over."""
+        name, limit_ns = self.spec.name, self.spec.stop_timeout_ns
+        asked, left_ns = self.spec.stop_signal.name, stop.asked_ns + limit_ns - now_ns
+        if stop.killed_ns:
+            if now_ns - stop.killed_ns > KILLED_PATIENCE_NS:
+                self._over = True
+                yield LogLine("critical", "edgetop", f"{name} has not ended after SIGKILL: it goes on", "stopping")
+                yield Ended(stop.why, now_ns)
+        elif left_ns <= 0 or stop.is_urgent:
+            stop.killed_ns = now_ns
+            self._send(signal.SIGKILL)
+            waited = f"it had not ended {(now_ns - stop.asked_ns) / 1e9:.0f} s after {asked}"
+            yield LogLine("warning", "edgetop", f"{name} was sent SIGKILL: {waited}", "stopping")
+        elif now_ns >= stop.said_ns + max(LEAST_REMINDER_NS, limit_ns // MOST_REMINDERS):
+            stop.said_ns = now_ns
+            left = f"{left_ns / 1e9:.0f} s left, then SIGKILL"
+            yield LogLine("info", "edgetop", f"waiting for {name} to end after {asked}: {left}", "stopping")
 
     @property
     def was_stopped(self) -> bool:
         """Whether edgetop ended it, so that its exit status means nothing."""
-        return bool(self._stops)
+        return self._stop is not None
 
     def profile(self) -> None:
         """Do nothing: operators cannot be profiled without changing the program."""
 
-    def close(self) -> None:
-        """End the program, where it still runs, and remove what was shared with it."""
-        if self._process and self._process.poll() is None:
-            for number in (signal.SIGTERM, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(2)
-                    break
+    def goes_on(self) -> str:
+        """Return a sentence on the program where it runs on without edgetop; "": it has ended."""
+        if self._process is None or self._process.poll() is not None:
+            return ""
+        pid = self._process.pid
+        output = f"; its output goes to {clean(str(self._log_path))}" if self.spec.stdout is None else ""
+        return f"{self.spec.name} goes on unwatched as process {pid}{output}; kill {pid} ends it"
+
+    def close(self) -> str:
+        """Stop watching. The program goes on where it has not ended, and a sentence says so."""
+        text = self.goes_on()
         if self._log_fd >= 0:
             os.close(self._log_fd)
             self._log_fd, self._log = -1, None
+        if self._removed_log and not text:
+            self._removed_log.unlink(missing_ok=True)
         self._taps.close()
+        return text
+
+
+@dataclass(slots=True)
+class _Stop:
+    """The program was asked to end."""
+
+    why: str
+    asked_ns: int
+    said_ns: int = 0  # when it was last said that it is waited for
+    is_urgent: bool = False  # the user does not want to wait
+    killed_ns: int = 0  # 0: it was not
 
 
 def preload_library(cache: Path) -> Path | None:

@@ -196,6 +196,7 @@ class Taps:
     def __init__(self) -> None:
         self.started_ns = 0  # when watching began
         self.since_ns = 0  # calls that began earlier do not count
+        self.stopped_ns: int | None = None  # when edgetop asked the program to end: calls that fail then are no errors
         self.began_ns: int | None = None  # the first inference that was seen
         self._measured = 0
         self._rings = Rings()
@@ -268,6 +269,8 @@ class Taps:
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
         """The calls that belong to this session. Those whose times cannot be are counted."""
         calls = calls[(calls["start_ns"] >= self.since_ns) | (calls["kind"] == layout.INPUTS)]
+        if self.stopped_ns is not None:
+            calls = calls[(calls["kind"] != layout.CALL) | (calls["ok"] != 0) | (calls["end_ns"] < self.stopped_ns)]
         begins = np.where(calls["kind"] == layout.DEADLINE, calls["end_ns"], calls["start_ns"])  # it has a length only
         is_possible = (begins >= self.started_ns - SLACK_NS) & (calls["end_ns"] <= now_ns + SLACK_NS)
         is_possible |= calls["kind"] == layout.INPUTS  # has no time

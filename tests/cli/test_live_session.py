@@ -26,7 +26,7 @@ def test_a_finished_session_is_waited_for_until_it_is_written() -> None:
 def test_signals_that_come_before_the_session_begins_are_acted_upon_as_it_does() -> None:
     """One that nobody recorded ends when its terminal hangs up, whenever that is."""
     stops: list[str] = []
-    conductor: Any = SimpleNamespace(stop=stops.append)
+    conductor: Any = SimpleNamespace(stop=stops.append, let_go=stops.append, is_stopping=False)
     state: Any = SimpleNamespace()
     session = LiveSession(LiveFeed(), state)
     session.on_signal(signal.SIGHUP)

@@ -396,6 +396,45 @@ def test_an_engine_that_does_not_end_is_killed_without_loss() -> None:
     assert recorder.finished.methodology.measure_runs == 1
 
 
+def test_a_watched_program_has_its_own_time_to_end_and_is_hurried_once_for_each_request() -> None:
+    engine = ScriptedEngine(isolation="program")
+    session = Session(engine=engine)
+    session.conductor.stop()
+    session.step(4, after_s=STOP_PATIENCE_NS / NS)
+    assert (session.conductor.outcome, engine.calls) == (None, ["stop"])
+    session.conductor.hurry()
+    session.step(3)
+    assert engine.calls == ["stop", "stop"]
+
+
+@pytest.mark.parametrize("fails", [ValueError("a defect"), MemoryError()])
+def test_a_watched_program_outlives_an_error_of_ours_and_the_recording_says_so(fails: Exception) -> None:
+    engine, recorder = ScriptedEngine(isolation="program", fails=fails, goes_on="it goes on"), MemoryRecorder()
+    session = Session(engine=engine, recorder=recorder)
+    assert session.run().end_reason == "internal-error"
+    assert engine.calls == ["start", "close"]  # and no stop
+    assert [event.message for event in recorder.all.events if event.kind == "program-unwatched"] == ["it goes on"]
+
+
+def test_a_watched_program_is_let_go_with_its_last_inferences() -> None:
+    engine = ScriptedEngine(said(records=inferences([ORIGIN + MS])), isolation="program", goes_on="it goes on")
+    session = Session(engine=engine)
+    session.conductor.let_go("signal")
+    session.step()
+    assert session.conductor.outcome == Outcome("signal", None)
+    assert engine.calls == ["close"]
+    assert len(session.sink.all.inferences) == 1
+    assert session.sink.events("program-unwatched")
+
+
+def test_an_engine_that_is_no_program_is_stopped_when_it_is_let_go() -> None:
+    engine = ScriptedEngine()
+    session = Session(engine=engine)
+    session.conductor.let_go("signal")
+    session.step()
+    assert engine.calls == ["stop"]
+
+
 def test_an_engine_that_ends_at_the_last_moment_has_ended() -> None:
     engine = ScriptedEngine()
     session = Session(engine=engine)

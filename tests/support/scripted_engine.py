@@ -13,16 +13,22 @@ from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, Inference
 class ScriptedEngine:
     """One update a poll, in their order; then nothing more. `calls` are those of its conductor."""
 
-    isolation = "process"
-
     def __init__(
         self,
         *updates: EngineUpdate,
         when_stopped: Sequence[EngineUpdate] = (),
         refuses: InputError | None = None,
         fails_to_close: Exception | None = None,
+        fails: BaseException | None = None,
+        goes_on: str | None = None,
+        isolation: str = "process",
     ) -> None:
-        """`when_stopped`: what it says once it is asked to stop. `refuses`: what its start raises."""
+        """`when_stopped`: what it says once it is asked to stop. `refuses`: what its start raises.
+
+        `fails`: what a poll raises when all is said. `goes_on`: what it says as it is closed.
+        """
+        self.isolation = isolation
+        self._fails, self._goes_on = fails, goes_on
         self._updates = deque(updates)
         self._when_stopped = when_stopped
         self._refuses = refuses
@@ -35,6 +41,8 @@ class ScriptedEngine:
             raise self._refuses
 
     def poll(self) -> EngineUpdate:
+        if self._fails and not self._updates:
+            raise self._fails
         return self._updates.popleft() if self._updates else EngineUpdate()
 
     def stop(self) -> None:
@@ -44,10 +52,11 @@ class ScriptedEngine:
     def profile(self) -> None:
         self.calls.append("profile")
 
-    def close(self) -> None:
+    def close(self) -> str | None:
         self.calls.append("close")
         if self._fails_to_close:
             raise self._fails_to_close
+        return self._goes_on
 
 
 def said(*messages: Message, records: Inferences = NO_INFERENCES) -> EngineUpdate:

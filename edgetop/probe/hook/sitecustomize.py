@@ -384,6 +384,13 @@ def _clean_environment():
         os.environ.pop("PYTHONPATH", None)
 
 
+def _write_lines():
+    """Write out each line that is printed, as on a terminal, where edgetop shows a screen instead of the output."""
+    if os.environ.pop("EDGETOP_LINES", ""):
+        with contextlib.suppress(Exception):
+            sys.stdout.reconfigure(line_buffering=True)
+
+
 def _run_own_sitecustomize():
     """Run the `sitecustomize` that would have been imported without this one."""
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
@@ -398,4 +405,5 @@ _ENVIRONMENT = {}  # the variables that load this file, beside PYTHONPATH
 if os.environ.get("EDGETOP_TAP"):
     with contextlib.suppress(Exception):
         _begin()
+_write_lines()
 _run_own_sitecustomize()

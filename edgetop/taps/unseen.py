@@ -1,0 +1,104 @@
+"""Why no inference of a program is seen, by what its process is and has loaded: for a screen that must not stay empty.
+
+Everything here is read from the process's files in /proc (proc(5)), and nothing of it is trusted or opened.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from edgetop.formatting import clean
+from edgetop.taps.runtimes import Mapping, mappings
+
+RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
+PYINSTALLER = "/_MEI"  # in the paths of what a one-file program unpacks (PyInstaller's bootloader)
+SHELL_OPTIONS = "IE"  # of Python, with which it ignores PYTHONPATH
+MOST_PROCESSES = 2_000  # that are looked at
+
+
+def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool) -> str:
+    """Say what the process has loaded, and what keeps edgetop from seeing its calls.
+
+    `preload`: the library that it was started with. `has_reported`: some process of the program reports calls.
+    """
+    maps = mappings(pid)
+    loaded = _runtimes(maps)
+    if not loaded:
+        if child := _child_with_runtime(pid):
+            return child
+        loads_none = f"process {pid} has loaded no inference runtime that is known"
+        return "; ".join((loads_none, *_obstacles(pid, maps, preload, has_hook=has_hook)))
+    names = f"{', '.join(sorted(loaded)[:3])} is loaded"
+    if has_reported:
+        return f"{names}, no call yet"
+    obstacles = tuple(_obstacles(pid, maps, preload, has_hook=has_hook))
+    return "; ".join((f"{names}, but no call came through a way that is watched", *obstacles))
+
+
+def _runtimes(maps: list[Mapping]) -> set[str]:
+    """The names of the mapped libraries of known runtimes."""
+    names = {one.path.rpartition("/")[2] for one in maps}
+    return {clean(name) for name in names if ".so" in name and any(word in name for word in RUNTIME_LIBRARIES)}
+
+
+def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool) -> Iterator[str]:
+    """Yield what keeps the hook and the preload library out of the process."""
+    paths, words = {one.path for one in maps}, _words(pid)
+    user = _user(pid)
+    if not maps and user not in (None, os.geteuid()):
+        yield f"it runs as user {user}, and may not be looked into"
+        return
+    if user not in (None, os.geteuid()):
+        yield f"it runs as user {user}, who cannot report to this edgetop"
+    if maps and not any("/ld-" in path or "/ld." in path for path in paths):
+        yield "it is linked statically, which LD_PRELOAD cannot reach"
+    elif any("/ld-musl" in path for path in paths):
+        yield "it uses musl, for which the preload library is not built"
+    elif preload and maps and str(preload) not in paths:
+        yield "the preload library is not in it: it is setuid, or something has changed LD_PRELOAD"
+    elif preload is None:
+        yield "it has no preload library, which C programs need: it needs a C compiler (apt install gcc)"
+    if any(PYINSTALLER in path for path in paths):
+        yield "it is built by PyInstaller, which ignores PYTHONPATH"
+    elif option := _python_option(words):
+        yield f"Python was started with {option}, which ignores PYTHONPATH"
+    elif not has_hook:
+        yield "--no-hook was given"
+
+
+def _words(pid: int) -> list[str]:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()[:4096].decode("utf-8", "replace").split("\0")
+    return []
+
+
+def _python_option(words: list[str]) -> str:
+    """Return the option with which Python ignores its environment; "": there is none."""
+    if not words or "python" not in words[0].rpartition("/")[2]:
+        return ""
+    for word in words[1:]:
+        if not word.startswith("-") or word.startswith(("-c", "-m", "--")):
+            return ""
+        if any(letter in word for letter in SHELL_OPTIONS):
+            return clean(word)
+    return ""
+
+
+def _user(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}").stat().st_uid
+    return None
+
+
+def _child_with_runtime(pid: int) -> str:
+    """Say which process of the program's session has loaded a runtime; "": none that may be looked into."""
+    numbers = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
+    for name in numbers[-MOST_PROCESSES:]:
+        with contextlib.suppress(OSError, IndexError):
+            fields = Path(f"/proc/{name}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            if int(fields[3]) == pid and int(name) != pid and (loaded := _runtimes(mappings(int(name)))):
+                command = clean(Path(f"/proc/{name}/comm").read_text("utf-8", "replace").strip())
+                what = f"process {name} ({command}), which it started, has loaded {', '.join(sorted(loaded)[:3])}"
+                return f"{what}: --follow-children watches it, too"
+    return ""
