@@ -35,6 +35,8 @@ GRACE_S = 5.0  # at the end of the session
 NICENESS = 5
 OUTPUT_CHARS = 1_000  # characters, the last
 POLL_S = 0.1
+CHUNK_BYTES, PIPE_BYTES = 65_536, 2**20  # at once, and what a pipe may hold at most (pipe(7), pipe-max-size)
+MOST_BYTES = 2**20
 
 NOT_STARTED = 127  # as shells have it
 
@@ -103,30 +105,43 @@ class _Worker:
         except OSError as error:
             return NOT_STARTED, str(error.strerror)
         assert process.stdin
-        assert process.stdout
         with process, contextlib.suppress(BrokenPipeError):  # of the closing as well
             with contextlib.suppress(BrokenPipeError):  # it reads nothing
                 process.stdin.write(given)  # less than a pipe holds
                 process.stdin.close()
-            output = b""
-            with selectors.DefaultSelector() as selector:
-                selector.register(process.stdout, selectors.EVENT_READ)
-                while process.poll() is None and not self._is_late(until_s):
-                    if not selector.get_map():
-                        time.sleep(POLL_S)
-                    elif selector.select(POLL_S):
-                        chunk = os.read(process.stdout.fileno(), 65_536)
-                        output = (output + chunk)[-4 * OUTPUT_CHARS :]
-                        if not chunk:
-                            selector.unregister(process.stdout)
-                while selector.get_map() and selector.select(0) and (chunk := os.read(process.stdout.fileno(), 65_536)):
-                    output = (output + chunk)[-4 * OUTPUT_CHARS :]
+            output = self._output_of(process, until_s)
             was_killed = process.poll() is None
             if was_killed:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
         text = output.decode(errors="replace").strip()[-OUTPUT_CHARS:]
         return None if was_killed else process.returncode, text
+
+    def _output_of(self, process: "subprocess.Popen[bytes]", until_s: float) -> bytes:
+        """Read what the hook prints until it ends or the time is over; return the end of it.
+
+        After MOST_BYTES it is read slowly, so that an endless output costs nothing.
+        """
+        assert process.stdout
+        output, count = b"", 0
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while process.poll() is None and not self._is_late(until_s):
+                if not selector.get_map() or count > MOST_BYTES:
+                    time.sleep(POLL_S)
+                if selector.get_map() and selector.select(POLL_S):
+                    chunk = os.read(process.stdout.fileno(), CHUNK_BYTES)
+                    output, count = (output + chunk)[-4 * OUTPUT_CHARS :], count + len(chunk)
+                    if not chunk:
+                        selector.unregister(process.stdout)
+            for _ in range(PIPE_BYTES // CHUNK_BYTES):  # what it left; a process of its own may print on
+                if not (selector.get_map() and selector.select(0)):
+                    break
+                chunk = os.read(process.stdout.fileno(), CHUNK_BYTES)
+                output = (output + chunk)[-4 * OUTPUT_CHARS :]
+                if not chunk:
+                    break
+        return output
 
     def _is_late(self, until_s: float) -> bool:
         return time.monotonic() > (until_s if self._until_s is None else min(until_s, self._until_s))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from tests.support.commands import edgetop
 from tests.support.scripts import manifest
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of
-from tests.support.waiting import wait_until
+from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -97,3 +98,30 @@ def test_what_cannot_be_is_refused_in_a_line(arguments: tuple[str, ...], told: s
     done = edgetop(*arguments, home=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\nwhile True: os.write(1, b'noise ' * 10_000)",
+        # Its end leaves another process that prints into the same pipe.
+        "import os\nif os.fork(): os._exit(0)\nos.setsid()\nfor _ in range(3_000): os.write(1, b'noise ' * 10_000)",
+    ],
+    ids=["itself", "a process that it leaves"],
+)
+def test_a_hook_that_prints_without_end_is_ended(source: str) -> None:
+    watched = Watched("ended", source)
+    watched.session_state.ended("duration")
+    watched.fold(Batch(5 * NS, events=(ended_event(5 * NS),)))
+    begin_s = time.monotonic()
+    watched.hooks.finish(grace_s=0.5)
+    assert time.monotonic() - begin_s < scaled(5)
+
+
+def test_what_a_hook_prints_last_is_kept_however_much_it_is(tmp_path: Path) -> None:
+    watched = Watched("alert", "import os\nfor _ in range(30): os.write(1, b'noise ' * 10_000)\nprint('the end')")
+    watched.fold(Batch(events=(RULE,), restart=True))
+    watched.fold(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
+    [event] = wait_until(lambda: [event for event in watched.session_state.take_events() if event.kind == "hook-ran"])
+    assert event.message.endswith("the end")
+    watched.hooks.finish()
