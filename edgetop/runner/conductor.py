@@ -48,6 +48,7 @@ TICK_S = 0.5
 BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # so many at once: the pipe holds a second of the fastest models
 END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
+MOST_AHEAD_NS = 3_600_000_000_000  # of now: an inference cannot have begun later
 STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
 
 
@@ -321,7 +322,8 @@ class Conductor:
         self._reached_ns = max(self._reached_ns, int(records["t_ns"].max()) if is_many else last_end_ns(records))
         inferences: Inferences = records.copy()
         inferences["t_ns"] -= manifest.clock.origin_monotonic_ns
-        np.maximum(inferences["t_ns"], 0, out=inferences["t_ns"])  # programs that are watched are not that orderly
+        # Programs that are watched are not that orderly. Times far ahead would make a row for each second up to them.
+        np.clip(inferences["t_ns"], 0, self._state.now_ns() + MOST_AHEAD_NS, out=inferences["t_ns"])
         return inferences
 
     def _with_derived(self, batch: Batch) -> Batch:

@@ -56,9 +56,9 @@ from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Infer
 STREAMS_EVERY_NS = 10_000_000_000
 # These events hold for a session that follows without a new engine as well.
 _STANDING = frozenset({
-    "alert-rule", "assumed-shape", "data-dependent", "demo-model", "engine-loaded", "engine-memory", "engine-started",
-    "model-misnamed", "no-sensors", "partly-accelerated", "profiler", "provider-dropped", "roofline", "sensor-missing",
-    "stream",
+    "alert-rule", "assumed-shape", "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
+    "engine-started", "foreign-times", "model-misnamed", "no-sensors", "partly-accelerated", "profiler",
+    "provider-dropped", "roofline", "sensor-missing", "stream", "streams-full",
 })  # fmt: skip
 CLOCK_STEP = timedelta(seconds=0.1)
 

@@ -19,6 +19,8 @@ NS = 1_000_000_000
 QUANTILES = (0.50, 0.90, 0.95, 0.99, 0.999)
 PERCENTILE_FIELDS = ("p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns")
 
+MOST_EMPTY_S = 7 * 86_400  # seconds in a row without an inference that have rows
+
 # A percentile of a second without inferences: absent in the file, never drawn.
 ABSENT = -1
 
@@ -144,6 +146,9 @@ class SecondAggregator:
 
     A second is complete when an inference of a later one has come: they arrive in the
     order in which they started. `close` completes the last.
+
+    Times may be foreign data, and a row for each second up to any of them would fill the memory: a pause of more than
+    MOST_EMPTY_S seconds leaves a gap.
     """
 
     def __init__(
@@ -182,11 +187,13 @@ class SecondAggregator:
 
     def _advance(self, second: int) -> list[Seconds]:
         done = []
-        while self._open_second < second:
-            piece = np.concatenate(self._open) if self._open else NO_INFERENCES
-            done.append(self._summarise(piece))
+        if self._open and self._open_second < second:
+            done.append(self._summarise(np.concatenate(self._open)))
             self._open = []
             self._open_second += 1
+        if 0 < (empty := second - self._open_second) <= MOST_EMPTY_S:
+            done.append(_repeated(self._summarise(NO_INFERENCES), empty))
+        self._open_second = max(self._open_second, second)
         return done
 
     def _summarise(self, inferences: Inferences) -> Seconds:
@@ -202,6 +209,14 @@ class SecondAggregator:
             if self._response is None
             else replace(second, response=self._response.second(t_ns, response_ns(counted)))
         )
+
+
+def _repeated(one: Seconds, count: int) -> Seconds:
+    """Return a second without inferences as that many seconds, one after the other."""
+    rows = np.repeat(one.rows, count)
+    rows["t_ns"] += np.arange(count) * NS
+    response = None if one.response is None else _repeated(one.response, count)
+    return Seconds(rows, np.zeros(count + 1, np.int32), one.bucket, one.bucket_count, response)
 
 
 class _Summary:

@@ -250,3 +250,24 @@ def test_runs_of_misses_are_told_for_each_second() -> None:
     seconds = seconds_of(back_to_back(0, [100 * MS] * 10, wait_ns=[50 * MS * n for n in late]), 120 * MS)
     names = ("deadline_misses", "miss_run_first", "miss_run_last", "miss_run_longest")
     assert seconds.rows[list(names)].tolist() == [(6, 2, 0, 3)]
+
+
+def test_a_far_time_makes_no_row_for_each_second_up_to_it():
+    """Times are foreign data: of a program that is watched, of a file."""
+    aggregator = SecondAggregator(is_paced=True)
+    done = [aggregator.add(make_inferences([start * NS], [MS])) for start in (0, 10, 3_000_000_000, 3_000_000_001)]
+    seconds = concatenate([*done, aggregator.close()])
+    assert seconds.rows["t_ns"][[0, 1, 10, 11]].tolist() == [0, NS, 10 * NS, 3_000_000_000 * NS]
+    assert len(seconds) == 13
+    assert seconds.runs == 4
+
+
+def test_a_pause_is_as_many_seconds_as_if_they_came_one_by_one():
+    aggregator = SecondAggregator(deadline_ns=5, is_paced=True)
+    seconds = concatenate([aggregator.add(make_inferences([start * NS], [MS])) for start in (0, 4)])
+    empty = seconds.rows[1:]
+    assert empty["t_ns"].tolist() == [NS, 2 * NS, 3 * NS]
+    assert (empty["count"] == 0).all()
+    assert seconds.response is not None
+    assert seconds.response.rows["t_ns"].tolist() == seconds.rows["t_ns"].tolist()
+    assert (empty["p50_ns"] == ABSENT).all()
