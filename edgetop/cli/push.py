@@ -71,13 +71,13 @@ def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) 
     else:
         pushed = push(folder, place, board)
     is_removed = options["delete_after"] and not pushed.problems
-    if is_removed:
-        remove(folder)
+    left = remove(folder, pushed) if is_removed else ()
     row = {"session": pushed.session, "path": str(folder), "board": board, "target": place.target,
-           "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed}  # fmt: skip
+           "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed, "left": list(left)}  # fmt: skip
     if not options["as_json"]:
         sent = f"{size(pushed.sent)} sent of {size(pushed.size)}" if pushed.sent else "is there already"
-        print_text(f"{folder.name}: {sent}, board {board}{', removed here' if is_removed else ''}")
+        stays = f" (left: {', '.join(left)})" if left else ""
+        print_text(f"{folder.name}: {sent}, board {board}{', removed here' if is_removed else ''}{stays}")
     return row, pushed.problems
 
 

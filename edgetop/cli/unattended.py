@@ -17,8 +17,8 @@ from edgetop.cli.live_session import LiveSession, Observer
 from edgetop.cli.request import Options
 from edgetop.engines.formats import ModelFile
 from edgetop.recording.files import session_folder
+from edgetop.recording.quota import Quota
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
-from edgetop.recording.registry import enforce_quota
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.rotation import Following
 from edgetop.session.manifest import Manifest
@@ -49,14 +49,14 @@ def following(options: Options, model: ModelFile, session: LiveSession, manifest
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
     """Remove old sessions beside this one when they exceed the quota, on a thread, until `stack` is closed."""
     assert session.folder
+    quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(kind, "info", "edgetop", text))
     first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
 
     def keep() -> None:
         is_over = False
         while not is_over:
             now = session.folder or first
-            report = partial(session.state.add_event, "session-removed", "info", "edgetop")
-            enforce_quota(now.name.parent, quota_bytes, report, spared=(first.name, now.name))
+            quota.enforce(now.name.parent, spared=(first.name, now.name))
             is_over = stopped.wait(QUOTA_EVERY_S)
 
     thread = threading.Thread(target=keep, name="quota", daemon=True)

@@ -1,15 +1,19 @@
 """Access to a lake: a folder, or a bucket by `pyarrow.fs` or fsspec. Files appear under their names when whole.
 
-Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. Failed
+Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. Several
+may push at once. What lies in a lake is foreign: no link there is written through, no pipe is waited for. Failed
 transfers are tried again, after pauses that double.
 """
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import re
+import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +24,13 @@ from pyarrow import fs
 
 from edgetop import formatting
 from edgetop.errors import DISK_FULL, InputError, OutputError
-from edgetop.recording.files import MIN_FREE_BYTES
+from edgetop.recording.files import MIN_FREE_BYTES, sync_folder
 
 T = TypeVar("T")
 BLOCK_BYTES = 1024 * 1024
 PARTIAL = ".partial"  # behind a name: no engine takes that for a table
 TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 7, 1.0, 60.0
+PATIENCE_S, POLL_S = 60.0, 0.02  # with another push of the same file
 TRIES_OF_READER = 2  # a user waits for the answer
 ATOMIC = ("s3", "gcs", "gs", "abfs", "az")  # object stores
 HOPELESS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, *DISK_FULL)
@@ -73,26 +78,28 @@ class Place:
         return sorted(found)
 
     def below(self, path: str) -> list[str]:
-        """Return all tables below a folder."""
+        """Return all tables below a folder. A pipe or a device of that name is none."""
         selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
         infos = self.retry(lambda: self.fs.get_file_info(selector))
         start = len(self.root) + 1
-        return [info.path[start:] for info in infos if info.path.endswith(".parquet")]
+        return [i.path[start:] for i in infos if i.path.endswith(".parquet") and i.type == fs.FileType.File]
 
     def at(self, path: str) -> str:
         return f"{self.root}/{path}" if path else self.root
 
-    def read(self, path: str, sink: Callable[[bytes], object] = lambda _: None) -> str:
-        """Pass on a file's blocks, and return its SHA-256. Raises OutputError."""
+    def read(self, path: str, sink: Callable[[bytes], object], size: int) -> str:
+        """Pass on a file's blocks, and return its SHA-256; "" if it has another size. Raises OutputError."""
+        if self.size(path) != size:  # None of a pipe, which would block for ever
+            return ""
         with self.retry(lambda: self.fs.open_input_stream(self.at(path))) as file:
-            return self.retry(lambda: digest_of(file, sink), tries=1)
+            return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
         """Put a file there, and read it back to verify it. False: it was there already. Raises OutputError."""
-        if self.size(path) == size and self.retry(lambda: self.read(path)) == sha256:
+        if self.retry(lambda: self.read(path, _nowhere, size)) == sha256:
             return False
         self.retry(lambda: self._write(path, source, size))
-        if self.size(path) != size or self.retry(lambda: self.read(path)) != sha256:
+        if self.retry(lambda: self.read(path, _nowhere, size)) != sha256:
             raise OutputError(f"{self.target}/{path}: what was written reads back otherwise", "push it again")
         return True
 
@@ -102,13 +109,13 @@ class Place:
             self.fs.create_dir(place.rpartition("/")[0], recursive=True)
         if self.is_local:
             refuse_full(Path(place).parent, size)
-        partial = place if self._is_atomic else place + PARTIAL
+            write_locally(Path(place), source)
+            return
+        # Two pushes at once must not write into one file. A name that is left over is none of a table.
+        partial = place if self._is_atomic else f"{place}.{secrets.token_hex(4)}{PARTIAL}"
         with source() as file, self.fs.open_output_stream(partial) as output:
             while block := file.read(BLOCK_BYTES):
                 output.write(block)
-        if self.is_local:
-            with open(partial, "rb") as written:  # noqa: PTH123  a path of Arrow's
-                os.fsync(written.fileno())
         if not self._is_atomic:
             self.fs.move(partial, place)
 
@@ -130,13 +137,86 @@ class Place:
         raise AssertionError
 
 
-def digest_of(file: Any, sink: Callable[[bytes], object] = lambda _: None) -> str:
-    """The SHA-256 of the rest of an open file, whose blocks are passed on."""
-    digest = hashlib.sha256()
+def _nowhere(_: bytes) -> None:
+    """Take a block and drop it."""
+
+
+def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
+    """The SHA-256 of the rest of an open file, whose blocks are passed on; "" if it has more than `most` bytes."""
+    digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):
+        length += len(block)
+        if most is not None and length > most:
+            return ""
         digest.update(block)
         sink(block)
     return digest.hexdigest()
+
+
+def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
+    """Write a file under another name and rename it. Of two that do so at once, one waits for the other.
+
+    Raises OSError.
+    """
+    partial = place.with_name(place.name + PARTIAL)
+    fd = _held(partial)
+    with os.fdopen(fd, "wb") as output, source() as file:
+        output.truncate(0)
+        while block := file.read(BLOCK_BYTES):
+            output.write(block)
+        output.flush()
+        os.fsync(fd)
+        partial.replace(place)
+    sync_folder(place.parent)
+
+
+def _held(partial: Path) -> int:
+    """Open a file for writing that nobody else writes, and that is ours alone.
+
+    Raises OSError, and OutputError if another push does not finish with it.
+    """
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            fd = os.open(partial, flags, 0o666)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
+                raise
+            partial.unlink(missing_ok=True)
+            continue
+        try:
+            if _is_held(fd, partial):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        os.close(fd)
+        time.sleep(POLL_S)
+    raise OutputError(f"{partial}: another push has been writing it for {PATIENCE_S:g} s", "wait for it, or end it")
+
+
+def _is_held(fd: int, partial: Path) -> bool:
+    """Whether the file is ours, and locked until it is closed (flock(2)). Remove what is not ours.
+
+    In a folder that others may write, a link, or a second name of a file elsewhere, may wait under the name.
+    """
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    status = os.fstat(fd)
+    try:
+        if not os.path.samestat(partial.lstat(), status):
+            return False
+    except FileNotFoundError:  # the other push has finished with it
+        return False
+    if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid():
+        return True
+    partial.unlink()
+    return False
 
 
 def refuse_full(folder: Path, size: int) -> None:

@@ -23,6 +23,7 @@ from edgetop import __version__
 from edgetop.analysis.report import Report, to_json
 from edgetop.formatting import clean
 from edgetop.lake.place import Place
+from edgetop.paths import component
 from edgetop.recording.columns import SCHEMAS
 from edgetop.session.manifest import Manifest
 
@@ -86,7 +87,7 @@ Read = Callable[[Report], Any]
 
 COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "name": (TEXT, lambda r: r.session.name),
-    "created_utc": (TEXT, lambda r: r.session.created_utc),
+    "created_utc": (TEXT, lambda r: r.session.began_utc),
     "state": (TEXT, lambda r: r.session.state),
     "end_reason": (TEXT, lambda r: r.session.end_reason),
     "edgetop_version": (TEXT, lambda r: r.session.edgetop_version),
@@ -157,6 +158,21 @@ def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) ->
     options = {"use_dictionary": False, "write_statistics": False, "store_schema": False}  # a third of the size
     pq.write_table(table, sink, compression="zstd", **options)
     return sink.getvalue()
+
+
+def partition(day: str, board: str | None = None) -> str:
+    """Return the folder of a day, or of a board's sessions of that day. Raises InputError if one is no part of a path.
+
+    >>> partition("2026-11-21", "pi-1")
+    'date=2026-11-21/board=pi-1'
+    """
+    folder = f"date={component(day, 'the date')}"
+    return folder if board is None else f"{folder}/board={component(board, 'the board')}"
+
+
+def table_path(table: str, where: str, session: str) -> str:
+    """Return the path of a session's table, or of a piece of it. `where`: a `partition`. Raises InputError."""
+    return f"{table}/{where}/{component(session, 'the session')}.parquet"
 
 
 PATH = re.compile(r"[^/]+/date=(?P<date>[\d-]+)/board=(?P<board>[^/]+)/(?P<session>[^/.]+)[^/]*\.parquet")

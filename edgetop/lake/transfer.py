@@ -3,6 +3,9 @@
 A push that is killed anywhere and repeated leaves one whole copy: names follow from the session, and a file that the
 lake has already is compared and not sent again. On this machine only the marker in the session's folder is written.
 
+What a run stored beside its tables (outputs, the log of its screen) is in `files/`, and comes back with the session.
+After a push, exactly the files that were verified in the lake may be removed here.
+
 A running session is pushed in pieces of ten minutes that are final (`follow`). A piece of a table is
 `SESSION.BEGIN-END.parquet`, in seconds of session time. That of `seconds` is written last and completes it, so that a
 later push knows where to continue. When the session is over it is pushed like any other, and the pieces, which nobody
@@ -14,12 +17,13 @@ A session that is pulled comes back as a folder that replays, each file of it ve
 import hmac
 import io
 import json
+import os
 import re
-import shutil
+import secrets
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,24 +36,29 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report
 from edgetop.errors import InputError, OutputError, RecordingError
 from edgetop.lake.place import Place, digest_of, refuse_full
-from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset, row_of
+from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset, partition, row_of, table_path
+from edgetop.paths import as_component
 from edgetop.recording.columns import SCHEMAS, to_arrow
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.files import (
     FILE_MODE,
     FOLDER_MODE,
+    LOG,
+    MAX_MANIFEST_BYTES,
     SUFFIX,
-    WriterLock,
     has_journal,
     is_live,
+    is_regular,
     open_regular,
+    parsed_manifest,
+    sync_folder,
 )
 from edgetop.recording.files import MANIFEST as SESSION
 from edgetop.recording.reader import Recording
-from edgetop.recording.registry import PUSHED
+from edgetop.recording.removal import OUTPUT_FILES, PUSHED, Stamp, remove_session, stamp_of
 from edgetop.recording.rows import TABLES, WHOLE, Span
 from edgetop.session.clock import SystemClock, format_utc
-from edgetop.session.manifest import Manifest, from_json
+from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
 PIECE_S = 600
@@ -65,7 +74,10 @@ _NUMBERS = {"nan", "inf", "infinity", "null", "true", "false"}  # engines would 
 
 LEAST_DIGITS = 4  # of an id that is pulled
 COLUMNS = ["session", "date", "board", MANIFEST, FILES]
-_NAME = re.compile(r"[\w][\w.+@-]{0,120}", re.ASCII)
+
+
+BESIDE = (*OUTPUT_FILES, LOG)  # of a session, beside its tables
+FOLDER = "files"  # of the lake, for these
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +86,7 @@ class Pushed:
     sent: int  # bytes
     size: int  # bytes of the session in the lake
     problems: tuple[str, ...] = ()  # what of the recording could not be read
+    verified: Mapping[str, Stamp] = field(default_factory=dict)  # files of the session that were verified in the lake
 
 
 def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
@@ -107,27 +120,51 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
         advice = "copy it to where it can be written"
         raise InputError(f"{folder}: its writer died, and it cannot be completed here", advice)
     session, where = recording.manifest.id, _partition(place, recording.manifest, board)
-    files: dict[str, list[Any]] = {}  # by table: size and SHA-256
-    for table in TABLES:
-        path = folder / f"{table}.parquet"
-        if path.exists():
-            with _opened(path) as file:
-                files[table] = [path.stat().st_size, digest_of(file)]
-    sent = 0
-    for table, (size, sha256) in files.items():
-        source = partial(_opened, folder / f"{table}.parquet")
-        sent += size if place.put(f"{table}/{where}/{session}.parquet", source, size, sha256) else 0
-    row = row_until(recording, files)
-    row_sent, digest = _put(place, f"{TABLE}/{where}/{session}.parquet", row)
-    _write_marker(folder, place, board, digest)
+    files: dict[str, list[Any]] = {}  # by table or name: size and SHA-256
+    verified: dict[str, Stamp] = {}
+    sent, there = 0, place.names(f"{FOLDER}/{where}/{session}")
+    for name, path in _paths(where, session).items():
+        source = folder / _file_of(name)
+        if not os.path.lexists(source):
+            if name in there or (name in TABLES and place.size(path) is not None):
+                raise InputError(f"{source}: is missing, and the lake has it", "edgetop pull brings the session back")
+            continue
+        if name in BESIDE and not is_regular(source):
+            recording.problems.append(f"{source}: is not a regular file, and is not pushed")
+            continue
+        with _opened(source) as file:
+            status = os.fstat(file.fileno())
+            files[name] = [status.st_size, digest_of(file)]
+        sent += status.st_size if place.put(path, partial(_opened, source), *files[name]) else 0
+        verified[source.name] = stamp_of(status)
+    row, verified[SESSION] = row_until(recording, files)
+    row_sent, digest = _put(place, table_path(TABLE, where, session), row)
+    _write_marker(folder, place, board, session, digest)
     size = len(row) + sum(size for size, _ in files.values())
-    return Pushed(session, sent + row_sent, size, tuple(recording.problems))
+    return Pushed(session, sent + row_sent, size, tuple(recording.problems), verified)
 
 
-def remove(folder: Path) -> None:
-    """Remove a session that is in a lake. Raises RecordingError where a process still writes it."""
-    WriterLock(folder).release()
-    shutil.rmtree(folder)
+def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
+    """Remove the files of a session that were verified in a lake; return what stays: the lake does not have it.
+
+    Raises RecordingError if nothing can be removed: a process writes the session, or it has changed meanwhile.
+    """
+    try:
+        left = remove_session(folder, pushed.verified).left
+        return tuple(name for name in left if name != PUSHED)
+    except OSError as error:
+        raise RecordingError(f"{folder}: cannot be removed: {error.strerror}; the lake has it") from None
+
+
+def _paths(where: str, session: str) -> dict[str, str]:
+    """Where the lake has the tables and the other files of a session."""
+    beside = {name: f"{FOLDER}/{where}/{session}/{name}" for name in BESIDE}
+    return {table: table_path(table, where, session) for table in TABLES} | beside
+
+
+def _file_of(name: str) -> str:
+    """The name of a table's file, or of another file, in a session's folder."""
+    return name if name in BESIDE else f"{name}.parquet"
 
 
 def follow(
@@ -139,7 +176,8 @@ def follow(
             on_piece(words)
         wait(POLL_S)
     pushed = push(folder, place, board)
-    for path in _pieces(place, Recording(folder).manifest, board):
+    manifest = Recording(folder).manifest
+    for path in _pieces(place, manifest, _partition(place, manifest, board)):
         place.delete(path)
     return pushed
 
@@ -148,44 +186,57 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
     """Push the complete pieces of a running session that are not in the lake yet; return what was done, in words."""
     recording = Recording(folder)
     manifest = recording.manifest
-    last = [path for path in _pieces(place, manifest, board) if path.startswith(f"{LAST}/")]
+    where, sent = _partition(place, manifest, board), 0
+    last = [path for path in _pieces(place, manifest, where) if path.startswith(f"{LAST}/")]
     begin_s = max((int(match[2]) for path in last if (match := _PIECE.fullmatch(path))), default=0)
     until_s = (recording.end_ns // NS - SETTLES_S) // PIECE_S * PIECE_S
     if until_s <= begin_s:
         return ""
-    where, sent = _partition(place, manifest, board), 0
     ids = [info.id for info in manifest.sensors]
     for start_s in range(begin_s, until_s, PIECE_S):
         span = Span(start_s * NS, (start_s + PIECE_S) * NS)
         for table in sorted(TABLES, key=lambda name: name == LAST):
             pieces, sink = [to_arrow(table, rows, ids) for rows in recording.rows(table, span)], io.BytesIO()
             pq.write_table(pa.concat_tables([SCHEMAS[table].empty_table(), *pieces]), sink, compression="zstd")
-            path = f"{table}/{where}/{manifest.id}.{start_s}-{start_s + PIECE_S}.parquet"
+            path = table_path(table, where, f"{manifest.id}.{start_s}-{start_s + PIECE_S}")
             sent += _put(place, path, sink.getvalue())[0]
-    row = row_until(Recording(folder), {}, Span(end_ns=until_s * NS))
-    sent += _put(place, f"{TABLE}/{where}/{manifest.id}.parquet", row)[0]
+    row, _ = row_until(Recording(folder), {}, Span(end_ns=until_s * NS))
+    sent += _put(place, table_path(TABLE, where, manifest.id), row)[0]
     return f"{manifest.name}: {until_s - begin_s} s more, {sent} bytes"
 
 
-def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> bytes:
-    """Return the session's row as a Parquet file, judged by what lies in the span."""
+def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
+    """Return the session's row as a Parquet file, judged by what lies in the span, and what identifies its manifest.
+
+    Raises InputError if the manifest is another one by now.
+    """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:
-        return row_of(report(analysis), file.read().decode(), files)
+        stamp, text = stamp_of(os.fstat(file.fileno())), file.read(MAX_MANIFEST_BYTES).decode("utf-8", "replace")
+    if parsed_manifest(recording.folder / SESSION, text).id != recording.manifest.id:
+        raise InputError(f"{recording.folder}: has become another session meanwhile", "push it again")
+    return row_of(report(analysis), text, files), stamp
 
 
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
-    """Return the partition of a session. Raises InputError where the lake has the session as another board's."""
-    day = f"date={manifest.created_utc[:10]}"
-    for path in place.below(f"{TABLE}/{day}"):
-        name = path.split("/")[-2].removeprefix("board=")
-        if name != board and path.endswith(f"/{manifest.id}.parquet"):
-            raise InputError(f"{manifest.id} is in the lake already, of board {name}", f"--board-id {name}")
-    return f"{day}/board={board}"
+    """Return the partition of a session: the one that the lake has, or that of the day on which the session began.
+
+    A board may have learnt the time after its first pieces were pushed. Raises InputError where the lake has the
+    session as another board's.
+    """
+    days = dict.fromkeys((manifest.began_utc[:10], manifest.created_utc[:10]))
+    for day in days:
+        for path in place.below(f"{TABLE}/{partition(day)}"):
+            name = path.split("/")[-2].removeprefix("board=")
+            if not path.endswith(f"/{manifest.id}.parquet"):
+                continue
+            if name != board:
+                raise InputError(f"{manifest.id} is in the lake already, of board {name}", f"--board-id {name}")
+            return partition(day, board)
+    return partition(next(iter(days)), board)
 
 
-def _pieces(place: Place, manifest: Manifest, board: str) -> list[str]:
-    where = f"date={manifest.created_utc[:10]}/board={board}"
+def _pieces(place: Place, manifest: Manifest, where: str) -> list[str]:
     found = (path for table in TABLES for path in place.below(f"{table}/{where}"))
     return [path for path in found if _PIECE.fullmatch(path) and f"/{manifest.id}." in path]
 
@@ -201,14 +252,23 @@ def _opened(path: Path) -> BinaryIO:
     return open(open_regular(path), "rb")  # noqa: PTH123  a descriptor
 
 
-def _write_marker(folder: Path, place: Place, board: str, sha256: str) -> None:
+def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
     """Write the marker that lets a quota delete this copy. Raises RecordingError, as in a read-only folder."""
-    marker = {"target": place.target, "board": board, "sha256": sha256, "time": format_utc(SystemClock().utc())}
-    temporary = folder / f"{PUSHED}.tmp"
+    marker = {
+        "session": session,
+        "target": place.target,
+        "board": board,
+        "sha256": sha256,
+        "time": format_utc(SystemClock().utc()),
+    }
+    temporary = folder / f"{PUSHED}.{secrets.token_hex(8)}.tmp"  # where no link can wait
     try:
-        temporary.write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+        with _created(temporary) as file:
+            file.write(f"{json.dumps(marker, indent=1)}\n".encode())
         temporary.replace(folder / PUSHED)
+        sync_folder(folder)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise RecordingError(f"{folder / PUSHED}: cannot be written: {error.strerror}; the lake has it") from None
 
 
@@ -218,32 +278,50 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
     Raises InputError and OutputError.
     """
     row = _found(place, given)
-    try:
-        manifest = from_json(json.loads(row[MANIFEST]))
-        files = json.loads(row[FILES])
-        for table, (size, sha256) in files.items():
-            if table not in TABLES or type(size) is not int or size < 0 or type(sha256) is not str:
-                raise ValueError(f"no such file: {table}")  # noqa: TRY301  a file of the lake that is not sound
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{place.target}: the row of {row['session']} is not sound: {error}") from None
+    manifest, files = _sound_row(place, row)
     if not files:
         raise InputError(f"{row['session']} is not over: it is there in pieces", "pull it when its board has ended it")
-    name = manifest.name if _NAME.fullmatch(manifest.name) else row["session"]
+    name = manifest.name if as_component(manifest.name) == manifest.name else manifest.id
     target = output or home / f"{name}{SUFFIX}"
     refuse_full(target.absolute().parent, sum(size for size, _ in files.values()))
     with suppress(OSError):  # told when the folder is made
         target.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+    paths = _paths(partition(row["date"], row["board"]), manifest.id)
     with NamedOutput(target).folder() as folder:
         folder.chmod(FOLDER_MODE)
-        for table, (_, sha256) in files.items():
-            path = f"{table}/date={row['date']}/board={row['board']}/{row['session']}.parquet"
-            with (folder / f"{table}.parquet").open("xb") as file:
-                (folder / f"{table}.parquet").chmod(FILE_MODE)
-                if place.read(path, file.write) != sha256:
-                    raise OutputError(f"{place.target}/{path}: is not what was pushed", "push the session again")
-        (folder / SESSION).write_text(row[MANIFEST], encoding="utf-8")
-        (folder / SESSION).chmod(FILE_MODE)
+        for key, (size, sha256) in files.items():
+            with _created(folder / _file_of(key)) as file:
+                if place.read(paths[key], file.write, size) != sha256:
+                    raise OutputError(f"{place.target}/{paths[key]}: is not what was pushed", "push the session again")
+        with _created(folder / SESSION) as file:
+            file.write(row[MANIFEST].encode())
+        sync_folder(folder)
     return target, manifest.id
+
+
+def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
+    """Check the manifest of a row, and its files with their sizes and digests. Raises InputError."""
+    try:
+        manifest = parsed_manifest(Path(SESSION), row[MANIFEST])
+        files = json.loads(row[FILES])
+        for key, (size, sha256) in files.items():
+            if key not in (*TABLES, *BESIDE) or type(size) is not int or size < 0 or type(sha256) is not str:
+                raise ValueError(f"no such file: {key}")  # noqa: TRY301  a file of the lake that is not sound
+    except (InputError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise InputError(f"{place.target}: the row of {row['session']} is not sound: {error}") from None
+    if manifest.id != row["session"]:
+        raise InputError(f"{place.target}: the row of {row['session']} is that of another session")
+    return manifest, files
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[BinaryIO]:
+    """A new file that is on the disk when it is closed."""
+    with path.open("xb") as file:
+        os.fchmod(file.fileno(), FILE_MODE)
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _found(place: Place, given: str) -> Mapping[str, Any]:

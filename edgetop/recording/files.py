@@ -160,6 +160,14 @@ def has_journal(folder: Path) -> bool:
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
 
+def is_regular(path: Path) -> bool:
+    """Whether it is a regular file and not a link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
 def is_real_folder(path: Path) -> bool:
     """Whether it is a folder and not a link to one."""
     try:
@@ -195,14 +203,22 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(MAX_MANIFEST_BYTES + 1)
-        if len(data) > MAX_MANIFEST_BYTES:
-            limit = formatting.size(MAX_MANIFEST_BYTES)
-            raise InputError(f"{path}: not a manifest: larger than {limit}")
-        document: Any = json.loads(data.decode("utf-8"))
+        text = data.decode("utf-8")
     except FileNotFoundError:
         raise InputError(f"{folder}: not a recorded session (no {MANIFEST})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a manifest: {error}") from None
+    return parsed_manifest(path, text)
+
+
+def parsed_manifest(path: Path, text: str) -> Manifest:
+    """Parse the text of a `session.json`, whose place is `path`. Raises InputError."""
+    if len(text) > MAX_MANIFEST_BYTES:
+        raise InputError(f"{path}: not a manifest: larger than {formatting.size(MAX_MANIFEST_BYTES)}")
+    try:
+        document: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not a manifest: {error}") from None
     version = document.get("format_version") if isinstance(document, Mapping) else None

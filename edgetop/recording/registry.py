@@ -1,4 +1,4 @@
-"""Find sessions by path, by name or by the beginning of their id; store their outcomes; limit their size.
+"""Find sessions by path, by name or by the beginning of their id; store their outcomes.
 
 A session outside the home folder leaves a link under its id in `sessions/` at home, when it begins or is moved. A link
 that does not lead to a session any more is removed.
@@ -7,31 +7,29 @@ that does not lead to a session any more is removed.
 import contextlib
 import json
 import os
-import shutil
 import stat
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from edgetop import __version__, formatting
+from edgetop import __version__
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
-from edgetop.paths import bytes_below, component, is_there
+from edgetop.paths import component, is_there
 from edgetop.recording.files import (
     FOLDER_MODE,
     MANIFEST,
     SUFFIX,
     is_live,
-    is_real_folder,
     open_regular,
     read_manifest,
 )
+from edgetop.recording.removal import OUTCOME
 from edgetop.session.manifest import Manifest, built
 
 REGISTER = "sessions"
 _MOST_NAMED = 10  # in the message about an unknown name
-PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` when the lake has all of it
 
 
 def register(home: Path, folder: Path, session_id: str) -> None:
@@ -204,7 +202,6 @@ def _other_owner(folder: Path) -> int | None:
     return status.st_uid if denied and status.st_uid != os.geteuid() else None
 
 
-OUTCOME = "outcome.json"
 MAX_OUTCOME_BYTES = 4096
 
 
@@ -244,28 +241,3 @@ def write_outcome(folder: Path, outcome: Outcome) -> None:
 def _basis(folder: Path) -> list[Any]:
     status = (folder / MANIFEST).stat()
     return [__version__, status.st_size, status.st_mtime_ns]
-
-
-def enforce_quota(home: Path, quota_bytes: int, report: Callable[[str], None], spared: Collection[Path] = ()) -> None:
-    """Remove sessions in `home` until the rest fits into `--sessions-quota`, or no more can be removed.
-
-    Those that are in a lake (`edgetop push`) go first, then the others, the oldest first. A session that is being
-    written is never removed, and neither is anything that is not a session. `report` is called with a text for each.
-    """
-    sizes = {folder: bytes_below(folder) for folder in home.glob(f"*{SUFFIX}") if is_real_folder(folder)}
-    left = sum(sizes.values())
-    if left <= quota_bytes:
-        return
-    excluded = {os.path.realpath(folder) for folder in spared}
-    manifests = ((folder, _manifest_of(folder)) for folder in sizes)
-    candidates = [(not (path / PUSHED).is_file(), found.created_utc, path) for path, found in manifests if found]
-    for _, _, folder in sorted(candidates):
-        if left <= quota_bytes:
-            return
-        if os.path.realpath(folder) in excluded or is_live(folder):
-            continue
-        is_pushed = (folder / PUSHED).exists()
-        shutil.rmtree(folder, ignore_errors=True)
-        left -= sizes[folder] - bytes_below(folder)
-        size, which = formatting.size(sizes[folder]), "pushed" if is_pushed else "oldest"
-        report(f"removed {folder.name}, the {which} one, {size}: the sessions took more than --sessions-quota")

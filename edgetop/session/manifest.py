@@ -12,6 +12,7 @@ import re
 import sys
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -342,6 +343,15 @@ class Manifest:
     def wall_time(self) -> WallTime | None:
         """None if the manifest's times are invalid."""
         return wall_time_at((self.clock.anchors or (Anchor(0, self.created_utc),))[-1])
+
+    @property
+    def began_utc(self) -> str:
+        """When the session began, by the clock as it was set last. Without a battery, `created_utc` is in 1970."""
+        with suppress(OverflowError, ValueError):
+            wall = self.wall_time()
+            if wall and is_date(began := wall.utc(0)):
+                return began
+        return self.created_utc
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:

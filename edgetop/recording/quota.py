@@ -1,0 +1,204 @@
+"""Keep sessions within a size: `--sessions-quota`. It counts and removes what edgetop recorded, and nothing else.
+
+Sessions are removed in the order in which they ran. The wall clock alone does not give it: a board without a battery
+begins in 1970. What cannot be removed (a damaged session, a file that is immutable) does not count, so that no other
+session goes in its place; it is reported.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop import formatting
+from edgetop.errors import InputError, RecordingError
+from edgetop.recording.files import MANIFEST, SUFFIX, is_live, is_real_folder, open_regular, read_manifest
+from edgetop.recording.removal import PUSHED, SessionFiles, remove_session
+from edgetop.session.clock import boot_id
+from edgetop.session.manifest import Manifest
+
+Report = Callable[[str, str], None]  # the kind of an event, and its text
+REMOVED, LEFT_OUT = "session-removed", "session-not-counted"
+EARLIEST_US = 1_704_067_200_000_000  # 2024: edgetop is younger, so a clock that says less was not set
+DAY_US = 86_400_000_000
+MAX_MARKER_BYTES = 65_536
+_NEVER_US = 2**62
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """The clocks of this machine."""
+
+    boot: str | None
+    monotonic_ns: int
+    utc_us: int  # since 1970, by a clock that may not have been set
+
+    @classmethod
+    def read(cls) -> "Now":
+        return cls(boot_id(), time.monotonic_ns(), time.time_ns() // 1000)
+
+    @property
+    def is_set(self) -> bool:
+        return self.utc_us >= EARLIEST_US
+
+    @property
+    def boot_us(self) -> int:
+        """When this boot began. After all others, if the clock was not set."""
+        return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
+
+    def is_plausible(self, utc_us: int) -> bool:
+        return EARLIEST_US <= utc_us <= (self.utc_us + DAY_US if self.is_set else _NEVER_US)
+
+
+class Quota:
+    """Of the sessions in a folder. What cannot be removed is reported once."""
+
+    def __init__(self, quota_bytes: int, report: Report, now: Callable[[], Now] = Now.read) -> None:
+        self._quota_bytes = quota_bytes
+        self._report = report
+        self._now = now
+        self._told: set[Path] = set()
+
+    def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
+        """Remove sessions until the rest fits, or no more can be removed.
+
+        Those that are in a lake (`edgetop push`) go first, then the others, the oldest first. A session that is being
+        written, one in `spared` and the one that such a session continues are never removed.
+        """
+        sizes: dict[Path, int] = {}
+        sessions: dict[Path, Manifest] = {}
+        outside: dict[Path, tuple[int, str]] = {}  # what does not count: its size, and why
+        for folder in sorted(path for path in home.glob(f"*{SUFFIX}") if is_real_folder(path)):
+            try:
+                if _was_completed(folder):
+                    continue
+                sessions[folder] = read_manifest(folder)
+                sizes[folder], others = _sizes(folder)
+            except (InputError, OSError) as error:
+                sessions.pop(folder, None)
+                outside[folder] = _all_bytes(folder), f"do not count, because it cannot be read: {error}"
+                continue
+            if others:
+                outside[folder] = others, "of other files in it do not count"
+        left = sum(sizes.values())
+        if left > self._quota_bytes:
+            left = self._make_room(sessions, sizes, spared)
+        if left + sum(size for size, _ in outside.values()) > self._quota_bytes:
+            for folder, (size, why) in outside.items():
+                self._tell(folder, f"{formatting.size(size)} {why}")
+
+    def _make_room(self, sessions: Mapping[Path, Manifest], sizes: Mapping[Path, int], spared: Collection[Path]) -> int:
+        """Remove sessions; return how many bytes those that count take then."""
+        left = sum(sizes.values())
+        excluded = _with_predecessors(sessions, {os.path.realpath(folder) for folder in spared})
+        for folder in removal_order(sessions, self._now()):
+            if left <= self._quota_bytes:
+                break
+            if folder in excluded or is_live(folder):
+                continue
+            which = "pushed" if is_pushed(folder, sessions[folder].id) else "oldest"
+            try:
+                removed = remove_session(folder)
+            except RecordingError:  # a process writes it
+                continue
+            except OSError as error:
+                size = formatting.size(sizes[folder])
+                self._tell(folder, f"{size} do not count, because it cannot be removed: {error.strerror}")
+            else:
+                named = [*removed.left[:_MOST_NAMED], *(["..."] if len(removed.left) > _MOST_NAMED else [])]
+                stays = f"; left in it, as edgetop did not write it: {', '.join(named)}" if removed.left else ""
+                self._report(
+                    REMOVED,
+                    f"removed {folder.name}, the {which} one, {formatting.size(removed.freed_bytes)}: "
+                    f"the sessions took more than --sessions-quota{stays}",
+                )
+            left -= sizes[folder]
+        return left
+
+    def _tell(self, folder: Path, why: str) -> None:
+        if folder not in self._told:
+            self._told.add(folder)
+            self._report(LEFT_OUT, f"--sessions-quota: {folder.name}: {why}")
+
+
+def _was_completed(folder: Path) -> bool:
+    """Complete the removal of a session that was killed; False: none was. Raises OSError."""
+    with closing(SessionFiles(folder)) as files:
+        if not files.is_half_removed:
+            return False
+    with suppress(RecordingError):
+        remove_session(folder)
+    return True
+
+
+def _sizes(folder: Path) -> tuple[int, int]:
+    """The space that a session takes, and that of other files in its folder. Raises OSError."""
+    with closing(SessionFiles(folder)) as files:
+        return files.own_bytes, sum(files.others.values())
+
+
+def _all_bytes(folder: Path) -> int:
+    with suppress(OSError):
+        return sum(_sizes(folder))
+    return 0
+
+
+def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
+    """The sessions at these real paths, and those that they continue: one of these has just ended."""
+    found = {folder for folder in sessions if os.path.realpath(folder) in spared}
+    ids = {sessions[folder].id for folder in found}
+    return found | {folder for folder, manifest in sessions.items() if manifest.followed_by in ids}
+
+
+def is_pushed(folder: Path, session_id: str) -> bool:
+    """Whether `edgetop push` noted in the folder that a lake has this session."""
+    try:
+        with os.fdopen(open_regular(folder / PUSHED), "rb") as file:
+            marker = json.loads(file.read(MAX_MARKER_BYTES))
+        return bool(marker["session"] == session_id)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return False
+
+
+def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
+    """The folders in the order in which they are removed: pushed ones first, then the oldest."""
+    began = _beginnings(sessions, now)
+    return sorted(
+        sessions,
+        key=lambda folder: (not is_pushed(folder, sessions[folder].id), began[folder], sessions[folder].created_utc),
+    )
+
+
+def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
+    """When each session began, in microseconds since 1970, as far as clocks tell.
+
+    The monotonic clock orders the sessions of one boot, and one of them that saw the wall clock set gives the times of
+    all. Without that, it is the time of the manifest's file. If that cannot be either, the session ran before this
+    boot: it counts as the last one that did, so that none goes because of a wrong clock.
+    """
+    origins: dict[str, tuple[int, int]] = {}  # by boot: the last session with a plausible time, and when the boot began
+    for manifest in sessions.values():
+        wall, clock = manifest.wall_time(), manifest.clock
+        if clock.boot_id and wall and now.is_plausible(wall.origin_us):
+            known = clock.origin_monotonic_ns, wall.origin_us - clock.origin_monotonic_ns // 1000
+            origins[clock.boot_id] = max(origins.get(clock.boot_id, known), known)
+    if now.boot:
+        origins[now.boot] = now.monotonic_ns, now.boot_us
+    return {folder: _beginning(folder, manifest, origins, now) for folder, manifest in sessions.items()}
+
+
+def _beginning(folder: Path, manifest: Manifest, origins: Mapping[str, tuple[int, int]], now: Now) -> int:
+    clock, wall = manifest.clock, manifest.wall_time()
+    if clock.boot_id and clock.boot_id in origins:
+        return origins[clock.boot_id][1] + clock.origin_monotonic_ns // 1000
+    if wall and now.is_plausible(wall.origin_us):
+        return wall.origin_us
+    with suppress(OSError):
+        changed_us = (folder / MANIFEST).stat().st_mtime_ns // 1000
+        if now.is_plausible(changed_us):
+            return changed_us - (manifest.duration_ns or 0) // 1000
+    return now.boot_us - 1

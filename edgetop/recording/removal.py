@@ -1,0 +1,190 @@
+"""Remove a session: the files that edgetop wrote into its folder, and nothing else.
+
+A user may have put files there, and a link or a replaced folder may lead elsewhere. So names are fixed, links are never
+followed, and every step uses descriptors of the folder that was looked at (openat(2)). The files are first moved aside,
+the manifest before the others. If one cannot be moved, as a file that is immutable, all are moved back: a session is
+removed as a whole or left as it was. A removal that was killed goes on with the next call.
+"""
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.errors import RecordingError
+from edgetop.recording.files import FOLDER_MODE, JOURNAL, LOCK, LOG, MANIFEST, SOCKET, WriterLock
+from edgetop.recording.outputs import OUTPUTS, outputs_file
+from edgetop.recording.rows import TABLES
+from edgetop.session.turns import SIDES
+
+OUTCOME = "outcome.json"
+PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` when the lake has all of it
+ASIDE = ".removing"
+TABLE_FILES = tuple(f"{table}.parquet" for table in TABLES)
+OUTPUT_FILES = (OUTPUTS, *map(outputs_file, SIDES))
+DERIVED = (OUTCOME, PUSHED, LOCK, SOCKET)  # follow from the others, or are of use only beside them
+_NAMES = {MANIFEST, LOG, *TABLE_FILES, *OUTPUT_FILES, *DERIVED}
+_TEMPORARY = re.compile(rf"\.?({'|'.join(map(re.escape, sorted(_NAMES)))})(\.[\w-]+)*\.(tmp|partial)")
+_DAMAGED = re.compile(r"(\d{8}\.journal|catalog|closing)\.damaged")
+_IN_JOURNAL = re.compile(r"\d{8}\.journal|catalog|closing|[a-z]+-\d{4}\.partial|unwritten-\d+-\d+-\d+")
+
+# Of a file: device, inode, bytes, time of the last change in ns.
+Stamp = tuple[int, int, int, int]
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Identify a file and its contents: it changes when either does."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    freed_bytes: int  # of the disk; a file that has another name elsewhere frees nothing
+    left: tuple[str, ...]  # what stays in the folder, folders with a slash; (): the folder is gone too
+
+
+class SessionFiles:
+    """The files of edgetop in a session's folder, by descriptors."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError."""
+        self._folder = folder.resolve()
+        self._open: list[int] = []
+        self.fd = self._opened(str(self._folder), None)
+        self._journal: int | None = None
+        with contextlib.suppress(OSError):
+            self._journal = self._opened(JOURNAL, self.fd)
+
+    def close(self) -> None:
+        for fd in reversed(self._open):
+            os.close(fd)
+
+    def _opened(self, name: str, at: int | None) -> int:
+        fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+        self._open.append(fd)
+        return fd
+
+    def own(self) -> list[tuple[int, str]]:
+        """Each file as the descriptor of its folder and its name; the manifest first."""
+        found = [(self.fd, name) for name in _names_in(self.fd) if _is_own(name)]
+        if self._journal is not None:
+            journal = self._journal
+            found += [(journal, name) for name in _names_in(journal) if _IN_JOURNAL.fullmatch(name)]
+        found = [(at, name) for at, name in found if not _is_folder(at, name)]
+        return sorted(found, key=lambda one: one[1] != MANIFEST)
+
+    @property
+    def own_bytes(self) -> int:
+        """The space that they take on the disk."""
+        return sum(_blocks(at, name) for at, name in self.own())
+
+    @property
+    def others(self) -> dict[str, int]:
+        """Everything else in the folder, folders with a slash, and the space that each file takes."""
+        own = {name for at, name in self.own() if at == self.fd} | {ASIDE}
+        names = [name for name in _names_in(self.fd) if name not in own and name != JOURNAL]
+        return {name + "/" * _is_folder(self.fd, name): _blocks(self.fd, name) for name in sorted(names)}
+
+    @property
+    def is_half_removed(self) -> bool:
+        """Whether a removal of the session began and was killed."""
+        names = _names_in(self.fd)
+        return MANIFEST not in names and ASIDE in names
+
+    def remove(self, going: list[tuple[int, str]]) -> int:
+        """Remove these files of `own`, and return how many bytes that freed.
+
+        Raises OSError if one cannot be removed: none is then.
+        """
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
+        aside = self._opened(ASIDE, self.fd)
+        moved: list[tuple[int, str, str]] = []
+        try:
+            for at, name in going:
+                there = name if at == self.fd else f"{JOURNAL}.{name}"
+                os.rename(name, there, src_dir_fd=at, dst_dir_fd=aside)
+                moved.append((at, name, there))
+        except OSError:
+            for at, name, there in reversed(moved):
+                os.rename(there, name, src_dir_fd=aside, dst_dir_fd=at)
+            os.rmdir(ASIDE, dir_fd=self.fd)
+            raise
+        freed = 0
+        for name in sorted(_names_in(aside), key=lambda name: name == MANIFEST):
+            if _is_own(name) or _IN_JOURNAL.fullmatch(name.removeprefix(f"{JOURNAL}.")):
+                size = _blocks(aside, name)
+                os.unlink(name, dir_fd=aside)
+                freed += size
+        for name in (ASIDE, JOURNAL):
+            with contextlib.suppress(OSError):  # it holds something else
+                os.rmdir(name, dir_fd=self.fd)
+        return freed
+
+    def remove_folder(self) -> None:
+        """Remove the folder if it is empty, and still the one at its path."""
+        with contextlib.suppress(OSError):
+            parent, name = self._opened(str(self._folder.parent), None), self._folder.name
+            if os.path.samestat(os.lstat(name, dir_fd=parent), os.fstat(self.fd)):
+                os.rmdir(name, dir_fd=parent)
+
+
+def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
+    """Remove a session. `verified`: only these files and what follows from them.
+
+    Raises RecordingError if a process writes the session, or if a file is not as it was when it was verified, and
+    OSError if a file cannot be removed. Nothing is removed then.
+    """
+    with contextlib.closing(SessionFiles(folder)) as files, contextlib.ExitStack() as stack:
+        try:
+            lock = WriterLock(Path(f"/proc/self/fd/{files.fd}"))
+        except RecordingError:
+            raise RecordingError(f"{folder}: another edgetop is writing it") from None
+        stack.callback(lock.release)
+        going = files.own()
+        if verified is not None:
+            stamps = {name: stamp_of(os.lstat(name, dir_fd=at)) for at, name in going if at == files.fd}
+            if changed := [name for name, stamp in verified.items() if stamps.get(name) != stamp]:
+                raise RecordingError(f"{folder}: {changed[0]} has changed since it was pushed; nothing was removed")
+            going = [(at, name) for at, name in going if at == files.fd and _may_go(name, verified)]
+        freed = files.remove(going)
+        left = files.others | {name: 0 for at, name in files.own() if at == files.fd}
+        if list(left) == [PUSHED]:
+            os.unlink(PUSHED, dir_fd=files.fd)
+            left = {}
+        if os.path.lexists(f"/proc/self/fd/{files.fd}/{JOURNAL}"):
+            left[f"{JOURNAL}/"] = 0
+        if not left:
+            files.remove_folder()
+    return Removed(freed, tuple(sorted(left)))
+
+
+def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
+    """Whether a copy elsewhere has the file. The note of where that is stays beside what stays."""
+    return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
+
+
+def _is_own(name: str) -> bool:
+    return name in _NAMES or any(pattern.fullmatch(name) for pattern in (_TEMPORARY, _DAMAGED))
+
+
+def _names_in(folder: int) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in entries]
+
+
+def _blocks(at: int, name: str) -> int:
+    """The bytes on the disk that a removal of this name frees; a writer may have removed it meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.lstat(name, dir_fd=at)
+        return status.st_blocks * 512 if status.st_nlink == 1 else 0  # stat(2): blocks of 512 bytes
+    return 0
+
+
+def _is_folder(at: int, name: str) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_ISDIR(os.lstat(name, dir_fd=at).st_mode)
+    return False
