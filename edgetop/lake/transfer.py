@@ -48,7 +48,6 @@ from edgetop.recording.files import (
     SUFFIX,
     has_journal,
     is_live,
-    is_regular,
     open_regular,
     parsed_manifest,
     sync_folder,
@@ -129,12 +128,13 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
             if name in there or (name in TABLES and place.size(path) is not None):
                 raise InputError(f"{source}: is missing, and the lake has it", "edgetop pull brings the session back")
             continue
-        if name in BESIDE and not is_regular(source):
-            recording.problems.append(f"{source}: is not a regular file, and is not pushed")
+        try:
+            with _opened(source) as file:
+                status = os.fstat(file.fileno())
+                files[name] = [status.st_size, digest_of(file)]
+        except OSError as error:  # it is no regular file, or the disk fails
+            recording.problems.append(f"{source}: cannot be pushed: {error.strerror}")
             continue
-        with _opened(source) as file:
-            status = os.fstat(file.fileno())
-            files[name] = [status.st_size, digest_of(file)]
         sent += status.st_size if place.put(path, partial(_opened, source), *files[name]) else 0
         verified[source.name] = stamp_of(status)
     row, verified[SESSION] = row_until(recording, files)

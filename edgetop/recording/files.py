@@ -160,14 +160,6 @@ def has_journal(folder: Path) -> bool:
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
 
-def is_regular(path: Path) -> bool:
-    """Whether it is a regular file and not a link to one."""
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
-
-
 def is_real_folder(path: Path) -> bool:
     """Whether it is a folder and not a link to one."""
     try:

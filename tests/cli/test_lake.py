@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.support.recordings import content, record
 pytestmark = pytest.mark.slow
 
 GOLDEN = Path(__file__).parents[1] / "recordings/v1/finished.edgetop"
+ID = json.loads((GOLDEN / "session.json").read_text())["id"]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,29 @@ def test_pushed_asked_and_pulled(home: Path) -> None:
     report = json.loads(edgetop("report", "finished", "--json", home=home).stdout)
     assert content(home / "finished.edgetop") == content(GOLDEN)
     assert row["p99_ms"] == pytest.approx(report["latency"]["p99_ms"], rel=0.01)
+
+
+def test_what_the_lake_does_not_have_stays_and_is_named(home: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(GOLDEN, tmp_path / "kept.edgetop")
+    (folder / "outputs.npz").write_bytes(b"kept")
+    (folder / "notes.txt").write_text("of the user")
+    done = edgetop("push", folder, tmp_path / "lake", "--board-id", "pi-1", "--delete-after", home=home)
+    assert done.stdout.endswith("board pi-1, removed here (left: notes.txt)\n")
+    assert sorted(path.name for path in folder.iterdir()) == ["notes.txt", "pushed.json"]
+    done = edgetop("pull", tmp_path / "lake", ID, "-o", tmp_path / "back", home=home)
+    assert (done.returncode, (tmp_path / "back.edgetop/outputs.npz").read_bytes()) == (0, b"kept")
+    again = edgetop("push", tmp_path / "back", tmp_path / "lake", "--board-id", "pi-1", "--delete-after", "--json",
+                    home=home)  # fmt: skip
+    (pushed,) = json.loads(again.stdout)
+    assert (pushed["removed"], pushed["left"], (tmp_path / "back.edgetop").exists()) == (True, [], False)
+
+
+def test_pushes_in_two_processes_at_once_both_succeed(home: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(GOLDEN, tmp_path / "s.edgetop")
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(edgetop, "push", folder, tmp_path / "lake", "--board-id", "pi-1", home=home) for _ in "12"]
+    assert [one.result().returncode for one in both] == [0, 0]
+    assert not list((tmp_path / "lake").rglob("*.partial"))
 
 
 def test_questions_in_words(home: Path) -> None:
