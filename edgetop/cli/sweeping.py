@@ -29,6 +29,7 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import recordings_home
 from edgetop.recording.export.protocol import NamedOutput
 from edgetop.recording.files import is_live
+from edgetop.recording.removal import remove_session
 from edgetop.runner.cooldown import hottest
 from edgetop.sensors.protocol import Closable
 from edgetop.session.events import Order
@@ -301,7 +302,14 @@ def _clear(folder: Path) -> None:
         with contextlib.suppress(NotRunningError):
             give(folder, Order("stop"))
         time.sleep(LOOK_S)
-    shutil.rmtree(folder, ignore_errors=True)
+    if not folder.exists():
+        return
+    try:
+        left = remove_session(folder).left
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be removed: {error.strerror}") from None
+    if left:
+        raise InputError(f"{folder}: holds {left[0]}, which edgetop did not write", "move it elsewhere")
 
 
 def models_of(options: dict[str, Any]) -> list[str]:

@@ -5,7 +5,6 @@ It goes through the recorder, as a live session does, so that whatever reads rec
 
 import contextlib
 import os
-import shutil
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,10 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from edgetop import __version__, formatting
-from edgetop.errors import InputError
+from edgetop.errors import InputError, RecordingError
 from edgetop.imports.measured import NO_SUMMARY, Layers, Measured, SensorLog, Summary, Times
 from edgetop.recording.files import is_real_folder, read_manifest
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.removal import remove_session
 from edgetop.session.batch import Batch
 from edgetop.session.clock import format_utc
 from edgetop.session.events import Event, JsonValue, Severity
@@ -185,7 +185,16 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
             aside.rename(folder)
         raise
     if aside:
-        shutil.rmtree(aside, ignore_errors=True)
+        _drop(aside, folder)
+
+
+def _drop(aside: Path, folder: Path) -> None:
+    """Remove a replaced session; what edgetop did not write moves into the new one."""
+    with contextlib.suppress(OSError, RecordingError):
+        for name in remove_session(aside).left:
+            if not os.path.lexists(folder / name):
+                (aside / name).rename(folder / name)
+        aside.rmdir()
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:

@@ -26,6 +26,7 @@ from edgetop.recording.files import (
     write_manifest,
 )
 from edgetop.recording.journal import SEGMENT_BYTES, Journal, Progress, TableJob, Unwritten, UnwrittenNote
+from edgetop.recording.removal import remove_session
 from edgetop.recording.table_writer import InlineTableWriter, TableWriter
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity
@@ -272,7 +273,8 @@ class Recorder:
         """Remove a session in which nothing ran."""
         self._close()
         if not self.handle.why_gone:
-            shutil.rmtree(self.handle.name, ignore_errors=True)
+            with contextlib.suppress(OSError, RecordingError):
+                remove_session(self.handle.name)
 
     def _close(self) -> None:
         self._journal_file.close()

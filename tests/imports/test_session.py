@@ -204,6 +204,15 @@ def test_an_existing_session_is_replaced_only_if_imported(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "s.edgetop"]
 
 
+def test_files_of_the_user_stay_with_the_session_that_replaces_another(tmp_path):
+    place = imported(tmp_path, trtexec.times(300))
+    (place / "notes.txt").write_text("of the user")
+    (place / "pictures").mkdir()
+    imported(tmp_path, trtexec.times(400), force=True)
+    assert ((place / "notes.txt").read_text(), (place / "pictures").is_dir()) == ("of the user", True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.json", "s.edgetop"]
+
+
 def test_what_was_not_imported_is_never_replaced(tmp_path):
     record(tmp_path / "s.edgetop", list(session(back_to_back(50, 20e6))))
     with pytest.raises(InputError, match="was not imported, and --force replaces nothing else"):

@@ -188,3 +188,15 @@ def recut(batches: list[Batch], cuts: list[int]) -> Iterator[Batch]:
         now, rest = [b for b in rest if b.until_ns < bound], [b for b in rest if b.until_ns >= bound]
         if now:
             yield merge(now)
+
+
+def test_a_session_in_which_nothing_ran_goes_without_the_files_of_others(tmp_path: Path) -> None:
+    for name, others in (("a", []), ("b", ["notes.txt"])):
+        recorder = Recorder(tmp_path / f"{name}.edgetop", first_manifest())
+        for other in others:
+            (tmp_path / f"{name}.edgetop" / other).touch()
+        recorder.discard()
+    assert [str(path.relative_to(tmp_path)) for path in sorted(tmp_path.rglob("*"))] == [
+        "b.edgetop",
+        "b.edgetop/notes.txt",
+    ]
