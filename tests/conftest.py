@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterator
 import pytest
 from hypothesis import settings
 
+from edgetop.analysis.faults import occurred
 from tests.support.waiting import scaled
 
 # The same examples in every run, so that a change is judged by what it changed.
@@ -35,6 +36,16 @@ def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _no_internal_errors() -> Iterator[None]:
+    """No test passes over an error that the analysis has survived; one that provokes it forgets it in the end."""
+    occurred.clear()
+    yield
+    left = [fault.traceback for fault in occurred.values()]
+    occurred.clear()
+    assert not left, left[0]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,12 +4,13 @@ A part of a view is made when it is first read: a part that nobody reads costs n
 """
 
 import copy
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
 from edgetop.analysis import report
 from edgetop.analysis.ab import AbView
+from edgetop.analysis.faults import UnavailableError
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.frames import FramesView
 from edgetop.analysis.latency import LatencyView
@@ -53,19 +54,22 @@ class Analysis(Folds):
         The timeline of the latency ends at the last second that was complete then.
         """
         with self.lock:
-            now_s, leading = view.progress.now_ns / NS, view.power.leading
-            axis = lens.axis(now_s, whole=view.latency.window_ns is None)
-            latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
-            power = self.tracks.points(leading.track.info.id, axis, now_s) if leading else None
-            return view.replaced(
-                axis=axis,
-                latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
-                thermal=along(view.thermal, self.tracks, axis, now_s),
-                power=replace(view.power, points=power),
-                memory=replace(view.memory, rss_points=self.tracks.points("mem/rss", axis, now_s)),
-                burst_marks=self.operators.marks(axis).until(now_s),
-                sensor_series=self.sensor_series(axis, kinds, now_s),
-            )
+            return self.faults.attempt("view: along", lambda: self._along(view, lens, kinds), lambda: view)[0]
+
+    def _along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str]) -> "MonitorView":
+        now_s, leading = view.progress.now_ns / NS, view.power.leading
+        axis = lens.axis(now_s, whole=view.latency.window_ns is None)
+        latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
+        power = self.tracks.points(leading.track.info.id, axis, now_s) if leading else None
+        return view.replaced(
+            axis=axis,
+            latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
+            thermal=along(view.thermal, self.tracks, axis, now_s),
+            power=replace(view.power, points=power),
+            memory=replace(view.memory, rss_points=self.tracks.points("mem/rss", axis, now_s)),
+            burst_marks=self.operators.marks(axis).until(now_s),
+            sensor_series=self.sensor_series(axis, kinds, now_s),
+        )
 
 
 class _Part(Generic[T]):
@@ -79,8 +83,12 @@ class _Part(Generic[T]):
         self._name = name
 
     def __get__(self, view: "MonitorView", owner: type) -> T:
+        faults, name = view.analysis.faults, self._name
         with view.analysis.lock:
-            made = vars(view)[self._name] = self._make(view)
+            made, failed = faults.attempt(f"view: {name}", lambda: self._make(view), lambda: self._make(view.unknown()))
+            vars(view)[name] = made
+            if failed:
+                view.unavailable = {**view.unavailable, name: faults.words(failed)}
         return made
 
 
@@ -126,15 +134,29 @@ class MonitorView:
     def __init__(self, analysis: Analysis, window_ns: int | None, lens: Lens, kinds: Sequence[str]) -> None:
         self.analysis = analysis
         self.window_ns, self.kinds = window_ns, kinds
+        self.unavailable: Mapping[str, str] = {}  # parts that an error of edgetop has cost, with the reason
         self.manifest = analysis.manifest  # None: nothing has come yet
         self.progress = analysis.progress.view()
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
+
+    def unknown(self) -> "MonitorView":
+        """Return the view of a session of which nothing is known."""
+        return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
+
+    def why_unavailable(self, parts: Iterable[str]) -> str:
+        """Say why one of these parts is not available; "": all are."""
+        try:
+            for name in parts:
+                getattr(self, name)
+        except UnavailableError as error:
+            return str(error)
+        return next((self.unavailable[name] for name in parts if name in self.unavailable), "")
 
     def freeze(self) -> "MonitorView":
         """Make every part now."""
         with self.analysis.lock:
             for name in PARTS:
-                getattr(self, name)
+                self.why_unavailable((name,))
         return self
 
     def replaced(self, **parts: object) -> "MonitorView":

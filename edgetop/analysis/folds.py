@@ -14,6 +14,7 @@ from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.event_index import Competitors
 from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
+from edgetop.analysis.faults import Fault, Faults, aside, guarded, note
 from edgetop.analysis.forecast.forecast import Forecast, ForecastView
 from edgetop.analysis.frames import Frames
 from edgetop.analysis.gates import Gate, parse_gate
@@ -41,6 +42,7 @@ from edgetop.session.manifest import Load, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS
 
 Made = TypeVar("Made", bound=Callable[["Folds"], Any])
+Twin = TypeVar("Twin", bound="Folds")
 
 
 class Feed(Protocol):
@@ -48,61 +50,85 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """Cache the result of a function of the folds until the next fold."""
+    """Cache the result of a function of the folds until the next fold. If it fails, nothing is known."""
+    name = f"figures: {make.__name__.strip('_')}"
 
     @wraps(make)
     def made(folds: "Folds") -> Any:
         with folds.lock:
             if make not in folds.made:
-                folds.made[make] = make(folds)
-            return folds.made[make]
+                folds.made[make] = folds.faults.attempt(name, lambda: make(folds), lambda: make(folds.twin()))
+            value, failed = folds.made[make]
+            note(failed)
+            return value
 
     return cast("Made", made)
 
 
+# Every fold, by the attribute of `Folds` that holds it.
+FOLDS: dict[str, Any] = {
+    "latency": RollingLatency, "progress": Progress, "tracks": Tracks, "own_load": OwnLoad, "operators": Operators,
+    "power": PowerRails, "usage": Usage, "frames": Frames, "events": EventLog, "slowdowns": Slowdowns,
+    "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
+    "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
+    "recording": RecordingState, "ab": AbFold,
+}  # fmt: skip
+READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
+_READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
+
+
 class Folds:
-    """Folds batches, on any thread.
+    """Folds batches, on any thread. An error in a fold or in a figure is one of `faults`, and the others go on.
 
     Folding holds `lock`, and so does every function that reads several folds. A caller that needs several
     results of one moment must hold it too.
     """
+
+    latency: RollingLatency
+    progress: Progress
+    tracks: Tracks
+    own_load: OwnLoad
+    operators: Operators
+    power: PowerRails
+    usage: Usage
+    frames: Frames
+    events: EventLog
+    slowdowns: Slowdowns
+    throttles: Throttles
+    forecast: Forecast
+    alerts: Alerts
+    backlog: Backlog
+    memory_stages: MemoryStages
+    growth: MemoryGrowth
+    precision: Precision
+    competitors: Competitors
+    burst_hints: BurstHints
+    recording: RecordingState
+    ab: AbFold
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """`rules`: the alert rules of the viewer, in addition to those of the session."""
         self._rules = rules
         self.lock = threading.RLock()
         self.folds = 0  # so far: a painter can see whether there is anything new
-        self.made: dict[Any, Any] = {}  # since the last fold
+        self.made: dict[Any, Any] = {}  # since the last fold, with what failed of all that it was made of
+        self.on_fault: Callable[[Fault], None] | None = None  # is called with each fault when data is folded next
         self._forget()
 
     def _forget(self) -> None:
         self.manifest: Manifest | None = None
-        self.latency = RollingLatency()
+        self.faults = Faults()
+        tracks = FOLDS["tracks"]()
+        for name, kind in FOLDS.items():
+            given = (self._rules, tracks) if name == "alerts" else (tracks,) if name in READ_TRACKS else ()
+            fold = tracks if name == "tracks" else kind(*given)
+            setattr(self, name, guarded(name, fold, self.faults, _READERS.get(name, ())))
         self._since_reset: RollingLatency | None = None
-        self.progress = Progress()
-        self.tracks = Tracks()
-        self.own_load = OwnLoad()
-        self.operators = Operators()
-        self.power = PowerRails()
-        self.usage = Usage()
-        self.frames = Frames()
-        self.events = EventLog()
-        self.slowdowns = Slowdowns(self.tracks)
-        self.throttles = Throttles(self.tracks)
-        self.forecast = Forecast(self.tracks)
-        self.alerts = Alerts(self._rules, self.tracks)
         self._derived_events = DerivedEvents()
-        self.backlog = Backlog()
         self.gates: tuple[Gate, ...] = ()
-        self.memory_stages = MemoryStages()
-        self.growth = MemoryGrowth()
-        self.precision = Precision()
-        self.competitors = Competitors()
-        self.burst_hints = BurstHints()
         self.tool_summary: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
         self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
-        self.recording = RecordingState()
-        self.ab = AbFold()
+        self._reported: frozenset[str] = frozenset()  # faults
 
     def catch_up(self, feed: Feed) -> None:
         """Fold the next batch of the feed, if there is one. Any thread may call this."""
@@ -110,6 +136,13 @@ class Folds:
             batch = feed.read()
             if batch is not None:
                 self.fold(batch)
+            self._report_faults()
+
+    def _report_faults(self) -> None:
+        for fault in self.faults.distinct if self.on_fault else ():
+            if self.on_fault and fault.name not in self._reported:
+                self._reported |= {fault.name}
+                self.on_fault(fault)
 
     def fold(self, batch: Batch) -> None:
         with self.lock:
@@ -123,10 +156,11 @@ class Folds:
         if batch.checkpoint is not None:
             vars(self).update(batch.checkpoint)
         if batch.manifest is not None:
-            self.manifest = batch.manifest
+            self.manifest, self.faults.session = batch.manifest, batch.manifest.name
             self.latency.load = batch.manifest.load
             if self._since_reset:
                 self._since_reset.load = batch.manifest.load
+        self.faults.now_ns = max(self.faults.now_ns, batch.until_ns)
         self.events.fold(batch.events)
         self.memory_stages.fold(batch.events)
         self.growth.fold(batch)
@@ -172,7 +206,7 @@ class Folds:
         """Return the state, which the next fold changes: other folds with the same rules can continue from a copy."""
         return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
 
-    def twin(self) -> "Folds":
+    def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
         """Return new folds with the same rules and an empty state."""
         return type(self)(self._rules)
 
@@ -183,7 +217,8 @@ class Folds:
         """
         with self.lock:
             now_ns = self.progress.view().now_ns
-            self._since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
+            since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
+            self._since_reset = guarded("latency since the reset", since_reset, self.faults)
             self._since_reset.load = self.latency.load
 
     # Of the whole session up to now, for every printer.
@@ -202,8 +237,11 @@ class Folds:
         load = self.latency.load
         if load.deadline_ns is None:
             return None
-        since_ns = next((span.begin_ns for span in self.alerts.missing()[-1:] if span.end_ns is None), None)
-        return view_deadline(load, self.statistics(), self.response(), since_ns, self._miss_cause(load, since_ns))
+        statistics, response = self.statistics(), self.response()
+        with aside():
+            since_ns = next((span.begin_ns for span in self.alerts.missing()[-1:] if span.end_ns is None), None)
+            cause = self._miss_cause(load, since_ns)
+        return view_deadline(load, statistics, response, since_ns, cause)
 
     def _miss_cause(self, load: Load, since_ns: int | None) -> MissCause | None:
         """Return the cause of the misses of the last seconds or, where there are none, of the whole session."""
@@ -262,22 +300,25 @@ class Folds:
 
     @once
     def alerts_view(self) -> AlertsView:
-        """Return the alerts of the whole session, wherever the views begin."""
+        """Return the alerts of the whole session, wherever the views begin. Those of a failed fold are missing."""
+        with aside():
+            findings = self._findings()
+        return self.alerts.view(findings, self.faults.distinct)
+
+    def _findings(self) -> Findings:
         now, stalls = self.progress.view(), tuple(self.alerts.stalls.spans)
         deadline = self.deadline()
         is_open = is_stalled(now, self.alerts.stalls.longest_ns or None, self.manifest)
         going_on = (now.now_ns - (now.silent_ns or 0), None)
-        return self.alerts.view(
-            Findings(
-                slowdowns=self.slowdowns.view().slowdowns,
-                throttles=self.throttles.view(),
-                overload=self.backlog.view(),
-                overloads=self.backlog.spans,
-                stalls=(*stalls, going_on) if is_open else stalls,
-                growth=self.growth_view(),
-                began_measuring_ns=self.progress.began_measuring_ns,
-                why_missed=deadline.cause.words if deadline and deadline.cause else "",
-            )
+        return Findings(
+            slowdowns=self.slowdowns.view().slowdowns,
+            throttles=self.throttles.view(),
+            overload=self.backlog.view(),
+            overloads=self.backlog.spans,
+            stalls=(*stalls, going_on) if is_open else stalls,
+            growth=self.growth_view(),
+            began_measuring_ns=self.progress.began_measuring_ns,
+            why_missed=deadline.cause.words if deadline and deadline.cause else "",
         )
 
     def memory_left_mib(self) -> float | None:
@@ -307,13 +348,15 @@ class Folds:
     def memory_view(self, axis: Axis) -> MemoryView:
         """Return the memory of the engine and the board, with the timeline along `axis`."""
         whole = self.manifest.board.memory_bytes if self.manifest else None
-        return view_memory(self.tracks, whole, axis, self.memory_stages.views(), self.growth_view())
+        with aside():
+            stages, growth = self.memory_stages.views(), self.growth_view()
+        return view_memory(self.tracks, whole, axis, stages, growth)
 
     def events_view(self) -> EventsView:
         """Return the recorded events with those that analysis derives."""
-        return self._derived_events.joined(
-            self.events.view(), self.slowdowns.view(), self.throttles.view(), self.alerts_view()
-        )
+        with aside():
+            derived = self.slowdowns.view(), self.throttles.view(), self.alerts_view()
+        return self._derived_events.joined(self.events.view(), *derived)
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str], until_s: float | None = None) -> dict[str, Points]:
         """Return the timelines of all sensors of these kinds, by sensor id; up to `until_s` if given."""
@@ -322,4 +365,4 @@ class Folds:
         return {sensor_id: points for sensor_id, points in each if points is not None}
 
 
-_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds"})
+_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds", "on_fault"})

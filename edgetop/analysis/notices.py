@@ -3,7 +3,8 @@
 Each notice has its advice. While a session is still running, doubts that a longer run would remove are left out.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -67,6 +68,7 @@ ADVICE = {
 
 # Doubts that follow from figures, and what to do about each.
 DOUBTS = {
+    "internal-error": "the recording and the other figures stand; edgetop report says what to send",
     "overloaded": "response times depend on the length of the run; ask for a --rate that the engine can keep",
     "background-load": "what shares the board with the model belongs in the measurement only if production has it too",
     "still-warming": "run until it no longer does: what is sustained is not known before",
@@ -85,12 +87,16 @@ DOUBTS = {
 
 def notices(folds: Folds) -> tuple[Notice, ...]:
     """Return the notices of a report: doubts about the session, and hints on all its bursts."""
-    return (*_doubts(folds), *session_hints(folds.operators, folds.providers))
+    return (*_doubts(folds), *_hints(folds, lambda: session_hints(folds.operators, folds.providers)))
 
 
 def notices_now(folds: Folds) -> tuple[Notice, ...]:
     """Return the notices of a screen: the same doubts, and hints on the last bursts."""
-    return (*_doubts(folds), *folds.burst_hints.now(folds.operators, folds.providers))
+    return (*_doubts(folds), *_hints(folds, lambda: folds.burst_hints.now(folds.operators, folds.providers)))
+
+
+def _hints(folds: Folds, make: Callable[[], Iterable[Notice]]) -> tuple[Notice, ...]:
+    return folds.faults.attempt("warnings: operators", lambda: tuple(make()), lambda: ())[0]
 
 
 @once
@@ -98,8 +104,22 @@ def _doubts(folds: Folds) -> tuple[Notice, ...]:
     """Return the doubts about the session, the gravest first."""
     if folds.manifest is None:
         return ()
-    doubts = (_events, _few, _leaks, _declared, _p99, _limits, _settings, _background, _stolen, _warming, _short)
-    return tuple(notice for doubt in doubts for notice in doubt(folds))
+    found: list[Notice] = []
+    for doubt in (_events, _few, _leaks, _declared, _p99, _limits, _settings, _background, _stolen, _warming, _short):
+        name = f"warnings: {doubt.__name__.strip('_')}"
+        found += folds.faults.attempt(name, partial(_all_of, doubt, folds), lambda: ())[0]
+    return (*_faults(folds), *found)
+
+
+def _all_of(doubt: Callable[[Folds], Iterable[Notice]], folds: Folds) -> tuple[Notice, ...]:
+    return tuple(doubt(folds))
+
+
+def _faults(folds: Folds) -> Iterator[Notice]:
+    """Warn of what an error of edgetop has cost: everything that is made of it is not available."""
+    for fault in folds.faults.distinct:
+        names = [of.name for of in folds.faults.found.values() if of.where == fault.name]
+        yield _doubt("internal-error", f"{', '.join(names)}: {fault.words}", parts=", ".join(names), error=fault.error)
 
 
 def _doubt(code: str, message: str, **data: JsonValue) -> Notice:

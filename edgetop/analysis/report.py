@@ -9,13 +9,13 @@ of `Report` with the function that makes it; a new figure is a field of a part. 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from edgetop.analysis.ab import AbView
 from edgetop.analysis.ab_words import ab_document, with_ab
 from edgetop.analysis.alerts.alert import AlertsView, alerts_document
 from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.faults import UnavailableError, note, noting
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.forecast import ForecastView, forecast
 from edgetop.analysis.frames import FramesView
@@ -40,6 +40,7 @@ from edgetop.analysis.report_parts import (
     PowerFigures,
     Span,
     Temperature,
+    Warmup,
     energy_figures,
     is_throttled,
     latency_figures,
@@ -50,9 +51,9 @@ from edgetop.analysis.report_parts import (
 )
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
-from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
+from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView, throttles_document
 from edgetop.analysis.usage import UsageFigures
-from edgetop.analysis.verdict import Evidence, Verdict, judge
+from edgetop.analysis.verdict import FAULTY, Evidence, Verdict, judge
 from edgetop.formatting import rounded
 from edgetop.session import manifest as manifests
 from edgetop.session.ceilings import Ceilings
@@ -62,25 +63,48 @@ from edgetop.session.seconds import NS
 
 
 class _Parts:
-    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second."""
+    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second.
+
+    Reading a part that a failed fold is part of raises UnavailableError.
+    """
 
     def __init__(self, analysis: Folds, manifest: Manifest) -> None:
         self.analysis, self.manifest = analysis, manifest
+        self._unavailable: dict[str, frozenset[str]] = {}  # parts, with what failed of all that they are made of
+        self._views: dict[str, tuple[Any, set[str]]] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name not in _MAKERS:
             raise AttributeError(name)
-        value = _MAKERS[name](self)
-        setattr(self, name, value)
-        return value
+        if name not in self._unavailable:
+            own = f"report: {name}"
+            value, failed = self.analysis.faults.attempt(own, lambda: _MAKERS[name](self), lambda: None)
+            if not failed or (name in _WITHOUT_FAILED and own not in failed):
+                setattr(self, name, value)
+                return value
+            self._unavailable[name] = failed
+        note(self._unavailable[name])
+        raise UnavailableError(self.analysis.faults.words(self._unavailable[name]))
 
-    @cached_property
+    @property
     def power_view(self) -> PowerView:
-        return self.analysis.power_view()
+        view: PowerView = self._kept("power", self.analysis.power_view)
+        return view
 
-    @cached_property
+    @property
     def energy_view(self) -> EnergyView:
-        return self.analysis.energy_view(self.power_view)
+        view: EnergyView = self._kept("energy", lambda: self.analysis.energy_view(self.power_view))
+        return view
+
+    def _kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a view that several parts are made of; each of them is told what of it failed."""
+        if name not in self._views:
+            with noting() as failed:
+                view = make()
+            self._views[name] = view, failed
+        view, failed = self._views[name]
+        note(failed)
+        return view
 
 
 def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
@@ -121,22 +145,46 @@ class Report:
     roofline: Ceilings | None = _part(lambda of: of.analysis.operators.ceilings)
     overhead: Overhead = _part(lambda of: _overhead(of.analysis))
     gates: tuple[GateResult, ...] | None = _part(
-        lambda of: tuple(judge_gate(gate, of) for gate in of.analysis.gates) or None
+        lambda of: tuple(_judged_gate(gate, of) for gate in of.analysis.gates) or None
     )
     frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None: no stages were reported
     ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None: no A/B session
     warnings: tuple[Notice, ...] = _part(lambda of: notices(of.analysis))
+    # Parts that an error of edgetop has cost, with the reason; their values here say that nothing is known.
+    unavailable: Mapping[str, str] | None = field(default=None, metadata=OMIT)
 
 
-_MAKERS: Mapping[str, Callable[[_Parts], Any]] = {one.name: one.metadata["make"] for one in dataclasses.fields(Report)}
+_MAKERS: Mapping[str, Callable[[_Parts], Any]] = {
+    one.name: one.metadata["make"] for one in dataclasses.fields(Report) if "make" in one.metadata
+}
+_WITHOUT_FAILED = ("verdict", "alerts", "gates", "warnings")  # they say themselves what failed
+_NOTHING_KNOWN: Mapping[str, Any] = {
+    "latency": LatencyFigures(count=None, errors=None),
+    "tail": TailView(),
+    "phases": Phases(None, None, Warmup(None, None)),
+    "throttles": NO_THROTTLES,
+    "alerts": AlertsView((), 0),
+    "temperature": {},
+    "forecast": ForecastView(),
+    "power": PowerFigures(rails={}),
+    "energy": EnergyFigures(reason=None, rails={}),
+    "memory": Memory(*[None] * len(dataclasses.fields(Memory))),
+    "overhead": Overhead(None, None),
+    "warnings": (),
+}
 
 
 def report(analysis: Folds) -> Report:
     """Return the report. Raises ValueError if no manifest has been folded."""
     if analysis.manifest is None:
         raise ValueError("nothing to report: no manifest has come")
-    parts = _Parts(analysis, analysis.manifest)
-    return Report(**{name: getattr(parts, name) for name in _MAKERS})
+    parts, values, unavailable = _Parts(analysis, analysis.manifest), {}, {}
+    for name in _MAKERS:
+        try:
+            values[name] = getattr(parts, name)
+        except UnavailableError as error:  # noqa: PERF203  for each part by itself
+            values[name], unavailable[name] = _NOTHING_KNOWN.get(name), str(error)
+    return Report(**values, unavailable=unavailable or None)
 
 
 def report_document(analysis: Folds) -> dict[str, Any]:
@@ -150,7 +198,14 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
     if not gates or analysis.manifest is None:
         return ()
     parts = _Parts(analysis, analysis.manifest)
-    return tuple(judge_gate(gate, parts) for gate in gates)
+    return tuple(_judged_gate(gate, parts) for gate in gates)
+
+
+def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
+    """Judge a gate. If its value is not available, it fails: what was not checked has not passed."""
+    faults, name = parts.analysis.faults, f"gate {gate.text}"
+    result, failed = faults.attempt(name, lambda: judge_gate(gate, parts), lambda: None)
+    return result or GateResult(gate, None, ok=False, reason=f"{gate.text}: {faults.words(failed)}")
 
 
 @once
@@ -162,8 +217,17 @@ def gate_results(folds: Folds) -> tuple[GateResult, ...]:
 @once
 def verdict(folds: Folds) -> Verdict:
     """Return the verdict on the whole session up to now, which screen, report, list and hooks print."""
+    judged, _ = folds.faults.attempt("verdict", lambda: _verdict(folds), lambda: _no_verdict(folds))
+    return judged
+
+
+def _verdict(folds: Folds) -> Verdict:
     seen = Evidence(folds, gate_results(folds))
     return with_ab(judge(seen), folds.ab_view(), seen.progress)
+
+
+def _no_verdict(folds: Folds) -> Verdict:
+    return Verdict(FAULTY, "warning", (folds.faults.words(folds.faults.found),), at_end=FAULTY, brief=FAULTY.lower())
 
 
 def _drift_ratio(analysis: Folds) -> float | None:
@@ -194,7 +258,8 @@ def to_json(value: Any) -> Any:
     if type(value) in _AS_JSON:
         return _AS_JSON[type(value)](value)
     if dataclasses.is_dataclass(value):
-        items = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        unknown = (value.unavailable or ()) if isinstance(value, Report) else ()
+        items = ((f, None if f.name in unknown else getattr(value, f.name)) for f in dataclasses.fields(value))
         return {f.name: to_json(item) for f, item in items if item is not None or "omit" not in f.metadata}
     if isinstance(value, Mapping):
         return {name: to_json(item) for name, item in value.items()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, overload_words, too_slow
+from edgetop.analysis.faults import noting
 from edgetop.analysis.gates import GateResult
 from edgetop.analysis.memory import leak_ends, leak_rate
 from edgetop.analysis.progress import is_stalled
@@ -34,6 +35,7 @@ THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
 CONTENDED, SLOWED = "CONTENDED", "SLOWED"
 OVERLOADED, GATE_FAILED, MISSING, LEAKING = "OVERLOADED", "GATE FAILED", "MISSING DEADLINE", "LEAKING"
 STEADY, UNSETTLED, MEASURING = "STEADY", "UNSETTLED", "MEASURING"
+FAULTY = "INTERNAL ERROR"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,11 @@ class Evidence:
     """The input of the verdict, of the whole session whatever part a screen shows."""
 
     def __init__(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
+        with noting() as failed:
+            self._read(folds, gates)
+        self.fault = folds.faults.words(failed)  # why something of it is not known; "": no fold of it has failed
+
+    def _read(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
         self.progress, self.manifest, self.gates = folds.progress.view(), folds.manifest, gates
         self.until_ns = folds.progress.measured_until_ns  # now or, of a session that is over, its end
         self.session = folds.statistics()
@@ -97,7 +104,7 @@ def judge(seen: Evidence) -> Verdict:
         return Verdict("STOPPING", "neutral", (progress.stopping,))
     if progress.phase == "loading" and progress.unseen:
         return Verdict("NO INFERENCE", "warning", (progress.unseen,))
-    if progress.phase == "loading":
+    if progress.phase == "loading" and not seen.fault:
         return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
     if progress.phase in ("first", "idle", "warmup") and not _ceased(seen):
         return _preparing(seen)
@@ -122,6 +129,8 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
     """Yield every present trouble, causes before effects."""
+    if seen.fault:
+        yield Verdict(FAULTY, "warning", (seen.fault,))
     yield from _ceased(seen)
     if seen.recent.errors:
         yield Verdict("FAILING", "critical", (_errors_words(seen),))
@@ -358,6 +367,8 @@ def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
 def _past(seen: Evidence) -> Iterator[tuple[str, str]]:
     """Yield past troubles, the gravest first, in words and in brief ("": not brief); if the session is over, all."""
     is_over, overload = seen.progress.phase == "over", seen.overload
+    if seen.fault and is_over:
+        yield seen.fault, FAULTY.lower()
     throttled = _throttled_before(seen, is_over=is_over)
     yield from throttled
     if overload and (is_over or overload.is_over):

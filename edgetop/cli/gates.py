@@ -61,6 +61,7 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
     `ratio_gates`: of an A/B session.
     """
     failed = [gate.reason for gate in report.gates or () if not gate.ok]
+    failed += [f"gates: {why}" for name, why in (report.unavailable or {}).items() if name == "gates"]
     failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
     return print_failures(failed) or report.session.end_reason == "slo"
 

@@ -18,6 +18,7 @@ from edgetop.session.batch import Batch
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
+    from edgetop.analysis.faults import Fault
 
 OBSERVE_EVERY_S = 1.0
 
@@ -44,7 +45,7 @@ class LiveSession:
         self._early: list[int] = []  # signals that came before
         self._server: ControlServer | None = None
         self._registered_as: Path | None = None
-        self._observers: Sequence[Observer] = ()
+        self._observers: list[Observer] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
 
@@ -137,7 +138,8 @@ class LiveSession:
         """Start the analysis. `observers` are called whether or not there is a screen."""
         from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  takes as long as an engine to load a model
 
-        self.analysis, self._observers = Analysis(), observers
+        self.analysis, self._observers = Analysis(), list(observers)
+        self.analysis.on_fault = self._record_fault
         if observers:
             self._thread.start()
 
@@ -155,15 +157,24 @@ class LiveSession:
         is_last = False
         while not is_last:
             is_last = self._stopped.wait(OBSERVE_EVERY_S)
-            try:
-                with self.analysis.lock:
-                    self.analysis.catch_up(self.feed)
-                    for observer in self._observers:
-                        observer(self.analysis)
-            except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
-                text = f"gates and event hooks are judged no more: internal error: {type(error).__name__}: {error}"
-                self.state.add_event("hook-failed", "warning", "hook", text)
-                return
+            with self.analysis.lock:
+                self.analysis.catch_up(self.feed)
+                for observer in tuple(self._observers):
+                    self._call(observer)
+
+    def _call(self, observer: Observer) -> None:
+        """Call an observer. One that fails is called no more, and the others are."""
+        try:
+            observer(self.analysis)
+        except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
+            self._observers.remove(observer)
+            name = getattr(observer, "__qualname__", "one of them")
+            text = f"gates, hooks or metrics ({name}) go on no more: internal error: {type(error).__name__}: {error}"
+            self.state.add_event("hook-failed", "warning", "hook", text)
+
+    def _record_fault(self, fault: "Fault") -> None:
+        text = f"{fault.name}: {fault.words}"
+        self.state.add_event("analysis-failed", "warning", "edgetop", text, traceback=fault.traceback)
 
     def outcome(self) -> Outcome:
         """Wait for the end."""

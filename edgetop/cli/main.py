@@ -9,6 +9,7 @@ from edgetop import streams
 from edgetop.errors import (
     DISK_FULL,
     EXIT_DONE,
+    EXIT_GATE_FAILED,
     EXIT_INTERRUPTED,
     EXIT_NOT_WRITTEN,
     EXIT_USAGE,
@@ -70,7 +71,20 @@ def _run(arguments: list[str]) -> int:
         code = _complain(f"not enough memory: {error or 'an allocation was refused'}", EXIT_USAGE)
     except OSError as error:
         code = _refused(error)
-    return code
+    return _with_faults(code)
+
+
+def _with_faults(code: int) -> int:
+    """Report what errors of edgetop in its analysis have cost; then a result is incomplete, whatever its gates say."""
+    analysis = sys.modules.get("edgetop.analysis.faults")
+    if analysis is None or not analysis.occurred:
+        return code
+    from edgetop.cli import internal_errors  # noqa: PLC0415
+
+    faults = tuple(analysis.occurred.values())
+    analysis.occurred.clear()
+    is_lesser = code in (EXIT_DONE, EXIT_GATE_FAILED, EXIT_INTERRUPTED)
+    return _complain(internal_errors.words(faults), EXIT_NOT_WRITTEN if is_lesser else code)
 
 
 def _refused(error: OSError) -> int:

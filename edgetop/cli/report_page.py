@@ -40,7 +40,10 @@ def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: 
     words = "\n".join((summary(report), *more))
     text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
     ab = analysis.ab_view()
-    both = [*(ab_charts(ab) if ab else ()), *charts(analysis, report)]
+    both = [
+        *analysis.faults.attempt("page: A/B charts", lambda: [*(ab_charts(ab) if ab else ())], list)[0],
+        *analysis.faults.attempt("page: charts", lambda: [*charts(analysis, report)], list)[0],
+    ]
     write_page(output, f"edgetop {'ab' if ab else 'report'} {report.session.name}", text, both)
 
 

@@ -57,7 +57,7 @@ def _listed(folder: Path) -> Listed:
     size_bytes = bytes_below(folder)
     name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
     try:
-        manifest, outcome = _analysed(folder) if has_journal(folder) else _finished(folder)
+        manifest, outcome = _running(folder) if has_journal(folder) else _finished(folder)
     except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others are listed
         text = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
         place, reason = str(folder.absolute()), " ".join(text.split())
@@ -77,22 +77,29 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
     outcome = read_outcome(folder)
     if outcome is None:
         try:
-            _, outcome = _analysed(folder)
+            _, analysis = _analysed(folder)
         except EdgetopError:  # its tables are gone or damaged: what the manifest says is left
             return manifest, Outcome(final_verdict(manifest.end_reason or "").word.lower())
-        write_outcome(folder, outcome)
+        outcome = outcome_of(analysis)
+        if not analysis.faults.found:  # a later edgetop may know it
+            write_outcome(folder, outcome)
     return manifest, outcome
 
 
-def _analysed(folder: Path) -> tuple[Manifest, Outcome]:
-    """The manifest and the outcome, from the tables."""
+def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
+    """The manifest and the analysis, from the tables."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     recording = Recording(folder)
     analysis = Analysis.of([RecordingByTime(recording).whole()])
-    return replace(recording.manifest, duration_ns=recording.end_ns), outcome_of(analysis)
+    return replace(recording.manifest, duration_ns=recording.end_ns), analysis
+
+
+def _running(folder: Path) -> tuple[Manifest, Outcome]:
+    manifest, analysis = _analysed(folder)
+    return manifest, outcome_of(analysis)
 
 
 def outcome_of(analysis: "Analysis") -> Outcome:

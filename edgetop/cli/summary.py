@@ -54,7 +54,7 @@ def summary_lines(report: Report) -> Iterator[str]:
     if report.ab:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
     else:
-        figures = steadiness_lines(report), _latency(report.latency), _tail(report.tail), _frames(report.frames)
+        figures = steadiness_lines(report), _latency(report), _tail(report.tail), _frames(report.frames)
     parts = (
         _head(report),
         *figures,
@@ -77,19 +77,20 @@ def brief_summary(report: Report) -> str:
         gates.append(f"gates      {passed} passed")
     figures: tuple[Iterable[str], ...] = (
         (line for line in steadiness_lines(report, most=2, evidence=False) if line),
-        islice(_latency(report.latency), 1, 4 + bool(report.latency.response)),
+        islice(_latency(report), 1, 4 + bool(report.latency.response)),
         islice(_frames(report.frames), 1),
     )
     parts: tuple[Iterable[str], ...] = (
         _verdict(report.verdict, report.session),
         _lost(report),
+        _unavailable(report),
         gates,
         *((ab_lines(report.ab),) if report.ab else figures),
         islice(_load(report.latency, report.session.load), 2),
         islice(_heat(report), 1),
         islice(_power(report.power), 1),
         islice(_energy(report), 1),
-        islice(_memory(report.memory), 1),
+        islice(_memory(report.memory), int("memory" not in (report.unavailable or {}))),
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(report.warnings[0].message)}"] if report.warnings else [],
     )
@@ -123,6 +124,16 @@ def _head(report: Report) -> Iterator[str]:
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
     yield from _lost(report)
+    yield from _unavailable(report)
+
+
+def _unavailable(report: Report) -> Iterator[str]:
+    """Yield the parts that errors of edgetop have cost: a line for each error."""
+    causes: dict[str, list[str]] = {}
+    for name, why in (report.unavailable or {}).items():
+        causes.setdefault(why, []).append(name.replace("_", " "))
+    for why, names in causes.items():
+        yield f"  missing  {', '.join(names)}: {clean(why)}"
 
 
 def _lost(report: Report) -> Iterator[str]:
@@ -159,15 +170,17 @@ def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
 def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bool = True) -> Iterator[str]:
     """Burst, sustained speed, throttles and so many slowdowns; nothing where too little was measured."""
     burst, sustained, drift = report.burst, report.sustained, report.drift_ratio
+    missing = report.unavailable or {}
     if burst is None and sustained is None and not (report.slowdowns or report.throttles.spans):
         return
     yield ""
     if sustained:
         change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
         yield f"sustained  {_span(sustained)}{change}"
-    else:
+    elif "sustained" not in missing:
         yield "sustained  not known: nothing was steady after the burst"
-    yield f"burst      {_span(burst)}" if burst else "burst      not known"
+    if "burst" not in missing:
+        yield f"burst      {_span(burst)}" if burst else "burst      not known"
     if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
         yield f"throttles  {words}"
     if report.slowdowns is not None:
@@ -199,9 +212,12 @@ def _length_ns(slowdown: Slowdown) -> float:
     return float("inf") if slowdown.end_ns is None else slowdown.end_ns - slowdown.start_ns
 
 
-def _latency(latency: LatencyFigures) -> Iterator[str]:
+def _latency(report: Report) -> Iterator[str]:
     yield ""
-    tool = latency.told_by
+    latency, tool = report.latency, report.latency.told_by
+    if "latency" in (report.unavailable or {}):
+        yield "latency    not available"
+        return
     if not latency.count and tool is None:
         yield "latency    nothing was measured"
         return
@@ -290,7 +306,8 @@ def _board(report: Report) -> Iterator[str]:
         yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
     yield from _power(report.power)
     yield from _energy(report)
-    yield from _memory(report.memory)
+    if "memory" not in (report.unavailable or {}):
+        yield from _memory(report.memory)
     if report.usage:
         yield from _usage(report.usage)
     cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")

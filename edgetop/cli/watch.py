@@ -124,7 +124,7 @@ def _end(session: LiveSession, options: Options) -> End:
     if isinstance(outcome.error, InputError):
         return End(outcome.error, session.interrupted)
     result = report(session.analysis)
-    if session.folder:
+    if session.folder and not session.analysis.faults.found:  # a later edgetop may know what is missing
         write_outcome(session.folder.path, outcome_of(session.analysis))
     unwritten: list[OutputError] = []
     with _note_failure(unwritten):

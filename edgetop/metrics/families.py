@@ -4,9 +4,10 @@ What is not known is absent, never 0. How many series there are is bounded, what
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -116,26 +117,54 @@ def families(analysis: Analysis) -> list[Family]:
 
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
+    """Yield the metrics, without those that an error of edgetop has cost: an absent one is not known."""
+    made: list[Family] = []
+    for make in (_of_session, _verdict, _of_inferences, _throttled, _memory_growth, _energy, _of_sensors):
+        name = f"metrics: {make.__name__.strip('_')}"
+        group, failed = analysis.faults.attempt(name, partial(_all_of, make, analysis, manifest), lambda: ())
+        made += () if failed and make is not _verdict else group
+    yield from made
+    faults = tuple(Sample((("part", _text(of.name)),), 1.0) for of in analysis.faults.distinct)
+    yield Family(
+        f"{PREFIX}internal_error", "gauge", "1 for a part of the analysis that an error of edgetop cost.", faults
+    )
+
+
+def _all_of(make: Callable[[Analysis, Manifest], Iterable[Family]], *of: Any) -> tuple[Family, ...]:
+    return tuple(make(*of))
+
+
+def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
     yield Family(f"{PREFIX}session", "info", "What runs where.", (Sample(_about(manifest), 1.0),))
     if wall := manifest.wall_time():
         yield _one(STARTED, "gauge", "When the session began, as Unix time.", wall.origin_us / 1e6, "seconds")
     yield _one("timestamp_seconds", "gauge", "When these values were taken, as Unix time.", time.time(), "seconds")
+
+
+def _verdict(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     verdict = Sample((("verdict", analysis.verdict().now),), 1.0)
     yield Family(f"{PREFIX}verdict", "gauge", "1 for the word of the verdict that holds now.", (verdict,))
-    yield from _of_inferences(analysis, manifest)
+
+
+def _throttled(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     throttles = analysis.throttles.view()
     if throttles.has_flag or throttles.spans:  # a board that cannot report it says nothing: silence is no proof
         is_over = analysis.progress.view().phase == "over"
         in_force = {span.cause for span in throttles.spans if span.end_ns is None and not is_over}
         samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)
         yield Family(f"{PREFIX}throttled", "gauge", "1 while the board limits itself, by its own signals.", samples)
+
+
+def _memory_growth(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     growth = analysis.growth_view()
     if growth.mib_per_h is not None:
         rate, about = growth.mib_per_h.value * 2**20 / 3600, "Growth of the engine's memory over the session."
         yield _one("memory_growth_bytes_per_second", "gauge", about, rate)
     if growth.is_leak is not None:
         yield _one("memory_leak", "gauge", "1 if that growth is significant and does not level off.", growth.is_leak)
-    yield _energy(analysis)
+
+
+def _of_sensors(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     for kind, (name, unit, label, scale, about) in _OF_SENSORS.items():
         tracks = [track for track in analysis.tracks.views(kind) if track.value is not None and not track.is_lost]
         samples = tuple(Sample(_named(label, track), (track.value or 0.0) * scale) for track in tracks)
@@ -189,13 +218,13 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
     return Distribution(counts, of.mean_ns * of.count / 1e9, of.min_ns / 1e9, of.max_ns / 1e9)
 
 
-def _energy(analysis: Analysis) -> Family:
+def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     """Count the energy of the measured phase. A battery's rail can be negative, so it has no counter."""
     view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
     grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)
     rails = [rail for rail in grow if rail.track.min is not None and rail.track.min >= 0]
     samples = tuple(Sample(_named("rail", rail.track), rail.energy_j) for rail in rails)
-    return Family(f"{PREFIX}energy_joules", "counter", "Energy of a rail while measured.", samples, "joules")
+    yield Family(f"{PREFIX}energy_joules", "counter", "Energy of a rail while measured.", samples, "joules")
 
 
 def _named(label: str, track: TrackView) -> Labels:

@@ -6,6 +6,7 @@ and some two hundred aggregates of each sensor. Counts, sums, extremes and histo
 here says what is coarser. The board itself judges that past, for which it still has all data.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -77,7 +78,10 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
     """The fine part; its first batch has the judgement of the past before it."""
     late_ns = fine_ns + CONTEXT_S * NS
-    judged = judge(_all(recording, late_ns), late_ns // NS) if judge and fine_ns else None
+    judged = None
+    if judge and fine_ns:
+        with contextlib.suppress(ValueError, LookupError, TypeError, ArithmeticError):  # a defect of ours: judge later
+            judged = judge(_all(recording, late_ns), late_ns // NS)
     for batch in _fine(recording, fine_ns):
         yield replace(batch, judged=judged)
         judged = None

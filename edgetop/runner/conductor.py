@@ -327,8 +327,15 @@ class Conductor:
         return inferences
 
     def _with_derived(self, batch: Batch) -> Batch:
-        self._derived = self._derived or self._make_derived()
-        derived = self._derived(batch)
+        """Add the events that are derived from the batch. If that fails, none are derived any more."""
+        try:
+            self._derived = self._derived or self._make_derived()
+            derived = self._derived(batch)
+        except Exception as error:  # noqa: BLE001  a defect of ours there must not cost the recording
+            self._derived, derived = _derive_nothing, ()
+            text = f"throttling and turns are recorded no more as events: {_internal(error)}"
+            trace = traceback.format_exc(limit=-3)
+            self._state.add_event("analysis-failed", "warning", "edgetop", text, traceback=trace)
         return replace(batch, events=(*batch.events, *derived)) if derived else batch
 
     def _hand_on(self, batch: Batch) -> None:
@@ -400,6 +407,10 @@ def _failure_of(step: Callable[[], object]) -> EdgetopError | None:
     except Exception as error:  # noqa: BLE001  a defect of ours in one step must not keep the next from being done
         return _internal(error)
     return None
+
+
+def _derive_nothing(_: Batch) -> tuple[Event, ...]:
+    return ()
 
 
 def _internal(error: Exception) -> EdgetopError:

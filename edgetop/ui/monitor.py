@@ -59,7 +59,9 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
     """Count the timelines of each group that are worth a chart. 0: one line is enough. ABSENT: no such sensor."""
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
-    return {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
+    counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
+    # A pane that an error has cost is there, and says so.
+    return {name: 0 if view.why_unavailable(DRAWINGS[name].parts) else count for name, count in counts.items()}
 
 
 class Host(Protocol):
@@ -121,6 +123,13 @@ class MonitorScreen(Screen[None]):
         self._marks: tuple[Mark, ...] = ()  # of a replay, once it was looked through
 
         self._widgets = (self._header, *self._panes.values(), self._transport, self._status)
+        for widget in self._widgets:
+            widget.on_fault = self._take_fault
+
+    def _take_fault(self, name: str, error: Exception) -> str:
+        """Keep an error of a widget with those of the analysis. Return what the widget shows instead."""
+        self.analysis.faults.add(name, error)
+        return clean(self.analysis.faults.words((name,)), ascii_only=self.characters.ascii_only)
 
     def compose(self) -> ComposeResult:
         yield from self._widgets

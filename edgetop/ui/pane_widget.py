@@ -21,7 +21,7 @@ from edgetop.ui.layout import TIMELINES, Place
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
 from edgetop.ui.terminal_buffer import Pieces
-from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, line, width
+from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, line, width, wrapped
 from edgetop.ui.themes import Theme
 
 
@@ -37,6 +37,8 @@ class LineWidget(Widget):
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
         self._strips: dict[int, Strip] = {}
+        # Is given what failed and the error, and returns what to show instead. None: the screen fails.
+        self.on_fault: Callable[[str, Exception], str] | None = None
 
     def put(self, place: Place) -> None:
         """Move to this place, from the next layout on."""
@@ -57,7 +59,7 @@ class LineWidget(Widget):
         """Draw again and return the changed rows. A widget that is not displayed has no size and draws nothing."""
         size = self.size  # which Textual computes anew each time
         columns, rows = size
-        drawn = self.lines(columns, rows) if columns and rows else ()
+        drawn = self._drawn(columns, rows) if columns and rows else ()
         lines = [*drawn[:rows], *[fit(BLANK, columns)] * (rows - len(drawn))]
         if self._lines_size != size:
             self._lines_size, self._lines, self._strips = size, lines, {}
@@ -67,6 +69,16 @@ class LineWidget(Widget):
             self._strips.pop(y, None)
         self._lines = lines
         return changed
+
+    def _drawn(self, columns: int, rows: int) -> Sequence[Line]:
+        """Return the lines; if they cannot be drawn, the error costs this widget alone."""
+        try:
+            return self.lines(columns, rows)
+        except Exception as error:
+            if self.on_fault is None or isinstance(error, MemoryError):
+                raise
+            words = self.on_fault(f"screen: {self.id}", error)
+            return [fit(row, columns) for row in wrapped(words, columns, "warning")]
 
     def use_characters(self, characters: CharacterSet) -> None:
         self.characters = characters
@@ -216,11 +228,17 @@ class PaneWidget(LineWidget, can_focus=True):
             return ()
         place, inside = self._place, max(columns - 2, 1)
         area = Area(inside, 1, self.characters, self.listing, place.is_stacked, self._cursor_s)
+        why = self._view.why_unavailable(self.drawing.parts)
         if self.drawing.line and rows == 1 + place.is_last and not self.is_zoomed:
-            drawn = [self._between_sides(self.drawing.line(self._view, area), inside)]
+            row = line((f"{self.drawing.name}  {area.clean(why)}", "warning")) if why else None
+            drawn = [self._between_sides(row or self.drawing.line(self._view, area), inside)]
         else:
             area = area.resized(height=self._body_rows(rows))
-            self._draw_body(self._view, area)
+            if why:
+                self._subject = self._area = None
+                self._items, self._body = (), wrapped(area.clean(why), inside, "warning")
+            else:
+                self._draw_body(self._view, area)
             self._offset = min(self._offset, self._last_offset())
             body = [self._row(y, inside) for y in range(self._offset, min(self._offset + area.height, len(self._body)))]
             blank = [BLANK] * (area.height - len(body))
@@ -239,10 +257,10 @@ class PaneWidget(LineWidget, can_focus=True):
         """A log of a thousand lines takes 20 ms to wrap: not again while nothing happens."""
         subject = self.drawing.subject(view)
         if (subject is not self._subject and subject != self._subject) or area != self._area:
-            self._subject, self._area = subject, area
             items = self.drawing.items(view, area) if self.drawing.items else ()
             self._items = [item for item in items for _ in item.lines]
             self._body = rows_of(items) if self.drawing.items else self.drawing.body(view, area)
+            self._subject, self._area = subject, area  # only now: what could not be drawn is tried again
 
     def _row(self, y: int, inside: int) -> Line:
         if self._chosen is None or y >= len(self._items) or self._items[y].key != self._chosen:

@@ -242,6 +242,18 @@ def test_what_follows_from_a_batch_is_recorded_with_it(tmp_path: Path) -> None:
     ]
 
 
+def test_an_error_in_what_is_derived_does_not_cost_the_recording(tmp_path: Path) -> None:
+    def derived(_: Batch) -> tuple[Event, ...]:
+        raise LookupError("on purpose")
+
+    session = Session(said(MEASURING), said(OVER), recorder=recorder_in(tmp_path), derived=derived)
+    session.play()
+    (failed,) = session.sink.events("analysis-failed")
+    assert "internal error: LookupError: on purpose" in failed.message
+    recorded = [event.kind for batch in Recording(tmp_path / "session.edgetop").play() for event in batch.events]
+    assert recorded == ["phase", "analysis-failed", "ended"]
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     steps=st.lists(st.integers(1, 700 * MS), min_size=1, max_size=60),

@@ -44,7 +44,7 @@ class CountedFeed(ListFeed):
 
 
 class PaneError(Exception):
-    """Of a pane that has a defect."""
+    """Of a pane or a feed that has a defect."""
 
 
 def broken(view: MonitorView, area: Area) -> Sequence[Line]:
@@ -53,12 +53,25 @@ def broken(view: MonitorView, area: Area) -> Sequence[Line]:
     return ()
 
 
+class BrokenFeed(CountedFeed):
+    """Has a defect, which shows with its fifth batch."""
+
+    given = 0
+
+    def read(self) -> Batch | None:
+        self.given += 1
+        if self.given > 4:
+            raise PaneError("[red]a defect[/red] of a feed")
+        return super().read()
+
+
 def main(scenario: str, refreshes: int) -> None:
     if scenario == "defect":
         DRAWINGS["events"] = Drawing("events", lambda *_: "", broken)
     batches = session(0 if scenario == "idle" else refreshes).batches
     ends_soon = scenario in ("steady", "own-theme")
-    feed = CountedFeed(batches, refreshes if scenario == "idle" else 5 if ends_soon else 10**9)
+    make = BrokenFeed if scenario == "screen-defect" else CountedFeed
+    feed = make(batches, refreshes if scenario == "idle" else 5 if ends_soon else 10**9)
     theme = None if scenario == "own-theme" else "dark"
     failure = show(feed, Analysis(), ScreenSettings(refresh_s=REFRESH_S, theme=theme), feed.is_finished)
     print(json.dumps({"failure": failure, "asked": [order.do for order in feed.asked]}))

@@ -187,10 +187,18 @@ def test_a_new_size_is_drawn_at_once_and_ctrl_c_stops_the_run() -> None:
         assert_left_in_order(terminal)
 
 
-def test_a_pane_defect_closes_the_screen_and_is_reported() -> None:
+def test_a_pane_defect_is_shown_in_the_pane() -> None:
     with running("defect") as terminal:
+        terminal.wait_for("not available: internal error in", "pane-events", "1 latency", "p50")
+        terminal.send("\x03")
+        assert ending(terminal) == {"failure": None, "asked": ["stop"]}
+        assert_left_in_order(terminal)
+
+
+def test_a_screen_defect_closes_the_screen_and_is_reported() -> None:
+    with running("screen-defect") as terminal:
         end = ending(terminal)
-        assert end == {"failure": "PaneError: [red]a defect[/red] of a pane", "asked": []}
+        assert end == {"failure": "PaneError: [red]a defect[/red] of a feed", "asked": []}
         assert_left_in_order(terminal)
 
 

@@ -18,7 +18,7 @@ MAX_ALERTS = 200  # of each kind, the latest
 APART_NS = 60_000_000_000  # an alert that comes and goes is reported no more often
 FRESH_NS = 60_000_000_000  # an alert that ended longer ago is not reported: the reader may have joined late
 
-RULE = "alert"
+RULE, INTERNAL_ERROR = "alert", "internal-error"
 ENDED = "ended"
 ANY = "any"
 NEAR_TRIP = "near-trip"
@@ -35,6 +35,7 @@ NAMES: Mapping[str, str] = {
     "recording-failed": "nothing is recorded: a full disk",
     "engine-died": "the engine ended by itself",
     "gate-failed": "a gate ended the session",
+    INTERNAL_ERROR: "a part of the analysis failed: an error of edgetop",
     RULE: "a rule of --alert holds",
     ENDED: "the session is over",
 }

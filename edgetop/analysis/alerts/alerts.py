@@ -13,10 +13,11 @@ from operator import attrgetter
 
 import numpy as np
 
-from edgetop.analysis.alerts.alert import ENDED, MAX_ALERTS, NEAR_TRIP, Alert, AlertsView, Figures
+from edgetop.analysis.alerts.alert import ENDED, INTERNAL_ERROR, MAX_ALERTS, NEAR_TRIP, Alert, AlertsView, Figures
 from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
+from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory import GrowthView, leak_rate
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
@@ -236,9 +237,10 @@ class Alerts(TracksReader):
                 if excursions.rule.series in series:
                     excursions.fold(first_s, series[excursions.rule.series])
 
-    def view(self, findings: Findings) -> AlertsView:
-        """Return the latest alerts of the session, and all that continue."""
+    def view(self, findings: Findings, faults: Iterable[Fault] = ()) -> AlertsView:
+        """Return the latest alerts of the session, and all that continue. `faults`: of the analysis."""
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
+        alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, f"{of.name}: {of.words}") for of in faults]
         for excursions in self._rules:
             if excursions.rule.series == THROTTLED:
                 alerts += throttled_alerts(excursions.rule, findings.throttles, self._now_ns)

@@ -129,5 +129,12 @@ _PLAIN_KINDS = frozenset(
 
 
 EVENTS = Drawing(
-    "events", title, items=items, scrolls=True, line=one_line, rows="events", subject=lambda view: view.events
+    "events",
+    title,
+    items=items,
+    scrolls=True,
+    line=one_line,
+    rows="events",
+    parts=("events",),
+    subject=lambda view: view.events,
 )

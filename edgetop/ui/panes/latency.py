@@ -255,4 +255,4 @@ def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Fl
     return np.diff(steps, prepend=0, append=total[-1])
 
 
-LATENCY = Drawing("latency", title, body, line=one_line, unit="ms")
+LATENCY = Drawing("latency", title, body, line=one_line, unit="ms", parts=("latency",))

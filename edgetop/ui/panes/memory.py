@@ -211,4 +211,4 @@ def _stages(memory: MemoryView, area: Area) -> list[Line]:
     return lines
 
 
-MEMORY = Drawing("memory", title, body, line=one_line, details=("mem",), unit="MiB")
+MEMORY = Drawing("memory", title, body, line=one_line, details=("mem",), unit="MiB", parts=("memory",))

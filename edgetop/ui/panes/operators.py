@@ -229,4 +229,6 @@ def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
     return found
 
 
-OPERATORS = Drawing("hotspots", title, items=items, scrolls=True, line=one_line, rows="operators", orders=ORDERS)
+OPERATORS = Drawing(
+    "hotspots", title, items=items, scrolls=True, line=one_line, rows="operators", orders=ORDERS, parts=("operators",)
+)

@@ -81,6 +81,7 @@ class Drawing:
     rows: str = ""  # what it lists, where that can be filtered
     orders: tuple[str, ...] = ()  # in which it can list it
     unit: str = ""  # of its timeline, beside the name
+    parts: tuple[str, ...] = ()  # of the view: without one of them the pane has nothing to show
     # The part of the view that the body shows; while it is the same object, the body is not drawn again.
     subject: Callable[[MonitorView], object] = lambda view: view
 

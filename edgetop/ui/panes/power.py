@@ -151,4 +151,4 @@ def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
     return [name, *figures, (by, "dim"), (share, "graph")]
 
 
-POWER = Drawing("power", title, body, line=one_line, details=("power",), unit="W")
+POWER = Drawing("power", title, body, line=one_line, details=("power",), unit="W", parts=("power",))

@@ -79,4 +79,4 @@ def _source(track: TrackView) -> str:
     return f"{accuracy.replace('-', ' ')}: {track.info.source}" if accuracy else track.info.source
 
 
-SENSORS = Drawing("sensors", title, items=items, scrolls=True, rows="sensors", orders=ORDERS)
+SENSORS = Drawing("sensors", title, items=items, scrolls=True, rows="sensors", orders=ORDERS, parts=("sensors",))

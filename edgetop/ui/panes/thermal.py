@@ -258,4 +258,4 @@ def _capped(clock: ClockView) -> tuple[str, str]:
     return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
 
 
-THERMAL = Drawing("heat", title, body, line=one_line, details=("temp", "freq", "freqcap"), unit="C")
+THERMAL = Drawing("heat", title, body, line=one_line, details=("temp", "freq", "freqcap"), unit="C", parts=("thermal",))

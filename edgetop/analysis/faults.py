@@ -1,0 +1,195 @@
+"""Faults of the analysis itself: an error in one fold or figure costs only what is made of it.
+
+Each fold stands behind a `Guard`. Once one of its functions has raised an error it is fed no more, and a fold that was
+never fed answers in its place: nothing is known. Whoever makes a figure is told which failed folds it was made of, so
+that the figure is shown as not available, and never as 0, as none or as good.
+"""
+
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+FEEDING = frozenset({"fold", "parts", "began", "on_event"})  # functions of folds that take data
+INTERNAL_ERROR = "internal error"
+NOT_AVAILABLE = f"not available: {INTERNAL_ERROR}"
+MAX_FRAMES = 30  # of a traceback, the last
+
+MAX_STORED = 32
+
+# Those of all analyses of this process, once each: a command reports them when it ends.
+occurred: "dict[tuple[str, str, str], Fault]" = {}
+
+_read: ContextVar[set[str] | None] = ContextVar("failed folds that were read", default=None)
+
+
+class UnavailableError(Exception):
+    """Raised where a figure is read that an error of edgetop has cost. The message is for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An error of edgetop in a part of its analysis."""
+
+    name: str  # of the fold or figure that is not available
+    where: str  # the one in which the error was: it may be another, which this one is made of
+    error: str
+    traceback: str
+    t_ns: int = 0  # up to when the session had come
+    session: str = ""  # its name
+
+    @property
+    def words(self) -> str:
+        """
+        >>> Fault("slowdowns", "sensors", "ValueError: empty", "").words
+        'not available: internal error in sensors: ValueError: empty'
+        """
+        return f"{NOT_AVAILABLE} in {self.where}: {self.error}"
+
+
+class Faults:
+    """The faults of one analysis, by the names of its folds and figures."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Fault] = {}
+        self.now_ns, self.session = 0, ""
+
+    def add(self, name: str, error: Exception, also: Iterable[str] = ()) -> None:
+        """Store an error. `also`: what cannot go on without `name`."""
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MAX_FRAMES))
+        for each in (name, *also):
+            self.found.setdefault(each, Fault(each, name, text, lines, self.now_ns, self.session))
+        if len(occurred) < MAX_STORED:
+            occurred.setdefault((self.session, name, text), self.found[name])
+
+    @property
+    def distinct(self) -> tuple[Fault, ...]:
+        """Return the faults of what failed by itself."""
+        return tuple(fault for name, fault in self.found.items() if fault.where == name)
+
+    def words(self, names: Iterable[str]) -> str:
+        """Say why what is made of these is not available."""
+        return next((fault.words for name, fault in self.found.items() if name in set(names)), "")
+
+    def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
+        """Make a figure. Return it with the names of all that it is made of and that failed, itself among them.
+
+        `unknown`: the same figure where nothing is known. A figure that failed once is not tried again. Raises
+        UnavailableError if that fails as well.
+        """
+        with noting() as read:
+            if name not in self.found:
+                try:
+                    return make(), frozenset(read)
+                except MemoryError:
+                    raise
+                except UnavailableError:
+                    return self._unknown(unknown), frozenset(read)
+                except Exception as error:  # noqa: BLE001  a defect of ours in one figure must not cost the others
+                    self.add(name, error)
+            note({name})
+            value = self._unknown(unknown)
+        return value, frozenset(read)
+
+    def _unknown(self, make: Callable[[], T]) -> T:
+        try:
+            return make()
+        except Exception as error:
+            if isinstance(error, MemoryError):
+                raise
+            raise UnavailableError(self.words(self.found)) from error
+
+
+class Guard:
+    """Stands for a fold, so that an error in it is a fault and nothing more."""
+
+    def __init__(self, name: str, fold: object, faults: Faults, readers: tuple[str, ...]) -> None:
+        vars(self).update(_name=name, _fold=fold, _blank=None, _faults=faults, _readers=readers)
+
+    def __getattr__(self, attribute: str) -> Any:
+        if attribute.startswith("__") or "_fold" not in vars(self):  # as copy and pickle ask
+            raise AttributeError(attribute)
+        try:
+            found = getattr(self._standing(), attribute)
+        except Exception as error:  # noqa: BLE001  as above
+            self._fail(error)
+            return getattr(self, attribute)
+        return partial(self._call, attribute) if callable(found) else found
+
+    def __setattr__(self, attribute: str, value: object) -> None:
+        if self._name not in self._faults.found:
+            setattr(self._fold, attribute, value)
+
+    def _call(self, attribute: str, *arguments: Any, **named: Any) -> Any:
+        if attribute in FEEDING and self._name in self._faults.found:
+            return ()
+        try:
+            result = getattr(self._standing(), attribute)(*arguments, **named)
+        except Exception as error:  # noqa: BLE001  as above
+            self._fail(error)
+            return self._call(attribute, *arguments, **named)
+        return self._each(result) if isinstance(result, Generator) else result
+
+    def _each(self, items: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from items
+        except Exception as error:  # noqa: BLE001  as above
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Store the error. Raises MemoryError, and UnavailableError if the fold that was never fed fails as well."""
+        if isinstance(error, MemoryError):
+            raise error
+        if self._name in self._faults.found:
+            raise UnavailableError(self._faults.words((self._name,))) from error
+        self._faults.add(self._name, error, self._readers)
+
+    def _standing(self) -> Any:
+        """Return the fold or, if it failed, one that was never fed."""
+        if self._name not in self._faults.found:
+            return self._fold
+        note({self._name})
+        if self._blank is None:
+            vars(self)["_blank"] = type(self._fold)()
+        return self._blank
+
+
+def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -> T:
+    """Return the fold behind a guard. `readers`: the folds that look up data in it, and fail with it."""
+    return cast("T", Guard(name, fold, faults, readers))
+
+
+@contextmanager
+def noting() -> Iterator[set[str]]:
+    """Collect the names of the failed folds and figures that are read in this context."""
+    outer, inner = _read.get(), set[str]()
+    token = _read.set(inner)
+    try:
+        yield inner
+    finally:
+        _read.reset(token)
+        if outer is not None:
+            outer |= inner
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Read in this context what only adds to a figure, which stands without it."""
+    token = _read.set(None)
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def note(names: Iterable[str]) -> None:
+    """Add to what a figure that is being made was made of."""
+    read = _read.get()
+    if read is not None:
+        read.update(names)
