@@ -15,6 +15,7 @@ KINDS = ("stage", "frame", "drop")
 TOTAL, DROPPED = "frame/total", "drop/frames"
 WORDS = {"frame/between": "between stages", "frame/queue": "waiting for a thread"}  # beside the stages themselves
 QUANTILES = (0.5, 0.99)
+MAX_VALUE = 1e9  # ms, or dropped frames: a program may report anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,9 @@ class Frames:
                 self._add(name, values.astype(np.float64))
 
     def _add(self, name: str, values: "np.ndarray[tuple[int], np.dtype[np.float64]]", weight: int = 1) -> None:
+        values = values[(values >= 0) & (values < MAX_VALUE)]
+        if not len(values):
+            return
         if name == DROPPED:
             self._dropped += weight * int(values.sum())
             return

@@ -51,7 +51,7 @@ class Sample:
     def crowding(self) -> float:
         """The logarithm of how much slower the others may have made it: by their share of the cores."""
         others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
-        return float(np.log1p(others))
+        return float(np.log1p(max(others, 0.0)))
 
 
 @dataclass(frozen=True, slots=True)

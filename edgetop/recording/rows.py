@@ -34,6 +34,7 @@ FIELDS = {name: "bursts" if name == "operators" else name for name in TABLES}  #
 LATE_NS, ALL_BUT = 5 * NS, 0.9
 MAX_SESSION_NS = 10 * 366 * 86_400 * NS
 MAX_TEXT = 100_000
+MAX_VALUE = 1e30  # of a reading: no quantity has more in its unit, and sums of squares stay finite
 
 Mask = npt.NDArray[np.bool_]
 Times = npt.NDArray[np.int64]
@@ -151,7 +152,7 @@ def sound(name: str, rows: Any) -> Any:
         return where(rows, mask if rows.response is None else mask & _are_sound_seconds(rows.response))
     mask = _in_time(rows["t_ns"])
     if name == "readings":
-        return where(rows, mask & np.isfinite(rows["value"]))
+        return where(rows, mask & (np.abs(rows["value"]) < MAX_VALUE))  # which NaN is not
     latency, wait = rows["latency_ns"], rows["wait_ns"]
     mask &= (rows["phase"] < len(PHASES)) & (latency >= 0) & (latency < MAX_SESSION_NS)
     return where(rows, mask & (np.abs(wait) < MAX_SESSION_NS))

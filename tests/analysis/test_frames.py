@@ -53,3 +53,9 @@ def test_without_a_deadline_none_is_late():
 
 def test_a_program_without_stages_has_no_frames():
     assert folded(batch([(0, 50)])) is None
+
+
+def test_times_that_no_frame_can_take_do_not_count():
+    view = folded(batch([(1, 1e300), (1, -5), (1, 5), (4, 16), (4, -1e18), (5, -1e18)]))
+    assert [(stage.name, stage.mean_ms, stage.count) for stage in view.stages] == [("capture", 5, 1)]
+    assert (view.total.count, view.dropped) == (1, 0)

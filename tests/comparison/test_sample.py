@@ -56,3 +56,7 @@ def test_neighbours_count_beside_another_run_but_not_in_turns() -> None:
         for other in (both[1], replace(made(1, seconds=5), in_turns=None))
     ]
     assert ["background-load" in found for found in codes] == [False, True]
+
+
+def test_a_load_below_zero_is_no_crowding() -> None:
+    assert replace(made(1, seconds=5), others_pct=-1e6, steal_pct=-3.0).crowding == 0

@@ -7,9 +7,10 @@ import pytest
 
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.rows import Span, release_memory
+from edgetop.recording.rows import Span, release_memory, sound
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import merge
+from edgetop.session.records import READING
 from edgetop.session.seconds import NS
 from tests.support.recordings import back_to_back, record, session
 
@@ -65,3 +66,9 @@ def test_a_span_of_a_live_session_is_played_from_its_journal(tmp_path):
 def test_memory_is_released_without_arrow_and_while_another_thread_imports_it(monkeypatch, arrow):
     monkeypatch.setitem(sys.modules, "pyarrow", arrow)
     release_memory()
+
+
+def test_a_reading_that_no_quantity_can_have_is_left_out():
+    values = [1e29, -1e29, 0.0, 1e31, -1e300, np.inf, np.nan]
+    rows = np.array([(second * NS, 0, value) for second, value in enumerate(values)], READING)
+    assert sound("readings", rows)["value"].tolist() == [1e29, -1e29, 0.0]
