@@ -17,7 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgetop.errors import InputError
+from edgetop.paths import as_component
+from edgetop.recording.files import open_regular
+from edgetop.session.manifest import built
 
+MAX_PLAN_BYTES = 16 * 1024 * 1024
 SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
 State = Literal["planned", "done", "failed"]
 Figures = Mapping[str, float | None]  # by KEYS
@@ -169,31 +173,39 @@ def is_running(folder: Path) -> bool:
 
 
 def read_plan(folder: Path) -> Plan:
-    """Raises InputError where there is none, or it is no plan."""
+    """Raises InputError where there is none, or it is no plan: a sweep's folder may come from anybody."""
     path = folder / FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        version = document.pop("format_version")
-        if version != FORMAT_VERSION:
+        with os.fdopen(open_regular(path), "rb") as file:
+            data = file.read(MAX_PLAN_BYTES + 1)
+        if len(data) > MAX_PLAN_BYTES:
+            raise InputError(f"{path}: is not the plan of a sweep: larger than {MAX_PLAN_BYTES // 2**20} MiB")
+        document = json.loads(data)
+        if not isinstance(document, dict):
+            raise InputError(f"{path}: is not the plan of a sweep")
+        if (version := document.get("format_version")) != FORMAT_VERSION:
             raise InputError(f"{path}: a sweep of format {version!r}", "it was written by a later edgetop")
-        runs = tuple(Run(**{**one, "settings": Settings(**one["settings"])}) for one in document.pop("runs"))
-        plan = Plan(runs=runs, **{**document, "options": tuple(document["options"])})
+        plan = replace(built(Plan, {**document, "wanted": {}}, FILE), wanted=document.get("wanted", {}))
     except FileNotFoundError:
         raise InputError(f"{folder}: no sweep is there (no {FILE})", "give the folder that the sweep printed") from None
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from None
-    if not runs or not _is_sound(plan):
+    if not plan.runs or not _is_sound(plan):
         raise InputError(f"{path}: is not the plan of a sweep")
     return plan
 
 
 def _is_sound(plan: Plan) -> bool:
-    """A session lies in the sweep's folder, and every option is text."""
+    """Whether every session lies in the sweep's folder, and what is wanted has the right types."""
     names = [run.session for run in plan.runs]
+    wanted = plan.wanted
     return (
-        all(isinstance(name, str) and re.fullmatch(r"[\w.-]+\.edgetop", name) for name in names)
-        and all(isinstance(word, str) for word in (*plan.options, plan.folder, *(r.settings.model for r in plan.runs)))
-        and isinstance(plan.cooldown_max_s, int | float)
+        all(re.fullmatch(r"[\w.-]+\.edgetop", name) and as_component(name) == name for name in names)
+        and len(set(names)) == len(names)
+        and isinstance(wanted, dict)
+        and wanted.get("goal") in (None, *GOALS)
+        and all(isinstance(wanted.get(key), int | float | None) for key in ("deadline", "max_temp", "max_rss"))
+        and all(isinstance(wanted.get(key), str | None) for key in ("classes", "metric"))
     )
 
 

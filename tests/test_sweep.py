@@ -1,6 +1,7 @@
 """Sweeps: which runs are planned, in which order, what their file says of them, and what is recommended."""
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -96,13 +97,48 @@ def test_what_is_no_plan_is_told_in_a_line(case: str, tmp_path: Path) -> None:
         read_plan(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["../../etc.edgetop", "/x.edgetop", "x", 7])
+HOSTILE = [
+    ("runs", 5), ("runs", []), ("runs", ["x"]), ("options", "--on-event"), ("options", [5]), ("seed", "x"),
+    ("seed", None), ("duration_s", "x"), ("duration_s", float("nan")), ("cooldown_max_s", None), ("pid", "1"),
+    ("wanted", []), ("wanted", {"goal": "x"}), ("wanted", {"goal": []}), ("wanted", {"max_temp": "x"}),
+    ("wanted", {"metric": 5}), ("folder", 5), ("cooldown_max_s", 10**400),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "value"), HOSTILE)
+def test_values_of_a_plan_have_their_types(tmp_path: Path, key: str, value: object) -> None:
+    write_plan(tmp_path, plan())
+    document = json.loads((tmp_path / FILE).read_text())
+    (tmp_path / FILE).write_text(json.dumps({**document, key: value}))
+    with pytest.raises(InputError, match=FILE):
+        read_plan(tmp_path)
+    for of_run in ({"repetition": "x"}, {"state": "x"}, {"settings": {}}, {"settings": {"model": 5}}, {"figures": 5},
+                   {"figures": {"p50_ms": "x"}}, {"reason": 5}):  # fmt: skip
+        (tmp_path / FILE).write_text(json.dumps({**document, "runs": [{**document["runs"][0], **of_run}]}))
+        with pytest.raises(InputError, match=FILE):
+            read_plan(tmp_path)
+
+
+def test_no_pipe_or_endless_file_is_read_as_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    for plant in (os.mkfifo, lambda p: p.symlink_to("/dev/zero"), lambda p: p.write_text("[" * 99_999)):
+        plant(path)
+        with pytest.raises(InputError, match=FILE):
+            read_plan(tmp_path)
+        path.unlink()
+    with path.open("wb") as file:
+        file.truncate(2**34)
+    with pytest.raises(InputError, match="larger than"):
+        read_plan(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../../etc.edgetop", "/x.edgetop", "x", 7, "-x.edgetop", "..edgetop"])
 def test_a_session_lies_in_the_folder_of_its_sweep(name: object, tmp_path: Path) -> None:
     write_plan(tmp_path, plan())
     document = json.loads((tmp_path / FILE).read_text())
     document["runs"][0]["session"] = name
     (tmp_path / FILE).write_text(json.dumps(document))
-    with pytest.raises(InputError, match="is not the plan"):
+    with pytest.raises(InputError, match=r"is not the plan|session has an unexpected value"):
         read_plan(tmp_path)
 
 

@@ -373,8 +373,10 @@ def from_json(document: Mapping[str, Any]) -> Manifest:
             raise
         kept, unread = _without_damage(document)
         manifest = replace(built(Manifest, kept, _WHERE), unread=tuple(unread))
-    for key, is_right in (("id", is_id(manifest.id)), ("created_utc", is_date(manifest.created_utc))):
-        require(is_right, f"{_WHERE}: {key}")
+    if not is_id(manifest.id):
+        raise ValueError(f"{_WHERE}: id is not a UUID")
+    if not is_date(manifest.created_utc):
+        raise ValueError(f"{_WHERE}: created_utc is not a time such as 2026-11-21T10:15:02Z")
     return manifest
 
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from edgetop.recording.quota import LEFT_OUT, REMOVED, Now, Quota, removal_order
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import ASIDE, PUSHED
 from edgetop.session.clock import Anchor
-from tests.support.recordings import first_manifest
+from tests.support.killing import killed_at
+from tests.support.recordings import content, first_manifest
 from tests.support.sessions import session_id
 
 MIB = 2**20
@@ -183,6 +185,25 @@ def test_a_removal_that_was_killed_goes_on(tmp_path) -> None:
     (folder / "notes.txt").touch()
     enforce(tmp_path, 9)
     assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+
+
+def test_a_removal_killed_at_any_call_is_completed_and_costs_no_other(tmp_path) -> None:
+    step = 1
+    while True:
+        home = tmp_path / f"home-{step}"
+        home.mkdir()
+        old, new = keep(home, "a", "2026-11-01T00:00:00Z"), keep(home, "b", "2026-11-02T00:00:00Z")
+        (old / "notes.txt").write_text("of the user")
+        was = content(new)
+        if not killed_at(step, lambda home=home: enforce(home, 1.5)):
+            break
+        is_whole = (old / "session.json").exists()
+        assert not is_whole or (old / "inferences.parquet").exists()
+        enforce(home, 1.5)
+        assert (content(old), content(new)) == ({"notes.txt": b"of the user"}, was), step
+        shutil.rmtree(home)
+        step += 1
+    assert step > 10
 
 
 def test_a_marker_counts_for_its_own_session(tmp_path) -> None:
