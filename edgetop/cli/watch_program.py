@@ -27,8 +27,6 @@ from edgetop.taps.process import (
     command_of,
     main_process,
     model_processes,
-    why_no_rates,
-    with_rates,
 )
 from edgetop.taps.program import ProgramSpec, Surroundings, WatchedProgram, preload_library
 from edgetop.taps.runtimes import runtime_of
@@ -180,7 +178,7 @@ def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) ->
     terminal = terminal_for(options)
     if isinstance(program, WatchedProcess):
         user = invoking_user()
-        program.start_helper((user.pw_uid, user.pw_gid) if user else None)
+        program.start_helpers((user.pw_uid, user.pw_gid) if user else None)
         if user:
             become(user)
     from edgetop.cli.watch import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
@@ -258,19 +256,21 @@ def refuse_where_unseen(words: Sequence[str]) -> None:
 def _choose_process(*, as_json: bool) -> int | None:
     """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
     processes, closed = model_processes()
-    why = why_no_rates()
-    if processes and not why:
-        processes = sorted(with_rates(processes), key=lambda one: -(one.calls_per_s or 0))
     if as_json:
-        document = {"processes": [asdict(one) for one in processes], "closed": closed, "why_no_rates": why or None}
-        print_json(document)
+        print_json(
+            {
+                "processes": [
+                    {**asdict(one), "why_not": one.why_not or None, "calls_per_s": None} for one in processes
+                ],
+                "closed": closed,
+                "why_no_rates": "calls are counted only in a process that was chosen: nothing is set or loaded before",
+            }
+        )
         return None
     may_choose = sys.stdin.isatty() and sys.stderr.isatty()
     for number, line in enumerate(_lines(processes)):
         print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
     notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
-    if processes and why:
-        notes.append(f"rates are not known: {why}")
     if closed:
         those = "1 process" if closed == 1 else f"{closed} processes"
         notes.append(f"{those} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
@@ -290,13 +290,12 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
     """A table with its head."""
     rows = []
     for one in processes:
-        rate = "-" if one.calls_per_s is None else f"{one.calls_per_s:.1f}"
         command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
         short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
         runtimes = dict.fromkeys(runtime_of(name) for name in one.runtimes)
         what = clean(", ".join((*runtimes, *(path.rpartition("/")[2] for path in one.models[:3]))))
-        rows.append((str(one.pid), one.user, rate, short, what))
-    heads = ("pid", "user", "calls/s", "command", "runtime and models")
+        rows.append((str(one.pid), one.user, short, f"{what} (not watched: {one.why_not})" if one.why_not else what))
+    heads = ("pid", "user", "command", "runtime and models")
     return list(table(heads, rows, heads)) if rows else []
 
 

@@ -1,10 +1,10 @@
-"""Finds the offsets of run functions in a runtime's file without symbols: by loading it and asking.
+"""Finds where ONNX Runtime's Python module runs a model: by loading it and asking, for its methods have no symbols.
 
-A program of its own for Python 3.8 and later, which runs as the watched process's user, never as root: loading a
-library runs code of it. It writes one JSON object: offsets in the file by function, and the runtime's version.
+A program of its own for Python 3.8 and later, because the module is for one version of Python. Loading a module runs
+code of it: `edgetop.taps.loading` decides which may be loaded, and starts this as the user who asked.
+It writes one JSON object: offsets in the file by method, that of the function which calls all methods, the version.
 
-    python locate.py c /path/libonnxruntime.so.1
-    python locate.py python /path/onnxruntime_pybind11_state.so /more/site-packages ...
+    python locate.py /path/onnxruntime_pybind11_state.so /more/site-packages ...
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import importlib.machinery
 import importlib.util
 import json
 import os
+import resource
 import sys
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 
-RUN, RUN_WITH_BINDING, BINDING_SINCE = 9, 133, 4  # places in OrtApi (onnxruntime_c_api.h), which only grows at its end
 METHODS = ("run", "run_with_iobinding", "run_with_ort_values")
 IMPL = 6  # word of pybind11's function_record (pybind11/attr.h): name, doc, signature, a vector of three words, impl
 WORD = ctypes.sizeof(ctypes.c_void_p)
-Found = Tuple[Dict[str, Optional[int]], str]  # offset by function, and the version
+MOST_SECONDS, MOST_MEMORY = 30, 8 * 2**30
 
 
 def file_offset(path: str, address: int | None) -> int | None:
@@ -38,22 +38,23 @@ def file_offset(path: str, address: int | None) -> int | None:
     return None
 
 
-def of_c(path: str) -> Found:
-    """The C API: OrtGetApiBase is exported, and the table that it leads to holds the functions."""
-    library = ctypes.CDLL(path)
-    library.OrtGetApiBase.restype = ctypes.POINTER(ctypes.c_void_p)
-    base = library.OrtGetApiBase()
-    version = ctypes.CFUNCTYPE(ctypes.c_char_p)(base[1])().decode()
-    table = ctypes.CFUNCTYPE(ctypes.POINTER(ctypes.c_void_p), ctypes.c_uint32)(base[0])(1)
-    places = {"Run": RUN}
-    if int(version.split(".")[1]) >= BINDING_SINCE:
-        places["RunWithBinding"] = RUN_WITH_BINDING
-    return {name: file_offset(path, table[place]) for name, place in places.items()}, version
+def builtin_of(function: Any) -> Any:
+    """The function object of C that is behind a method."""
+    return getattr(function, "__func__", function)
+
+
+def caller_of(function: Any) -> int | None:
+    """Address of the C function behind a method: PyCFunctionObject's PyMethodDef (methodobject.h), its second word.
+
+    pybind11 gives all methods the same, which finds the right one by its record and turns exceptions into Python's.
+    """
+    definition = ctypes.c_void_p.from_address(id(builtin_of(function)) + 2 * WORD).value or 0
+    return ctypes.c_void_p.from_address(definition + WORD).value
 
 
 def record_of(function: Any) -> int | None:
     """Address of pybind11's record of a method: in a capsule, or (pybind11 3) in an object of its own."""
-    owner = getattr(function, "__func__", function).__self__
+    owner = builtin_of(function).__self__
     if type(owner).__name__ != "PyCapsule":
         return ctypes.c_void_p.from_address(id(owner) + 2 * WORD).value
     name, pointer = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
@@ -63,8 +64,8 @@ def record_of(function: Any) -> int | None:
     return address
 
 
-def of_python(path: str, folders: list[str]) -> Found:
-    """The Python module: what pybind11 calls for each method of its InferenceSession."""
+def located(path: str, folders: list[str]) -> dict[str, Any]:
+    """What pybind11 calls for each method of the module's InferenceSession, and what calls that."""
     sys.path[:0] = folders
     name = "onnxruntime_pybind11_state"
     loader = importlib.machinery.ExtensionFileLoader(name, path)
@@ -72,7 +73,7 @@ def of_python(path: str, folders: list[str]) -> Found:
     assert spec
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
-    found = {}
+    found, callers = {}, set()
     for method in METHODS:
         function = getattr(module.InferenceSession, method, None)
         if function is not None:
@@ -80,7 +81,11 @@ def of_python(path: str, folders: list[str]) -> Found:
             if ctypes.string_at(record[0] or 0).decode() != method:
                 raise ValueError("a record of another layout")
             found[method] = file_offset(path, record[IMPL])
-    return found, version_in(os.path.dirname(os.path.dirname(os.path.dirname(path))))
+            callers.add(file_offset(path, caller_of(function)))
+    if len(callers) != 1 or None in (*callers, *found.values()):
+        raise ValueError("a module of another layout")
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+    return {"offsets": found, "caller": callers.pop(), "version": version_in(folder)}
 
 
 def version_in(folder: str) -> str:
@@ -90,11 +95,9 @@ def version_in(folder: str) -> str:
     return infos[0][: -len(".dist-info")].split("-")[1] if infos else ""
 
 
-def main() -> None:
-    kind, path, *folders = sys.argv[1:]
-    offsets, version = of_c(path) if kind == "c" else of_python(path, folders)
-    print(json.dumps({"offsets": {name: at for name, at in offsets.items() if at}, "version": version}))  # noqa: T201
-
-
 if __name__ == "__main__":
-    main()
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    print(json.dumps(located(sys.argv[1], sys.argv[2:])))  # noqa: T201

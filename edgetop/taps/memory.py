@@ -1,7 +1,8 @@
 """Reads the memory of a running process: the names of its models, and where pybind11 stores a call.
 
-Read from /proc/PID/mem (proc(5)), which needs the rights that uprobes need anyway. Nothing is written there. Layouts of
-libraries are searched for, not assumed: where they differ, a name stays unknown.
+Read from /proc/PID/mem (proc(5)), with no other rights than those of the process's user: where the kernel does not
+allow that (kernel.yama.ptrace_scope), names come from elsewhere. Nothing is written there. Layouts of libraries are
+searched for, not assumed: where they differ, a name stays unknown.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Pairs the hits of uprobes into calls: which return belongs to which begin, in which of the watched processes.
 
-There are two ways to see the end of a call. A C function is given a return probe. A method that pybind11 calls is not:
-a C++ exception could not pass it. There a plain breakpoint stands where the method returns to, which an exception
-skips; other methods return to the same place, and the caller's frame shows which one it was.
+A C function has a return probe of its own. A method that pybind11 calls has none: a C++ exception could not pass it.
+Its end is the return of the function that calls all methods, which handles their exceptions. Other methods return
+there, too; the stack shows which return ends the call.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ WORD = 8
 
 class Call(NamedTuple):
     start_ns: int
-    end_ns: int  # equal to the start where it raised an exception, whose time is unknown
+    end_ns: int
     pid: int
     tid: int
     session: int  # address of the object that runs the model
@@ -32,15 +32,10 @@ class Frame:
     at: int  # bytes above the stack pointer where the method begins
     session_at: int  # bytes in it: the object whose method is called
 
-    @property
-    def stack_bytes(self) -> int:
-        return self.at + self.session_at + WORD
-
-    def words(self, stack: bytes, popped: int) -> tuple[int, int]:
-        """The record of the method, and the object."""
-        at = self.at - popped
-        method, session = (stack[begin : begin + WORD] for begin in (at, at + self.session_at))
-        return int.from_bytes(method, "little"), int.from_bytes(session, "little")
+    def session(self, stack: bytes) -> int:
+        """Return the address of the object; 0: the sample of the stack does not reach so far."""
+        begin = self.at + self.session_at
+        return int.from_bytes(stack[begin : begin + WORD], "little")
 
 
 @dataclass(slots=True)
@@ -48,7 +43,7 @@ class Watch:
     """A function with its two breakpoints."""
 
     function: Function
-    frame: Frame | None = None  # of a method
+    frame: Frame | None = None  # of a method; None: unknown, so its sessions are not told apart
     calls: int = 0  # that began
     others: int = 0  # returns of other methods to the same place
 
@@ -57,7 +52,7 @@ class Watch:
 class _Open:
     hit: Hit
     watch: Watch
-    words: tuple[int, int]
+    session: int
 
 
 @dataclass(slots=True)
@@ -86,45 +81,33 @@ class Pairing:
             elif event.pid not in self.pids:
                 continue
             elif watch := self.begins.get(event.probe):
-                self._begin(event, watch, ended)
+                self._begin(event, watch)
             elif watches := self.ends.get(event.probe):
                 self._end(event, watches, ended)
         return ended
 
-    def _begin(self, hit: Hit, watch: Watch, ended: list[Call]) -> None:
+    def _begin(self, hit: Hit, watch: Watch) -> None:
         open_ = self._open.setdefault(hit.tid, [])
-        # A run of a method is in no other: one that seems open has raised, wherever on the stack that was.
-        self._unwind(open_, 2**64 if watch.frame else hit.stack_pointer, ended)
-        words = watch.frame.words(hit.stack, 0) if watch.frame else (0, hit.argument)
+        while open_ and open_[-1].hit.stack_pointer <= hit.stack_pointer:  # their frames are gone: an exception passed
+            open_.pop()
         watch.calls += 1
-        open_.append(_Open(hit, watch, words))
+        session = hit.argument if not watch.function.is_method else watch.frame.session(hit.stack) if watch.frame else 0
+        open_.append(_Open(hit, watch, session))
 
     def _end(self, hit: Hit, watches: list[Watch], ended: list[Call]) -> None:
         open_ = self._open.get(hit.tid, [])
-        begun_at = hit.stack_pointer - self.popped
-        self._unwind(open_, begun_at - 1, ended)
-        last = open_[-1] if open_ else None
-        if last is None or last.hit.stack_pointer != begun_at or last.watch not in watches:
+        begun_at = hit.stack_pointer - self.popped  # of the function that returns
+        last = None
+        while open_ and open_[-1].hit.stack_pointer <= begun_at:
+            last = open_.pop()
+        is_its = last is not None and last.watch in watches
+        if last is None or not is_its or (last.hit.stack_pointer != begun_at and not last.watch.function.is_method):
             watches[0].others += 1
             return
-        frame = last.watch.frame
-        if frame and frame.words(hit.stack, self.popped) != last.words:
-            watches[0].others += 1
-            return
-        open_.pop()
         if not open_:  # what a call calls is a part of it
             function = last.watch.function
-            ok = not hit.result & function.status_mask
-            ended.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.words[1], ok, function))
-
-    @staticmethod
-    def _unwind(open_: list[_Open], stack_pointer: int, ended: list[Call]) -> None:
-        """Frames at or below the stack pointer are gone: an exception has passed them."""
-        while open_ and open_[-1].hit.stack_pointer <= stack_pointer:
-            gone = open_.pop()
-            if gone.watch.frame:
-                hit = gone.hit
-                ended.append(Call(hit.at_ns, hit.at_ns, hit.pid, hit.tid, gone.words[1], False, gone.watch.function))
+            ok = function.succeeded(hit.result)
+            ended.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.session, ok, function))
 
     def forget(self) -> None:
         """Drop all open begins: events were lost, so none can be trusted."""

@@ -1,55 +1,52 @@
-"""Breakpoints in the functions of running programs: uprobes by perf_event_open(2), in pure Python.
+"""Breakpoints in the functions of a running process: uprobes, by events that `opener.py` opens.
 
-A hit is written by the kernel into a buffer of its CPU, and carries CLOCK_MONOTONIC; the reader is woken when the
-buffer is half full, and not by every hit, which would cost the program 34 us more. Breakpoints belong to a file: every
-process that has it mapped meets them. They go when the descriptors close, however their process ends.
+A hit is written by the kernel into a buffer of its CPU, and carries CLOCK_MONOTONIC. The reader is woken when a buffer
+is half full, and not by every hit, which would cost the program 34 us more. An event belongs to one thread on one CPU;
+threads and processes that it starts inherit it. Breakpoints disappear when the descriptors close, however their
+process ends.
 
-perf_event_open(2); include/uapi/linux/perf_event.h; arch/{x86,arm64}/include/uapi/asm/perf_regs.h;
-Documentation/trace/uprobetracer.rst.
+perf_event_open(2); include/uapi/linux/perf_event.h; arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
 """
 
-import ctypes
+import contextlib
+import errno
 import fcntl
 import mmap
 import os
 import select
+import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from edgetop.taps import opener
+from edgetop.taps.opener import BEGIN, DUMMY, RETURN
+
 EVENT_SOURCE = Path("/sys/bus/event_source/devices/uprobe")  # Linux 4.17 and later, with CONFIG_UPROBE_EVENTS
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-BUFFER_BYTES = 512 * 1024  # of each CPU
-_ATTRIBUTES = struct.Struct("<IIQQQQQIIQQQQIiQII8x")  # struct perf_event_attr, PERF_ATTR_SIZE_VER7
-_SOFTWARE, _DUMMY = 1, 9  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_DUMMY
-_TID, _TIME, _REGISTERS, _STACK, _IDENTIFIER = 1 << 1, 1 << 2, 1 << 12, 1 << 13, 1 << 16  # PERF_SAMPLE_*
-_COMM, _TASK, _WATERMARK, _ALL_HAVE_ID, _EXEC, _CLOCK = 1 << 9, 1 << 13, 1 << 14, 1 << 18, 1 << 24, 1 << 25
+BUFFER_BYTES = 2 * opener.WAKE_BYTES  # of each CPU: what a user may lock without a privilege (perf_event_mlock_kb)
+MOST_EVENTS = 20_000  # descriptors: threads x CPUs x probes
+MOST_PROCESSES = 256  # that are remembered before those that have ended are forgotten
+PASSES = 10  # over the threads of a process, until no new one is found
 _SET_OUTPUT, _GET_ID = 0x2405, 0x80082407  # PERF_EVENT_IOC_*
 _LOST, _COMMAND, _FORK, _SAMPLE = 2, 3, 7, 9  # PERF_RECORD_*
 _BY_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
-_CLOSED_BY_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 _HEAD_AT = 1024  # of struct perf_event_mmap_page: data_head, data_tail
+_GONE = (errno.ESRCH, errno.ENOENT)
 
 
 class Machine(NamedTuple):
     """What one architecture has of its own in perf_event_open(2)."""
 
-    call: int  # number of the system call
     argument: int  # registers by their number in perf_regs.h: the first argument,
     result: int  # what a function returns,
-    link: int | None  # where it returns to; None: the stack has it
     stack: int  # and the stack pointer
     popped: int  # bytes by which a return raises the stack pointer
 
-    @property
-    def registers(self) -> tuple[int, ...]:
-        """Return the sampled registers in the order in which the kernel writes them."""
-        wanted = {self.argument, self.result, self.stack, *(() if self.link is None else (self.link,))}
-        return tuple(sorted(wanted))
 
-
-MACHINES = {"x86_64": Machine(298, 5, 0, None, 7, 8), "aarch64": Machine(241, 0, 0, 30, 31, 0)}
+MACHINES = {"x86_64": Machine(5, 0, 7, 8), "aarch64": Machine(0, 0, 31, 0)}
 
 
 class Hit(NamedTuple):
@@ -61,7 +58,6 @@ class Hit(NamedTuple):
     tid: int
     argument: int
     result: int
-    link: int  # where the function returns to
     stack_pointer: int
     stack: bytes  # from there on
 
@@ -101,77 +97,160 @@ def may_set() -> bool:
     return bool(int(effective.split()[1], 16) >> 21 & 1)
 
 
-class Probes:
-    """The uprobes that were set, and the buffers of their hits. Raises OSError where the kernel refuses."""
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A process to watch."""
 
-    def __init__(self) -> None:
+    pid: int
+    pidfd: int
+    since: int  # its start time, as proc_pid_stat(5) has it
+
+
+def target_of(pid: int) -> Target:
+    """Raises OSError where there is no such process."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        os.close(pidfd)
+        raise
+    return Target(pid, pidfd, int(fields[19]))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a breakpoint is to be."""
+
+    probe: int  # what its hits are called
+    library: int  # descriptor of the file
+    offset: int
+    at_return: bool = False
+    stack_bytes: int = 0  # of the stack, in each hit
+
+
+class Opener:
+    """The program with the privilege, at the other end of a socket (SOCK_SEQPACKET)."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    def open(self, target: Target, tid: int, cpu: int, place: Place | None = None) -> int:
+        """Return the descriptor of an event; `place` None: of records only. Raises OSError with the reason."""
+        kind = DUMMY if place is None else RETURN if place.at_return else BEGIN
+        offset, stack = (place.offset, place.stack_bytes) if place else (0, 0)
+        given = [target.pidfd] if place is None else [target.pidfd, place.library]
+        request = opener.REQUEST.pack(kind, tid, cpu, target.since, offset, stack)
+        socket.send_fds(self._link, [request], given)
+        said, fds, _, _ = socket.recv_fds(self._link, 4096, 1, socket.MSG_CMSG_CLOEXEC)
+        if fds:
+            return fds[0]
+        if not said:
+            raise OSError(errno.EPIPE, "the program that sets uprobes has ended")
+        number, _, text = said.decode("utf-8", "replace").partition(" ")
+        if number.isdecimal():
+            raise OSError(int(number), text)
+        raise OSError(errno.EACCES, said.decode("utf-8", "replace"))
+
+
+class Probes:
+    """The uprobes of a process, and the buffers of their hits. Raises OSError where one is refused."""
+
+    def __init__(self, opener_: Opener) -> None:
+        self._opener = opener_
         self._machine = MACHINES[os.uname().machine]
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._type = int((EVENT_SOURCE / "type").read_text())
-        bit = (EVENT_SOURCE / "format/retprobe").read_text().strip().removeprefix("config:")
-        self._return_flag = 1 << int(bit)
         self._buffers: dict[int, tuple[int, mmap.mmap]] = {}  # by CPU: descriptor and memory
-        self._probes: dict[int, int] = {}  # probe by the kernel's id of an event
-        self._events: dict[int, list[int]] = {}  # descriptors by probe
-        self._with_stack: set[int] = set()
+        self._probes: dict[int, Place] = {}  # by the kernel's id of an event
+        self._places: list[Place] = []
+        self._targets: dict[int, Target] = {}  # by process; children have one only where events are opened for them
+        self._covered: dict[int, set[int]] = {}  # threads that have the events of all places, by process
+        self._backlog: list[Event] = []  # that were read while events were opened
+        self._events: list[int] = []  # descriptors
+        self._registers = opener.MACHINES[os.uname().machine][1]  # in the order in which the kernel writes them
         self.popped = self._machine.popped
         self._poll = select.poll()
         self.lost = 0  # events that found no room
-        for cpu in range(os.sysconf("SC_NPROCESSORS_CONF")):
+
+    def watch(self, pid: int) -> None:
+        """Watch this process, and those that it forks. Raises OSError where there is no such process."""
+        self._targets[pid] = target_of(pid)
+        self._cover()
+
+    def renewed(self) -> "Probes":
+        """Close this, and return one for another process."""
+        self.close()
+        return Probes(self._opener)
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the processes that are watched and have not ended."""
+        return [pid for pid in self._covered if Path(f"/proc/{pid}").exists()]
+
+    def add(self, *places: Place) -> None:
+        """Set breakpoints.
+
+        Never at the return of a function through which a C++ exception passes: the program would end there.
+        """
+        self._backlog += self._taken()
+        for pid in self.pids:
+            with contextlib.suppress(OSError):
+                self._targets.setdefault(pid, target_of(pid))
+        for pid, target in self._targets.items():
+            for tid in list(self._covered.get(pid, ())):
+                self._open_all(target, tid, places, with_records=False)
+        self._places += places
+        self._cover()
+
+    def _cover(self) -> None:
+        """Open the events for all threads; those that begin later inherit them."""
+        for pid, target in list(self._targets.items()):
+            covered = self._covered.setdefault(pid, set())
+            for _ in range(PASSES):
+                self._backlog += self._taken()
+                try:
+                    found = {int(name) for name in os.listdir(f"/proc/{pid}/task")}  # noqa: PTH208
+                except OSError:
+                    break  # it has ended
+                if not (new := found - covered):
+                    break
+                for tid in sorted(new):
+                    self._open_all(target, tid, self._places, with_records=True)
+                    covered.add(tid)
+
+    def _open_all(self, target: Target, tid: int, places: Sequence[Place], *, with_records: bool) -> None:
+        for cpu in list(self._buffers) or range(os.sysconf("SC_NPROCESSORS_CONF")):
             try:
-                fd = self._open(_SOFTWARE, _DUMMY, cpu, flags=_TASK | _COMM | _EXEC)
-                self._buffers[cpu] = fd, mmap.mmap(fd, PAGE_BYTES + BUFFER_BYTES)
-                self._poll.register(fd, select.POLLIN)
-            except OSError:  # noqa: PERF203  a few CPUs
-                if cpu == 0:  # others may be offline
+                if with_records:
+                    self._keep(self._opener.open(target, tid, cpu), cpu)
+                for place in places:
+                    self._keep(self._opener.open(target, tid, cpu, place), cpu, place)
+            except OSError as error:  # noqa: PERF203  a few CPUs
+                if error.errno in _GONE and (tid != target.pid or len(self._targets) > 1):
+                    return  # the thread has ended
+                if error.errno != errno.ENODEV or cpu in self._buffers:  # a CPU may be offline
                     raise
 
-    def _open(self, kind: int, config: int, cpu: int, *, pid: int = -1, flags: int = 0, **more: int) -> int:
-        sample = _TID | _TIME | _IDENTIFIER | (_REGISTERS if more else 0) | (_STACK if more.get("stack") else 0)
-        registers = sum(1 << number for number in self._machine.registers) if more else 0
-        flags |= _WATERMARK | _CLOCK | _ALL_HAVE_ID
-        attributes = _ATTRIBUTES.pack(
-            *(kind, 128, config, 1 if more else 0, sample, 0, flags, BUFFER_BYTES // 2, 0),
-            *(more.get("name", 0), more.get("offset", 0), 0, registers, more.get("stack", 0)),
-            *(1, 0, 0, 0),  # 1: CLOCK_MONOTONIC
-        )  # fmt: skip
-        fd: int = self._libc.syscall(self._machine.call, attributes, pid, cpu, -1, _CLOSED_BY_EXEC)
-        if fd < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        return fd
-
-    def add(
-        self, probe: int, path: str, offset: int, *, at_return: bool = False, stack_bytes: int = 0, pid: int = -1
-    ) -> None:
-        """Set a breakpoint at `offset` in the file, or where the function that begins there returns.
-
-        `probe`: what its hits are called; `stack_bytes`: of the stack, in each hit; `pid`: -1 stands for all processes.
-        Never `at_return` of a function through which a C++ exception passes: the program would end there.
-        """
-        name = ctypes.create_string_buffer(os.fsencode(path))
-        config = self._return_flag if at_return else 0
-        if stack_bytes:
-            self._with_stack.add(probe)
-        for cpu, (buffer, _) in self._buffers.items():
-            more = {"name": ctypes.addressof(name), "offset": offset, "stack": stack_bytes}
-            fd = self._open(self._type, config, cpu, pid=pid, **more)
-            self._events.setdefault(probe, []).append(fd)
+    def _keep(self, fd: int, cpu: int, place: Place | None = None) -> None:
+        self._events.append(fd)
+        if len(self._events) > MOST_EVENTS:
+            raise OSError(errno.EMFILE, "the process has too many threads")
+        if cpu not in self._buffers:
+            own = os.dup(fd)
+            self._buffers[cpu] = own, mmap.mmap(own, PAGE_BYTES + BUFFER_BYTES)
+            self._poll.register(own, select.POLLIN)
+        else:
+            fcntl.ioctl(fd, _SET_OUTPUT, self._buffers[cpu][0])
+        if place is not None:
             number = fcntl.ioctl(fd, _GET_ID, b"\0" * 8)
-            self._probes[int.from_bytes(number, "little")] = probe
-            fcntl.ioctl(fd, _SET_OUTPUT, buffer)
-
-    def remove(self, probe: int) -> None:
-        for fd in self._events.pop(probe, ()):
-            os.close(fd)
+            self._probes[int.from_bytes(number, "little")] = place
 
     def close(self) -> None:
         """Needed only before the process ends."""
-        for probe in list(self._events):
-            self.remove(probe)
+        for fd in (*self._events, *(target.pidfd for target in self._targets.values())):
+            os.close(fd)
         for fd, memory in self._buffers.values():
             memory.close()
             os.close(fd)
+        self._events.clear()
         self._buffers.clear()
 
     def wait(self, seconds: float, *also: int) -> None:
@@ -182,7 +261,18 @@ class Probes:
 
     def read(self) -> list[Event]:
         """Return the events since the last time, by time within each CPU."""
+        events, self._backlog = self._backlog + self._taken(), []
+        if len(self._covered) > MOST_PROCESSES:
+            self._forget_ended()
+        return events
+
+    def _taken(self) -> list[Event]:
         return [event for _, memory in self._buffers.values() for event in self._parsed(_taken(memory))]
+
+    def _forget_ended(self) -> None:
+        alive = set(self.pids)
+        for pid in self._covered.keys() - alive - self._targets.keys():
+            del self._covered[pid]
 
     def _parsed(self, data: bytes) -> Iterator[Event]:
         at = 0
@@ -199,6 +289,8 @@ class Probes:
                 self.lost += int(struct.unpack_from("<Q", body, 8)[0])
             elif kind == _FORK:
                 pid, parent, tid, _, at_ns = struct.unpack_from("<IIIIQ", body)
+                if pid in self._covered or parent in self._covered:  # it has inherited its parent's events
+                    self._covered.setdefault(pid, set()).add(tid)
                 yield Forked(at_ns, pid, parent, tid)
             elif kind == _COMMAND and misc & _BY_EXEC:
                 # sample_id follows the name: pid, tid, time, identifier
@@ -206,18 +298,18 @@ class Probes:
 
     def _hit(self, body: bytes) -> Hit | None:
         number, pid, tid, at_ns, has_registers = struct.unpack_from("<QIIQQ", body)
-        probe = self._probes.get(number)
-        if probe is None or not has_registers:
+        place = self._probes.get(number)
+        if place is None or not has_registers:
             return None
-        machine = self._machine
-        values = dict(zip(machine.registers, struct.unpack_from(f"<{len(machine.registers)}Q", body, 32), strict=True))
+        count = len(self._registers)
+        values = dict(zip(self._registers, struct.unpack_from(f"<{count}Q", body, 32), strict=True))
         stack = b""
-        if probe in self._with_stack:
-            begin = 32 + 8 * len(machine.registers) + 8
+        if place.stack_bytes:
+            begin = 32 + 8 * count + 8
             stack = body[begin : begin + int.from_bytes(body[begin - 8 : begin], "little")]
-        link = int.from_bytes(stack[:8], "little") if machine.link is None else values[machine.link]
-        argument, result, pointer = (values[number] for number in (machine.argument, machine.result, machine.stack))
-        return Hit(at_ns, probe, pid, tid, argument, result, link, pointer, stack)
+        machine = self._machine
+        argument, result, pointer = (values[one] for one in (machine.argument, machine.result, machine.stack))
+        return Hit(at_ns, place.probe, pid, tid, argument, result, pointer, stack)
 
 
 def _taken(memory: mmap.mmap) -> bytes:

@@ -1,7 +1,8 @@
 """Programs that run already: which of them run models, and one that is watched, as an engine that edgetop cannot end.
 
-Uprobes need root, and nothing else here does. So a helper holds them, and this process gives its own rights up as soon
-as the helper has begun (`start_helper`, then `edgetop.cli.watch_program`).
+Uprobes need a privilege, and nothing else here does. So three processes share the work (`start_helpers`): `opener.py`
+has the privilege and opens perf events, `uprobe_reader.py` has the rights of the watched process's owner and reads
+them, and this one gives its own rights up as soon as the two have begun (`edgetop.cli.watch_program`).
 """
 
 import contextlib
@@ -9,26 +10,33 @@ import json
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from edgetop.engines.protocol import Ended, EngineUpdate, Failed, LogLine, Message, Started
 from edgetop.errors import InputError
-from edgetop.taps import perf
-from edgetop.taps.runtimes import libraries, mappings, models
+from edgetop.formatting import clean
+from edgetop.taps import opener
+from edgetop.taps.loading import Loading
+from edgetop.taps.runtimes import Function, libraries, mappings, models
 from edgetop.taps.taps import Taps
 
-# Root must not run what happens to lie in the folder where it was started: `-m` would.
-HELPER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from edgetop.taps.uprobe_helper import main; main()"
-PACKAGES = Path(__file__).parents[2]
+# Neither takes a module from the folder where it was started, or from its environment.
+OPENER = Path(opener.__file__).resolve()
+READER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from edgetop.taps.uprobe_reader import main; main()"
+PACKAGES = Path(__file__).resolve().parents[2]
 ASK_UNIT_S = 1.0
 GONE_UNIT_S = 5.0  # a unit that is stopped for so long is not being restarted
 ANSWER_S = 10.0  # of systemctl
-SURVEY_S, SURVEY_PATIENCE_S = 2.0, 60.0
+START_S = 30.0
+MOST_TEXT = 300
+MOST_LINE = 16_384  # of what the reader reports: a line that is longer is none of its
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +46,6 @@ class ProcessSpec:
     duration_ns: int | None = None  # of watching, from the first inference on
     runs: int | None = None
     unit: str | None = None  # the process is the main one of this systemd unit
-
-
-def helper_command(*words: str) -> list[str]:
-    return [sys.executable, "-I", "-c", HELPER, str(PACKAGES), *words]
 
 
 def began(pid: int) -> str | None:
@@ -94,7 +98,7 @@ class ModelProcess:
     command: tuple[str, ...]
     runtimes: tuple[str, ...]  # names of the mapped libraries
     models: tuple[str, ...]  # paths of mapped model files: ONNX Runtime maps none
-    calls_per_s: float | None = None  # None: unknown
+    why_not: str  # why it cannot be watched; "": it can
 
 
 def model_processes() -> tuple[list[ModelProcess], int]:
@@ -111,7 +115,8 @@ def model_processes() -> tuple[list[ModelProcess], int]:
         names, files = [path.rpartition("/")[2] for path in libraries(maps)], models(maps)
         if names or files:
             with contextlib.suppress(InputError):  # it ended meanwhile
-                readable.append(ModelProcess(pid, _user(pid), command_of(pid), tuple(names), tuple(files)))
+                user, why = _user(pid), why_unwatched(pid)
+                readable.append(ModelProcess(pid, user, command_of(pid), tuple(names), tuple(files), why))
     return readable, closed
 
 
@@ -126,21 +131,29 @@ def _user(pid: int) -> str:
         return str(number)
 
 
-def why_no_rates() -> str:
-    """Why the calls of these processes cannot be counted; "": they can."""
-    return perf.why_not() or ("" if perf.may_set() else "counting calls needs root")
+def why_unwatched(pid: int) -> str:
+    """Why `opener.py` would refuse this process to its owner; "": it would not."""
+    try:
+        own = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+        fields = dict(line.split(":", 1) for line in own.splitlines() if ":" in line)
+        if len(set(fields["Uid"].split())) > 1 or len(set(fields["Gid"].split())) > 1:
+            return "its user and group changed when it began"
+        for one in ("mnt", "user"):
+            if Path(f"/proc/{pid}/ns/{one}").stat().st_ino != Path(f"/proc/self/ns/{one}").stat().st_ino:
+                return "it is in a container, or in another mount namespace"
+        has_rights = int(fields["CapPrm"], 16) and set(fields["Uid"].split()) != {"0"}
+        return "it has more rights than its user" if has_rights else ""
+    except (OSError, KeyError, ValueError):
+        return "it may not be looked into"
 
 
-def with_rates(processes: list[ModelProcess]) -> list[ModelProcess]:
-    """The processes with their calls per second, counted by uprobes for two seconds."""
-    words = helper_command("survey", str(SURVEY_S), *(str(process.pid) for process in processes))
-    rates: dict[str, float] = {}
-    with contextlib.suppress(subprocess.SubprocessError, OSError, ValueError):
-        done = subprocess.run(  # noqa: S603  our own program
-            words, capture_output=True, check=True, timeout=SURVEY_PATIENCE_S, stdin=subprocess.DEVNULL
-        )
-        rates = json.loads(done.stdout).get("calls_per_s", {})
-    return [replace(process, calls_per_s=rates.get(str(process.pid))) for process in processes]
+def owner_of(pid: int) -> tuple[int, int]:
+    """Return the user and the group of a process. Raises InputError where it cannot be watched."""
+    command_of(pid)
+    if why := why_unwatched(pid):
+        raise InputError(f"--pid {pid}: not watched: {why}", "edgetop help watch")
+    status = Path(f"/proc/{pid}").stat()
+    return status.st_uid, status.st_gid
 
 
 class WatchedProcess:
@@ -151,51 +164,78 @@ class WatchedProcess:
         self.output: Path | None = None  # what it prints stays its own
         self.exit_status: int | None = None  # only its parent gets it
         self._pid, self._began = spec.pid, began(spec.pid)
-        self._helper: subprocess.Popen[bytes] | None = None
-        self._partial_line = b""  # of the helper's output
-        self._mapped: list[str] = []  # runtimes whose calls the helper sees
+        self._helpers: list[subprocess.Popen[bytes]] = []  # the opener and the reader
+        self._link: socket.socket | None = None  # to the reader
+        self._partial_line = b""  # of the reader's output
+        self._loading: Loading | None = None  # a module whose functions are being found
+        self._mapped: list[str] = []  # runtimes whose calls the reader sees
         self._missing: list[str] = []  # why it cannot see the calls of others
+        self._failure = ""  # what ended the reader
         self._taps = Taps()
         self._reported_start = self._over = False
         self._stop = ""
         self._gone_since_s: float | None = None
         self._asked_unit_s = 0.0
 
-    def start_helper(self, owner: tuple[int, int] | None = None) -> None:
-        """Needs root. `owner`: user and group that this process will have. Raises InputError where it cannot be."""
+    def start_helpers(self, user: tuple[int, int] | None = None) -> None:
+        """Needs root. `user`: user and group that this process will have. Raises InputError where it cannot be."""
+        owner = owner_of(self._pid)
         folder = self._taps.open()
-        self._helper = subprocess.Popen(  # noqa: S603  this interpreter and our own program
-            helper_command("watch", str(folder), str(self._pid)),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # neither Ctrl+C nor a terminal that hangs up ends it
-        )
-        assert self._helper.stdout
-        answer = json.loads(self._helper.stdout.readline() or b"{}")
+        link, ours = socket.socketpair()
+        events, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._link = ours
+        words = [sys.executable, "-I", "-B"]
+        self._begin([*words, "-S", str(OPENER), str(owner[0])], requests)
+        names = [str(PACKAGES), *map(str, owner), str(folder), str(self._pid), str(events.fileno())]
+        self._begin([*words, "-c", READER, *names], link, events)
+        for one in (link, events, requests):
+            one.close()
+        ours.settimeout(START_S)
+        with contextlib.suppress(OSError):
+            while b"\n" not in self._partial_line and (data := ours.recv(MOST_LINE)):
+                self._partial_line += data
+        line, _, self._partial_line = self._partial_line.partition(b"\n")
+        answer = _parsed(line)
         if "ready" not in answer:
             self.close()
-            raise InputError(f"--pid {self._pid}: {answer.get('refused', 'the helper for uprobes has ended')}")
-        os.set_blocking(self._helper.stdout.fileno(), False)
+            raise InputError(f"--pid {self._pid}: {clean(str(answer.get('refused', 'the uprobes could not be set')))}")
+        ours.setblocking(False)
         for path in (*folder.iterdir(), folder):
-            os.chown(path, *(owner or (os.getuid(), os.getgid())))
+            os.chown(path, *(user or (os.getuid(), os.getgid())), follow_symlinks=False)
+
+    def _begin(self, command: list[str], stdin: socket.socket, link: socket.socket | None = None) -> None:
+        """Start a helper; `link`: a socket that it has besides."""
+        self._helpers.append(
+            subprocess.Popen(  # noqa: S603  this interpreter and our own programs
+                command,
+                stdin=stdin.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                pass_fds=() if link is None else (link.fileno(),),
+                start_new_session=True,  # neither Ctrl+C nor a terminal that hangs up ends it
+            )
+        )
 
     def start(self) -> None:
         self._taps.started_ns = self._taps.since_ns = time.monotonic_ns()
 
     def poll(self) -> EngineUpdate:
-        if self._over or self._helper is None:
+        if self._over or not self._helpers:
             return EngineUpdate()
         now_ns = time.monotonic_ns()
         messages: list[Message] = [] if self._reported_start else [Started(self._pid, "")]
         self._reported_start = True
-        has_helper = self._helper.poll() is None
+        has_helper = self._helpers[-1].poll() is None
         end = self._end_reason(messages)
         records, news = self._taps.poll(now_ns, is_over=bool(end) or not has_helper)
         messages += [*news, *self._helper_news()]
         end = end or self._stop or self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns)
         if not has_helper and not end:
-            messages.append(Failed("engine", "the helper that holds the uprobes has ended"))
+            messages.append(
+                Failed("engine", f"the helper that reads the uprobes has ended{self._failure and ': '}{self._failure}")
+            )
         elif end:
             messages.append(Ended(end, now_ns))
         else:
@@ -210,22 +250,66 @@ class WatchedProcess:
         return "; ".join(self._missing[:3]) or unmapped
 
     def _helper_news(self) -> list[Message]:
-        """Read which runtimes the helper sees by now, and which it cannot."""
-        assert self._helper
-        assert self._helper.stdout
-        self._partial_line += self._helper.stdout.read() or b""
+        """Read which runtimes the reader sees by now, and which it cannot."""
+        assert self._link
+        with contextlib.suppress(OSError):
+            while len(self._partial_line) <= MOST_LINE and (data := self._link.recv(MOST_LINE)):
+                self._partial_line += data
         *lines, self._partial_line = self._partial_line.split(b"\n")
+        self._partial_line = self._partial_line[: MOST_LINE + 1]
         messages: list[Message] = []
-        for line in lines:
-            news = json.loads(line)
+        for news in map(_parsed, lines):
             if path := news.get("found"):
-                name = path.rpartition("/")[2]
+                name = str(path).rpartition("/")[2]
                 self._mapped.append(name)
-                text = f"{name}: calls of {', '.join(news['functions'])} are seen by uprobes"
-                messages.append(LogLine("info", "edgetop", text))
+                text = f"{name}: calls of {', '.join(map(str, news.get('functions', ())))} are seen by uprobes"
+                messages.append(LogLine("info", "edgetop", clean(text)[:MOST_TEXT]))
             elif missing := news.get("missing"):
-                self._missing.append(missing)
+                messages.append(self._misses(str(missing)))
+            elif unread := news.get("unread"):
+                text = f"models have no names, or that of the command line: {unread}"
+                messages.append(LogLine("info", "edgetop", clean(text)[:MOST_TEXT]))
+            elif failed := news.get("failed"):
+                self._failure = clean(str(failed))[:MOST_TEXT]
+            elif "module" in news and self._loading is None:
+                messages += self._load(news)
+        return [*messages, *self._loaded()]
+
+    def _misses(self, why: str) -> Message:
+        """Remember why a runtime's calls are not seen, and say it."""
+        self._missing.append(clean(why)[:MOST_TEXT])
+        return LogLine("warning", "edgetop", self._missing[-1], "runtime-unseen")
+
+    def _load(self, news: dict[str, Any]) -> list[Message]:
+        """Find the functions of a module that the process has mapped, if it may be loaded here."""
+        with contextlib.suppress(KeyError, TypeError):
+            sites = [str(site) for site in news["sites"]][:8]
+            try:
+                self._loading = Loading(str(news["module"]), str(news["interpreter"]), sites, str(news["sha256"]))
+            except ValueError as error:
+                return [self._misses(str(error))]
+        return []
+
+    def _loaded(self) -> list[Message]:
+        """Send the functions that were found to the reader."""
+        if self._loading is None:
+            return []
+        found: list[Function] | None = []
+        messages: list[Message] = []
+        try:
+            found = self._loading.poll()
+        except (ValueError, OSError, subprocess.SubprocessError) as error:
+            messages.append(self._misses(str(error)))
+        if found is not None:
+            self._order(module=self._loading.path, functions=[asdict(function) for function in found])
+            self._loading.close()
+            self._loading = None
         return messages
+
+    def _order(self, **what: object) -> None:
+        assert self._link
+        with contextlib.suppress(OSError):  # the reader has ended, which is noticed elsewhere
+            self._link.send(json.dumps(what).encode() + b"\n")
 
     def _end_reason(self, messages: list[Message]) -> str:
         """Why watching is over, where the process has ended; of a unit, when it is not started again."""
@@ -248,11 +332,7 @@ class WatchedProcess:
             text = f"{self.spec.unit} runs again as process {pid}: not seen for {now_s - self._gone_since_s:.1f} s"
             messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
             self._pid, self._began, self._gone_since_s = pid, since, None
-            assert self._helper
-            assert self._helper.stdin
-            with contextlib.suppress(OSError):
-                self._helper.stdin.write(f"pid {pid}\n".encode())
-                self._helper.stdin.flush()
+            self._order(pid=pid)
         elif state in ("inactive", "failed") and now_s - self._gone_since_s > GONE_UNIT_S:
             return "exit"
         return ""
@@ -269,14 +349,24 @@ class WatchedProcess:
         """Do nothing: operators cannot be profiled without changing the program."""
 
     def close(self) -> None:
-        """End the helper, and the uprobes with it, and remove what was shared with it."""
-        if self._helper:
-            assert self._helper.stdin
-            assert self._helper.stdout
-            with contextlib.suppress(OSError):
-                self._helper.stdin.close()
+        """End the helpers, and the uprobes with them, and remove what was shared with them."""
+        if self._loading:
+            self._loading.close()
+            self._loading = None
+        if self._link:
+            self._link.close()
+            self._link = None
+        for helper in reversed(self._helpers):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._helper.wait(5)
-            self._helper.stdout.close()
-            self._helper = None
+                helper.wait(5)
+        self._helpers.clear()
         self._taps.close()
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """Return what a line of the reader says; an empty dictionary for what is none."""
+    try:
+        news = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return news if isinstance(news, dict) else {}

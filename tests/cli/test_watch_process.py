@@ -112,4 +112,21 @@ def test_all_lists_the_processes_that_have_a_runtime(start, tmp_path):
     one = next(each for each in document["processes"] if each["pid"] == program.pid)
     assert one["command"] == [sys.executable, str(PROGRAM), str(model), str(log)]
     assert one["runtimes"][0].startswith("onnxruntime_pybind11_state")
-    assert one["calls_per_s"] > 1 if CAN_SEE else document["why_no_rates"]
+    assert (one["why_not"], one["calls_per_s"]) == (None, None)
+    assert document["why_no_rates"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a mount namespace")
+@pytest.mark.parametrize("words", [("unshare", "--mount"), ("unshare", "--user", "--map-root-user", "--mount")])
+def test_a_container_is_refused_in_a_line(words, tmp_path):
+    process = subprocess.Popen([*words, "sleep", "100"])
+    try:
+        wait_until(lambda: Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n")
+        done = edgetop("watch", "--headless", "--pid", str(process.pid), home=tmp_path)
+    finally:
+        process.kill()
+        process.wait()
+    assert done.returncode == 2
+    if CAN_SEE:
+        why = "not watched: it is in a container, or in another mount namespace (edgetop help watch)"
+        assert done.stderr == f"edgetop: --pid {process.pid}: {why}\n"

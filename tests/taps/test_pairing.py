@@ -6,11 +6,10 @@ from edgetop.taps.pairing import Frame, Pairing, Watch
 from edgetop.taps.perf import Executed, Forked, Hit
 from edgetop.taps.runtimes import Function
 
-RUN, OTHER = 0x5000, 0x6000  # records of methods
 TOP = 0x7FFF0000
 FUNCTION = Watch(Function("onnxruntime", "1.2", "Run", "/lib.so", 1))
 INVOKE = Watch(Function("litert", "", "Invoke", "/lite.so", 1))
-METHOD = Watch(Function("onnxruntime", "1.2", "run", "/module.so", 2, is_method=True), Frame(16, 8))
+METHOD = Watch(Function("onnxruntime", "1.2", "run", "/module.so", 2, returns_at=1), Frame(16, 8))
 
 
 def pairing(*watches):
@@ -20,11 +19,10 @@ def pairing(*watches):
     return made
 
 
-def hit(at, probe, depth=0, *, pid=7, tid=7, argument=0, result=0, record=RUN, session=0):
+def hit(at, probe, depth=0, *, pid=7, tid=7, argument=0, result=0, session=0):
     """`depth`: of the stack where the function begins. Where it returns, the stack pointer is 8 higher."""
     pointer = TOP - depth + 8 * (probe % 2)
-    stack = b"\0" * (16 - 8 * (probe % 2)) + struct.pack("<QQ", record, session)
-    return Hit(at, probe, pid, tid, argument, result, 0, pointer, stack)
+    return Hit(at, probe, pid, tid, argument, result, pointer, bytes(24) + struct.pack("<Q", session))
 
 
 def spans(calls):
@@ -48,17 +46,24 @@ def test_a_status_says_whether_it_went_well():
     assert [call.ok for call in pairing(INVOKE).calls(events)] == [True, False]  # the upper half means nothing
 
 
-def test_other_methods_return_to_the_same_place():
+def test_a_method_ends_where_what_called_it_returns():
     made = pairing(METHOD)
-    assert not made.calls([hit(1, 0, session=9), hit(2, 1, record=OTHER, session=9), hit(3, 1, 64, session=9)])
-    assert spans(made.calls([hit(4, 1, session=9)])) == [(1, 4, 9, True)]
-    assert METHOD.others == 2
+    inner = hit(2, 1, 128, result=1)  # of another method, which the call calls
+    assert not made.calls([hit(1, 0, 64, session=9), inner, hit(3, 1, 96, result=1)])
+    assert spans(made.calls([hit(4, 1, result=1)])) == [(1, 4, 9, True)]
+    assert not made.calls([hit(5, 1, result=1)])  # of another method
+    assert METHOD.others == 3
 
 
-def test_a_method_that_raised_has_no_end():
+def test_a_method_that_raised_returns_nothing():
     made = pairing(METHOD)
-    calls = made.calls([hit(1, 0, session=9), hit(5, 0, 64, session=8), hit(6, 1, 64, session=8)])
-    assert spans(calls) == [(1, 1, 9, False), (5, 6, 8, True)]
+    calls = made.calls([hit(1, 0, 64, session=9), hit(4, 1), hit(5, 0, 64, session=8), hit(6, 1, result=1)])
+    assert spans(calls) == [(1, 4, 9, False), (5, 6, 8, True)]
+
+
+def test_a_function_that_was_left_by_an_exception_has_no_end():
+    events = [hit(1, 0, 64, argument=5), hit(2, 0, argument=6), hit(3, 1)]
+    assert spans(pairing(FUNCTION).calls(events)) == [(2, 3, 6, True)]
 
 
 def test_children_count_and_others_do_not():

@@ -1,0 +1,163 @@
+"""Ask a Python module of a runtime where it runs a model, if it may be loaded here.
+
+Loading a module runs code of it, with the rights of the user who asked to watch, and outside of whatever confines the
+watched process. So only a module that nobody but this user or root can have written is loaded. Of any other, the same
+module from edgetop's own environment is asked, if it is equal byte by byte.
+"""
+
+import contextlib
+import grp
+import importlib.util
+import json
+import os
+import pwd
+import select
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from edgetop.taps.runtimes import PYBIND, Function
+
+LOCATE = Path(__file__).with_name("locate.py")
+LOCATE_S = 30.0
+MOST_ANSWER = 16_384
+SITES = ("site-packages", "dist-packages")
+
+
+def digest(file: int) -> str:
+    """Return the SHA-256 of an open file."""
+    import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
+
+    total, at = hashlib.sha256(), 0
+    while data := os.pread(file, 1 << 20, at):
+        total.update(data)
+        at += len(data)
+    return total.hexdigest()
+
+
+def may_load(path: str) -> bool:
+    """Whether nobody but this user and root can have written the file, or one of the folders above it."""
+    user = os.geteuid()
+    try:
+        if os.path.realpath(path) != path:
+            return False
+        for place in (Path(path), *Path(path).parents):
+            status = place.lstat()
+            if status.st_uid not in (0, user):
+                return False
+            others = status.st_mode & (stat.S_IWOTH if _is_private(status.st_gid) else stat.S_IWOTH | stat.S_IWGRP)
+            if others and not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _is_private(group: int) -> bool:
+    """Whether nobody else than this user or root is in a group: users have one of their own on most systems."""
+    if group == 0:
+        return True
+    with contextlib.suppress(KeyError):
+        user = pwd.getpwuid(os.geteuid())
+        members = set(grp.getgrgid(group).gr_mem) - {user.pw_name, "root"}
+        return (
+            group == user.pw_gid
+            and not members
+            and not any(one.pw_gid == group and one.pw_uid not in (0, user.pw_uid) for one in pwd.getpwall())
+        )
+    return False
+
+
+class Loading:
+    """The offsets of one module's functions, which are being found. Ends by itself, and is closed by `close`."""
+
+    def __init__(self, path: str, interpreter: str, sites: list[str], sha256: str) -> None:
+        """`path` and `interpreter`: of the watched process, which may be anybody's; `sha256`: of the module's file.
+
+        Raises ValueError with the reason if the module may not be loaded.
+        """
+        self.path = path
+        self._process: subprocess.Popen[bytes] | None = None
+        self._answer, self._until_s = b"", time.monotonic() + LOCATE_S
+        if may_load(path) and may_load(interpreter) and os.path.basename(interpreter).startswith("python"):  # noqa: PTH119
+            self._start(interpreter, path, [site for site in sites if may_load(site)])
+        elif own := _own_copy(path, sha256):
+            self._start(sys.executable, own, [str(Path(own).parents[2])])
+        else:
+            name = path.rpartition("/")[2]
+            raise ValueError(
+                f"{name}: another user may have written it, so it is not loaded to find where it runs a model; "
+                "the same version of onnxruntime beside edgetop would do"
+            )
+
+    def _start(self, interpreter: str, path: str, sites: list[str]) -> None:
+        self._process = subprocess.Popen(  # noqa: S603  our own program
+            [interpreter, "-I", "-S", "-B", "-c", LOCATE.read_text("utf-8"), path, *sites],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+        assert self._process.stdout
+        os.set_blocking(self._process.stdout.fileno(), False)
+
+    def poll(self) -> list[Function] | None:
+        """Return the functions; None: not yet. Raises ValueError if they cannot be found."""
+        assert self._process
+        assert self._process.stdout
+        name, out = self.path.rpartition("/")[2], self._process.stdout
+        while len(self._answer) <= MOST_ANSWER and select.select([out], [], [], 0)[0]:
+            data = out.read(4096)
+            if not data:
+                status = self._process.wait(5)
+                if status:
+                    raise ValueError(f"{name}: where it runs a model was not found: exit status {status}")
+                return self._functions(name)
+            self._answer += data
+        if len(self._answer) > MOST_ANSWER or time.monotonic() > self._until_s:
+            raise ValueError(f"{name}: where it runs a model was not found: no answer")
+        return None
+
+    def _functions(self, name: str) -> list[Function]:
+        try:
+            said: dict[str, Any] = json.loads(self._answer)
+            version, caller = str(said["version"])[:64], int(said["caller"])
+            found = [
+                Function("onnxruntime", version, str(method), self.path, int(offset), caller)
+                for method, offset in said["offsets"].items()
+            ]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            raise ValueError(f"{name}: where it runs a model was not found") from None
+        return found
+
+    def close(self) -> None:
+        if self._process:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            assert self._process.stdout
+            self._process.stdout.close()
+            self._process = None
+
+
+def _own_copy(path: str, sha256: str) -> str | None:
+    """Return the module of edgetop's own environment, if it is the same."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        spec = importlib.util.find_spec("onnxruntime")
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            own = Path(folder) / "capi" / os.path.basename(path)  # noqa: PTH119
+            if PYBIND in own.name and own.is_file():
+                file = os.open(own, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    if digest(file) == sha256:
+                        return str(own)
+                finally:
+                    os.close(file)
+    return None

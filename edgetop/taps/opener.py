@@ -1,0 +1,319 @@
+"""Open perf events for a process that may not: the only part of edgetop that holds a privilege.
+
+A program of its own, started as `python -I -S opener.py OWNER` with an empty environment and a socket as its standard
+input. Each request asks for one event of one thread; the answer is the event's descriptor, or the reason against it.
+
+Whoever sends the requests is not trusted. Each is checked from the beginning: OWNER must own the process, and may not
+gain by the event more than ptrace(2) gives an owner anyway. So a breakpoint is set for that process alone, in a file
+that it has mapped as code, and at the begin of a function. The last rule is there for a process that executes a setuid
+program while it is being checked: a breakpoint at the first instruction of a function does not change what the
+function does, one inside of an instruction would. Nothing of the process is loaded, executed or parsed here, but for
+the one table of the ELF file that lists where functions begin, by reads of eight bytes. That table decides only about
+files of root: what is in files of OWNER, OWNER could change as well.
+
+perf_event_open(2), proc(5), elf(5), pidfd_open(2); Documentation/trace/uprobetracer.rst; kernel/trace/trace_uprobe.c
+(`uprobe_perf_filter`: a breakpoint is set in the processes of its events only).
+"""
+
+import array
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+
+REQUEST = struct.Struct("<BiiQQI")  # kind, thread, CPU, start time of the process, offset, bytes of the stack
+DUMMY, BEGIN, RETURN = range(3)  # kinds: records about threads and programs, a function's begin, its return
+REQUEST_S = 10  # an answer takes milliseconds; SIGALRM ends this program otherwise
+CLOSE_S = 5
+MOST_PROBES = 64  # places in files
+MOST_STACK = 4096
+MOST_LINES = 1 << 16  # of a process's mappings: vm.max_map_count is 65,530
+MOST_SEGMENTS = 64
+TRACING = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+GROUP = "edgetop"
+SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON = 2, 19, 21, 38  # CAP_DAC_READ_SEARCH: /proc/PID/map_files is its owner's
+# By machine: perf_event_open(2), and the registers that are sampled (perf_regs.h), which `perf.py` names.
+MACHINES = {"x86_64": (298, (0, 5, 7)), "aarch64": (241, (0, 31))}
+ATTRIBUTES = struct.Struct("<IIQQQQQIIQQQQIiQII8x")  # struct perf_event_attr, PERF_ATTR_SIZE_VER7
+SOFTWARE, TRACEPOINT, NO_COUNTER = 1, 2, 9  # PERF_TYPE_*, PERF_COUNT_SW_DUMMY
+TID, TIME, REGISTERS, STACK, IDENTIFIER = 1 << 1, 1 << 2, 1 << 12, 1 << 13, 1 << 16  # PERF_SAMPLE_*
+INHERIT, COMM, TASK, WATERMARK, ALL_HAVE_ID, EXEC, CLOCK = 1 << 1, 1 << 9, 1 << 13, 1 << 14, 1 << 18, 1 << 24, 1 << 25
+WAKE_BYTES = 256 * 1024
+CLOSE_BY_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
+CLONE_NEWNS, PRIVATE_MOUNTS = 0x20000, 0x44000  # unshare(2); mount(2): MS_REC | MS_PRIVATE
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class RefusedError(Exception):
+    """The request is not granted; the text says why."""
+
+
+def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
+    """Read a file of /proc/PID, whose descriptor `folder` is."""
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
+        return file.read(most).decode("utf-8", "replace")
+
+
+def start_time(folder: int, name: str = "stat") -> int:
+    fields = text_at(folder, name).rpartition(")")[2].split()
+    if fields[0] in "ZX":
+        raise RefusedError("the process has ended")
+    return int(fields[19])
+
+
+def open_process(pidfd: int) -> int:
+    """Return a descriptor of the folder /proc/PID, which stays that of this process."""
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
+        lines = dict(line.split(":", 1) for line in file.read(4096).splitlines() if ":" in line)
+    pid = int(lines.get("Pid", "-1"))
+    if pid <= 0:
+        raise RefusedError("the process has ended")
+    return os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+class Process:
+    """A process that is checked to be the owner's."""
+
+    def __init__(self, pidfd: int, owner: int, since: int, namespaces: "tuple[int, ...]") -> None:
+        self.folder = open_process(pidfd)
+        self._owner, self._since, self._namespaces = owner, since, namespaces
+
+    def check(self) -> None:
+        """Raise RefusedError unless it is the same process as at the begin, and nobody else's than the owner's."""
+        if start_time(self.folder) != self._since:
+            raise RefusedError("another process has that number now")
+        lines = (line.split() for line in text_at(self.folder, "status").splitlines())
+        fields = {words[0]: words[1:] for words in lines if words}
+        if set(fields["Uid:"]) != {str(self._owner)} or len(set(fields["Gid:"])) != 1:
+            raise RefusedError(f"the process is not of user {self._owner} alone")
+        # A process that its owner may not trace, for its rights or because it executed what cannot be read, has files
+        # of root (proc(5), "dumpable").
+        is_traceable = os.stat("status", dir_fd=self.folder).st_uid == self._owner
+        if self._owner and (not is_traceable or int(fields["CapPrm:"][0], 16)):
+            raise RefusedError("the process has more rights than its user")
+        if tuple(os.stat(f"ns/{one}", dir_fd=self.folder).st_ino for one in ("mnt", "user")) != self._namespaces:
+            raise RefusedError("the process is in a container, or in another mount namespace")
+
+    def check_thread(self, tid: int, began: int) -> None:
+        """Raise RefusedError unless the thread is the one that began at that time."""
+        if start_time(self.folder, f"task/{tid}/stat") != began:
+            raise RefusedError("the thread has ended")
+
+    def check_mapped(self, library: os.stat_result, offset: int) -> None:
+        """Raise RefusedError unless the process has mapped this place of the file as code."""
+        maps = os.open("maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.folder)
+        with os.fdopen(maps, encoding="utf-8", errors="replace") as lines:
+            for _, line in zip(range(MOST_LINES), lines, strict=False):
+                span, rights, begins_at = line.split(maxsplit=3)[:3]
+                begin, end = (int(number, 16) for number in span.split("-"))
+                if "x" in rights and int(begins_at, 16) <= offset < int(begins_at, 16) + end - begin:
+                    with contextlib.suppress(OSError):  # memory without a file
+                        one = os.stat(f"map_files/{begin:x}-{end:x}", dir_fd=self.folder)
+                        if (one.st_dev, one.st_ino) == (library.st_dev, library.st_ino):
+                            return
+        raise RefusedError("the process has not mapped this place of the file as code")
+
+
+def check_begin(library: int, offset: int) -> None:
+    """Raise RefusedError unless a function begins at this offset, by the sorted table of .eh_frame_hdr.
+
+    Linux Standard Base, "Exception Frames": version, three encodings, count, and pairs of 32-bit numbers.
+    """
+    head = os.pread(library, 64, 0)
+    if head[:6] != b"\x7fELF\x02\x01":
+        raise RefusedError("the file is no 64-bit ELF file")
+    (begin,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
+    rows = os.pread(library, 56 * min(count, MOST_SEGMENTS), begin) if size == 56 and begin < 2**62 else b""
+    segments = list(struct.iter_unpack("<IIQQQQQQ", rows[: len(rows) // 56 * 56]))
+    # PT_LOAD with PF_X, and PT_GNU_EH_FRAME: kind, flags, offset, address, -, size in the file
+    code = (row for row in segments if row[0] == 1 and row[1] & 1 and row[2] <= offset < row[2] + row[5])
+    table = next((row for row in segments if row[0] == 0x6474E550), None)
+    segment = next(code, None)
+    if segment is None or table is None or table[2] >= 2**62:
+        raise RefusedError("the file does not list where its functions begin")
+    version, *encodings, _, count = struct.unpack("<BBBBiI", os.pread(library, 12, table[2]).ljust(12, b"\0"))
+    if version != 1 or encodings[1:] != [0x03, 0x3B]:  # DW_EH_PE_udata4, datarel | sdata4
+        raise RefusedError("the file does not list where its functions begin")
+    wanted, low, high = offset - segment[2] + segment[3] - table[3], 0, count
+    while low < high:
+        middle = (low + high) // 2
+        entry = os.pread(library, 4, table[2] + 12 + 8 * middle)
+        at = int.from_bytes(entry, "little", signed=True)
+        if len(entry) == 4 and at == wanted:
+            return
+        low, high = (middle + 1, high) if len(entry) == 4 and at < wanted else (low, middle)
+    raise RefusedError("no function begins at that place")
+
+
+class Tracing:
+    """The kernel's list of uprobes, from which perf_event_open(2) takes one by its number.
+
+    Not the PMU `uprobe`: its events are refused to a thread that inherits them, and with them the thread.
+    """
+
+    def __init__(self) -> None:
+        folder = next((one for one in TRACING if os.path.exists(f"{one}/uprobe_events")), None)
+        if folder is None:  # not mounted: this program alone gets it
+            folder = TRACING[0]
+            failed = LIBC.unshare(CLONE_NEWNS) or LIBC.mount(b"none", b"/", None, PRIVATE_MOUNTS, None)
+            if failed or LIBC.mount(b"none", folder.encode(), b"tracefs", 0, None):
+                raise OSError(ctypes.get_errno(), "tracefs cannot be mounted")
+        self._folder = folder
+        self._list = os.open(f"{folder}/uprobe_events", os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+        self._numbers: dict[tuple[int, int, int, int], int] = {}  # by device, inode, offset, kind
+        self._names: list[str] = []
+        self._held: list[int] = []  # descriptors: an inode that is held keeps its number
+        self._remove_old()
+
+    def number(self, library: int, status: os.stat_result, offset: int, kind: int) -> int:
+        """Return the number of the tracepoint for this place, which is made if it is not there."""
+        key = status.st_dev, status.st_ino, offset, kind
+        if key not in self._numbers:
+            if len(self._numbers) >= MOST_PROBES:
+                raise RefusedError("too many places")
+            name = f"e{os.getpid()}_{len(self._names)}"
+            letter = "r" if kind == RETURN else "p"
+            os.write(self._list, f"{letter}:{GROUP}/{name} /proc/self/fd/{library}:0x{offset:x}\n".encode("ascii"))
+            self._names.append(name)
+            self._held.append(os.dup(library))
+            with open(f"{self._folder}/events/{GROUP}/{name}/id", encoding="ascii") as file:
+                self._numbers[key] = int(file.read(32))
+        return self._numbers[key]
+
+    def _remove(self, name: str) -> bool:
+        """Whether it is gone. The kernel refuses while an event of it is open."""
+        try:
+            os.write(self._list, f"-:{GROUP}/{name}\n".encode("ascii"))
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _remove_old(self) -> None:
+        """Remove what an opener left that was killed."""
+        with open(f"{self._folder}/uprobe_events", encoding="utf-8", errors="replace") as lines:
+            for _, line in zip(range(MOST_LINES), lines, strict=False):
+                _, found, name = line.split(maxsplit=1)[0].partition(f":{GROUP}/e")
+                pid = name.partition("_")[0]
+                if found and pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
+                    self._remove(f"e{name}")
+
+    def close(self) -> None:
+        """Remove all; the events' owner is ending at this moment, and closes its descriptors one by one."""
+        until = time.monotonic() + CLOSE_S
+        while self._names and time.monotonic() < until:
+            if self._remove(self._names[-1]):
+                self._names.pop()
+            else:
+                time.sleep(0.02)
+
+
+def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
+    """Return the descriptor of an event. Raises OSError where the kernel refuses."""
+    call, registers = MACHINES[os.uname().machine]
+    sample, flags = TID | TIME | IDENTIFIER, INHERIT | WATERMARK | CLOCK | ALL_HAVE_ID
+    if kind == SOFTWARE:
+        flags |= TASK | COMM | EXEC
+    else:
+        sample |= REGISTERS | (STACK if stack else 0)
+    attributes = ATTRIBUTES.pack(
+        *(kind, 128, config, 0 if kind == SOFTWARE else 1, sample, 0, flags, WAKE_BYTES, 0, 0, 0, 0),
+        *(0 if kind == SOFTWARE else sum(1 << one for one in registers), stack, 1, 0, 0, 0),  # 1: CLOCK_MONOTONIC
+    )
+    fd: int = LIBC.syscall(call, attributes, tid, cpu, -1, CLOSE_BY_EXEC)
+    if fd < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return fd
+
+
+def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: bytes, given: "list[int]") -> int:
+    """Return the event that a request asks for. Raises RefusedError, OSError, ValueError or KeyError."""
+    kind, tid, cpu, since, offset, stack = REQUEST.unpack(data)
+    if kind > RETURN or len(given) != (1 if kind == DUMMY else 2) or tid <= 0 or cpu < 0:
+        raise RefusedError("not a request")
+    if stack % 8 or stack > MOST_STACK or offset >= 2**62:
+        raise RefusedError("not a request")
+    process = Process(given[0], owner, since, namespaces)
+    try:
+        process.check()
+        began = start_time(process.folder, f"task/{tid}/stat")
+        if kind == DUMMY:
+            event = open_event(SOFTWARE, NO_COUNTER, tid, cpu, 0)
+        else:
+            status = os.fstat(given[1])
+            if not stat.S_ISREG(status.st_mode):
+                raise RefusedError("not a file")
+            process.check_mapped(status, offset)
+            check_begin(given[1], offset)
+            event = open_event(TRACEPOINT, tracing.number(given[1], status, offset, kind), tid, cpu, stack)
+        try:
+            process.check()  # it may have executed another program meanwhile
+            process.check_thread(tid, began)
+        except BaseException:
+            os.close(event)
+            raise
+        return event
+    finally:
+        os.close(process.folder)
+
+
+def give_up_rights() -> None:
+    """Hold only what is needed: no new privileges, four capabilities, little memory, few files."""
+    LIBC.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    wanted = sum(1 << one for one in (SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON))
+    low, high = wanted & 0xFFFFFFFF, wanted >> 32
+    for upper in (high, 0):  # PERFMON: Linux 5.8
+        data = struct.pack("<IIIIII", low, low, 0, upper, upper, 0)
+        if LIBC.capset(struct.pack("<Ii", 0x20080522, 0), data) == 0:  # _LINUX_CAPABILITY_VERSION_3
+            break
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main() -> None:
+    """Answer requests until the other end of the socket is closed."""
+    owner = int(sys.argv[1])
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    namespaces = tuple(os.stat(f"/proc/self/ns/{one}").st_ino for one in ("mnt", "user"))
+    tracing = Tracing()
+    give_up_rights()
+    with socket.socket(fileno=0) as link:
+        while True:
+            data, extra, _, _ = link.recvmsg(REQUEST.size + 1, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC)
+            given = array.array("i")
+            for level, kind, body in extra:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    given.frombytes(body[: len(body) // 4 * 4])
+            if not data and not given:
+                break
+            signal.alarm(REQUEST_S)
+            said, event = b"", None
+            try:
+                event = answered(owner, namespaces, tracing, data, list(given))
+            except RefusedError as error:
+                said = str(error).encode()
+            except OSError as error:
+                said = f"{error.errno} {error.strerror}".encode()
+            except (ValueError, KeyError, IndexError, struct.error):
+                said = b"not a request"
+            with contextlib.suppress(BrokenPipeError):
+                if event is None:
+                    link.sendmsg([said or b"refused"])
+                else:
+                    socket.send_fds(link, [b"ok"], [event])
+            for fd in (*given, *(() if event is None else (event,))):
+                os.close(fd)
+            signal.alarm(0)
+    tracing.close()
+
+
+if __name__ == "__main__":
+    main()
