@@ -150,7 +150,7 @@ def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
     Raises RecordingError if nothing can be removed: a process writes the session, or it has changed meanwhile.
     """
     try:
-        left = remove_session(folder, pushed.verified).left
+        left = remove_session(folder.resolve(), pushed.verified).left
         return tuple(name for name in left if name != PUSHED)
     except OSError as error:
         raise RecordingError(f"{folder}: cannot be removed: {error.strerror}; the lake has it") from None

@@ -50,8 +50,8 @@ class SessionFiles:
     """The files of edgetop in a session's folder, by descriptors."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError."""
-        self._folder = folder.resolve()
+        """Raises OSError, as for a link to a folder."""
+        self._folder = folder.absolute()
         self._open: list[int] = []
         self.fd = self._opened(str(self._folder), None)
         self._journal: int | None = None
@@ -94,10 +94,10 @@ class SessionFiles:
         names = _names_in(self.fd)
         return MANIFEST not in names and ASIDE in names
 
-    def remove(self, going: list[tuple[int, str]]) -> int:
+    def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
         """Remove these files of `own`, and return how many bytes that freed.
 
-        Raises OSError if one cannot be removed: none is then.
+        Raises OSError if one cannot be removed, and ValueError that names one that is not as `expected`: none is then.
         """
         with contextlib.suppress(FileExistsError):
             os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
@@ -108,10 +108,12 @@ class SessionFiles:
                 there = name if at == self.fd else f"{JOURNAL}.{name}"
                 os.rename(name, there, src_dir_fd=at, dst_dir_fd=aside)
                 moved.append((at, name, there))
-        except OSError:
+            _require(expected, aside)
+        except (OSError, ValueError):
             for at, name, there in reversed(moved):
                 os.rename(there, name, src_dir_fd=aside, dst_dir_fd=at)
-            os.rmdir(ASIDE, dir_fd=self.fd)
+            with contextlib.suppress(OSError):
+                os.rmdir(ASIDE, dir_fd=self.fd)
             raise
         freed = 0
         for name in sorted(_names_in(aside), key=lambda name: name == MANIFEST):
@@ -146,20 +148,30 @@ def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) ->
         stack.callback(lock.release)
         going = files.own()
         if verified is not None:
-            stamps = {name: stamp_of(os.lstat(name, dir_fd=at)) for at, name in going if at == files.fd}
-            if changed := [name for name, stamp in verified.items() if stamps.get(name) != stamp]:
-                raise RecordingError(f"{folder}: {changed[0]} has changed since it was pushed; nothing was removed")
             going = [(at, name) for at, name in going if at == files.fd and _may_go(name, verified)]
-        freed = files.remove(going)
+        try:
+            freed = files.remove(going, verified or {})
+        except ValueError as error:
+            raise RecordingError(f"{folder}: {error} has changed since it was pushed; nothing was removed") from None
         left = files.others | {name: 0 for at, name in files.own() if at == files.fd}
         if list(left) == [PUSHED]:
             os.unlink(PUSHED, dir_fd=files.fd)
             left = {}
-        if os.path.lexists(f"/proc/self/fd/{files.fd}/{JOURNAL}"):
-            left[f"{JOURNAL}/"] = 0
+        left |= {f"{name}/": 0 for name in (JOURNAL, ASIDE) if name in _names_in(files.fd)}
         if not left:
             files.remove_folder()
     return Removed(freed, tuple(sorted(left)))
+
+
+def _require(expected: Mapping[str, Stamp], folder: int) -> None:
+    """Raises ValueError that names a file which is not there, or not as it was."""
+    for name, stamp in expected.items():
+        try:
+            is_same = stamp_of(os.lstat(name, dir_fd=folder)) == stamp
+        except FileNotFoundError:
+            is_same = False
+        if not is_same:
+            raise ValueError(name)
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from edgetop.recording.files import read_manifest, write_manifest
 from edgetop.recording.quota import LEFT_OUT, REMOVED, Now, Quota, removal_order
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.removal import ASIDE, PUSHED
+from edgetop.recording.removal import ASIDE, PUSHED, remove_session
 from edgetop.session.clock import Anchor
 from tests.support.killing import killed_at
 from tests.support.recordings import content, first_manifest
@@ -204,6 +204,17 @@ def test_a_removal_killed_at_any_call_is_completed_and_costs_no_other(tmp_path) 
         shutil.rmtree(home)
         step += 1
     assert step > 10
+
+
+def test_a_link_in_the_place_of_a_session_is_not_followed(tmp_path) -> None:
+    """It may have been put there after the folder was listed."""
+    (tmp_path / "elsewhere").mkdir()
+    other = keep(tmp_path / "elsewhere", "a", "2026-11-01T00:00:00Z")
+    was = content(other)
+    (tmp_path / "b.edgetop").symlink_to(other)
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+        remove_session(tmp_path / "b.edgetop")
+    assert content(other) == was
 
 
 def test_a_marker_counts_for_its_own_session(tmp_path) -> None:
