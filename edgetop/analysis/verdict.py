@@ -34,6 +34,7 @@ BEFORE, OF_THE_TIME = ", before measuring", " of the time"
 THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
 CONTENDED, SLOWED = "CONTENDED", "SLOWED"
 OVERLOADED, GATE_FAILED, MISSING, LEAKING = "OVERLOADED", "GATE FAILED", "MISSING DEADLINE", "LEAKING"
+STOPPING = "STOPPING"
 STEADY, UNSETTLED, MEASURING = "STEADY", "UNSETTLED", "MEASURING"
 FAULTY = "INTERNAL ERROR"
 
@@ -101,9 +102,10 @@ def judge(seen: Evidence) -> Verdict:
     if progress.phase == "over":
         return _final(seen)
     if progress.stopping:
-        return Verdict("STOPPING", "neutral", (progress.stopping,))
+        return Verdict(STOPPING, "neutral", (progress.stopping,))
     if progress.phase == "loading" and progress.unseen:
-        return Verdict("NO INFERENCE", "warning", (progress.unseen,))
+        _, _, why = progress.unseen.partition(": ")
+        return Verdict("NO INFERENCE", "warning", (why or progress.unseen,))
     if progress.phase == "loading" and not seen.fault:
         return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
     if progress.phase in ("first", "idle", "warmup") and not _ceased(seen):

@@ -13,6 +13,7 @@ from edgetop import formatting
 from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.verdict import STOPPING
 from edgetop.cli.output import print_text
 from edgetop.cli.terminal import trim_log
 from edgetop.feeds.protocol import Feed
@@ -162,6 +163,8 @@ def progress_line(view: MonitorView) -> str:
     if view.manifest and view.manifest.board.simulated:
         words.insert(1, "SIMULATED")
     window, session = view.latency.window, view.latency.session
+    if view.verdict.word == STOPPING:  # what is waited for must not be cut
+        window = session = None
     if window and view.ab is None:
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
         if window.throughput_hz is not None:

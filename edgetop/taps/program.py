@@ -26,9 +26,8 @@ from edgetop.formatting import clean
 from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.taps import Taps
-from edgetop.taps.unseen import why_unseen
+from edgetop.taps.unseen import HOOK, why_unseen
 
-HOOK = Path(layout.__file__).parent / "hook"
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
@@ -91,8 +90,9 @@ class ProgramSpec:
 
     @property
     def name(self) -> str:
-        """The program without its folder."""
-        return clean(self.command[0].rpartition("/")[2] or self.command[0])
+        """The script or the program, without its folder."""
+        script = next((word for word in self.command[1:] if word.endswith(".py")), self.command[0])
+        return clean(script.rpartition("/")[2] or script)
 
     def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the program: `given`, and what makes it report its calls."""

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from edgetop.formatting import clean
+from edgetop.probe import edgetop_probe
 from edgetop.taps.runtimes import Mapping, mappings
 
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
+HOOK = Path(edgetop_probe.__file__).parent / "hook"  # a folder on PYTHONPATH
 PYINSTALLER = "/_MEI"  # in the paths of what a one-file program unpacks (PyInstaller's bootloader)
 SHELL_OPTIONS = "IE"  # of Python, with which it ignores PYTHONPATH
 MOST_PROCESSES = 2_000  # that are looked at
@@ -44,27 +46,36 @@ def _runtimes(maps: list[Mapping]) -> set[str]:
 
 def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool) -> Iterator[str]:
     """Yield what keeps the hook and the preload library out of the process."""
-    paths, words = {one.path for one in maps}, _words(pid)
     user = _user(pid)
-    if not maps and user not in (None, os.geteuid()):
-        yield f"it runs as user {user}, and may not be looked into"
-        return
     if user not in (None, os.geteuid()):
         yield f"it runs as user {user}, who cannot report to this edgetop"
-    if maps and not any("/ld-" in path or "/ld." in path for path in paths):
+    if maps:
+        yield from _of_preload({one.path for one in maps}, preload)
+        yield from _of_hook(pid, maps, has_hook=has_hook)
+
+
+def _of_preload(paths: set[str], preload: Path | None) -> Iterator[str]:
+    if not any("/ld-" in path or "/ld." in path for path in paths):
         yield "it is linked statically, which LD_PRELOAD cannot reach"
     elif any("/ld-musl" in path for path in paths):
         yield "it uses musl, for which the preload library is not built"
-    elif preload and maps and str(preload) not in paths:
-        yield "the preload library is not in it: it is setuid, or something has changed LD_PRELOAD"
     elif preload is None:
-        yield "it has no preload library, which C programs need: it needs a C compiler (apt install gcc)"
-    if any(PYINSTALLER in path for path in paths):
+        yield "it has no preload library, which C programs need: --no-preload, or no C compiler (apt install gcc)"
+    elif str(preload) not in paths:
+        yield "the preload library is not in it: it is setuid, or something has changed LD_PRELOAD"
+
+
+def _of_hook(pid: int, maps: list[Mapping], *, has_hook: bool) -> Iterator[str]:
+    words = _words(pid)
+    is_python = bool(words) and "python" in words[0].rpartition("/")[2]
+    if any(PYINSTALLER in one.path for one in maps):
         yield "it is built by PyInstaller, which ignores PYTHONPATH"
-    elif option := _python_option(words):
+    elif is_python and (option := _python_option(words)):
         yield f"Python was started with {option}, which ignores PYTHONPATH"
-    elif not has_hook:
+    elif is_python and not has_hook:
         yield "--no-hook was given"
+    elif is_python and not _has_hook(pid):
+        yield "something has replaced PYTHONPATH, by which the hook comes into Python"
 
 
 def _words(pid: int) -> list[str]:
@@ -75,14 +86,22 @@ def _words(pid: int) -> list[str]:
 
 def _python_option(words: list[str]) -> str:
     """Return the option with which Python ignores its environment; "": there is none."""
-    if not words or "python" not in words[0].rpartition("/")[2]:
-        return ""
     for word in words[1:]:
         if not word.startswith("-") or word.startswith(("-c", "-m", "--")):
             return ""
         if any(letter in word for letter in SHELL_OPTIONS):
             return clean(word)
     return ""
+
+
+def _has_hook(pid: int) -> bool:
+    """Whether the process was started with the hook; true also where that may not be read."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return True
+    paths = next((value for value in variables if value.startswith(b"PYTHONPATH=")), b"")
+    return os.fsencode(HOOK) in paths.partition(b"=")[2].split(b":")
 
 
 def _user(pid: int) -> int | None:

@@ -42,6 +42,20 @@ def test_loading_names_the_model() -> None:
     assert verdict_of(Batch(until_ns=60 * NS)) == Verdict("LOADING", "neutral", ("/models/net.onnx",))
 
 
+def test_a_program_whose_inferences_are_not_seen_is_not_loading_for_ever() -> None:
+    text = "no inference was seen in 10 s: it is linked statically"
+    unseen = Batch(60 * NS, events=(Event(10 * NS, "no-inference", "warning", "edgetop", text),))
+    assert verdict_of(unseen) == Verdict("NO INFERENCE", "warning", ("it is linked statically",))
+    assert verdict_of(unseen, phase("first")).word == "WARMING UP"
+
+
+def test_a_program_that_is_waited_for_is_stopping_until_it_has_ended() -> None:
+    text = "waiting for app.py to end after SIGTERM: 85 s left, then SIGKILL"
+    stopping = Batch(60 * NS, events=(Event(10 * NS, "stopping", "info", "edgetop", text),))
+    assert verdict_of(phase("measure"), stopping) == Verdict("STOPPING", "neutral", (text,))
+    assert verdict_of(phase("measure"), stopping, ended("user")).word == "STOPPED"
+
+
 def test_the_first_inference_is_warming_up_however_long_it_takes() -> None:
     assert verdict_of(phase("first"), Batch(600 * NS)) == Verdict("WARMING UP", "neutral", ("first inference",))
 
