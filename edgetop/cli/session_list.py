@@ -68,7 +68,7 @@ def _listed(folder: Path) -> Listed:
         name, str(folder.absolute()), manifest.id, manifest.state,
         duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9, size_bytes=size_bytes,
         model=" | ".join(PurePath(path).name for path in models), board=board.model or board.cpu,
-        verdict=outcome.verdict, created_utc=manifest.created_utc, p50_ms=outcome.p50_ms, p99_ms=outcome.p99_ms,
+        verdict=outcome.verdict, created_utc=manifest.began_utc, p50_ms=outcome.p50_ms, p99_ms=outcome.p99_ms,
     )  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Mani
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
     """Sessions with their manifests; a folder without a readable one is left out."""
     sessions = [(folder, manifest) for folder in folders if (manifest := _manifest_of(folder))]
-    return sorted(sessions, key=lambda session: session[1].created_utc, reverse=True)
+    return sorted(sessions, key=lambda session: session[1].began_utc, reverse=True)
 
 
 def _manifest_of(folder: Path) -> Manifest | None:

@@ -346,10 +346,13 @@ class Manifest:
 
     @property
     def began_utc(self) -> str:
-        """When the session began, by the clock as it was set last. Without a battery, `created_utc` is in 1970."""
+        """`created_utc`, or, if the clock was set later, the time by that: a board without a battery begins in 1970."""
+        wall, said = self.wall_time(), wall_time_at(Anchor(0, self.created_utc))
+        is_same = wall and said and abs(wall.origin_us - said.origin_us) < _SET_LATER_US
+        if wall is None or is_same or len(self.clock.anchors) < 2:
+            return self.created_utc
         with suppress(OverflowError, ValueError):
-            wall = self.wall_time()
-            if wall and is_date(began := wall.utc(0)):
+            if is_date(began := wall.utc(0)):
                 return began
         return self.created_utc
 
@@ -381,6 +384,7 @@ def from_json(document: Mapping[str, Any]) -> Manifest:
 
 
 _WHERE = "session.json"
+_SET_LATER_US = 60_000_000  # a smaller step of the clock is a correction
 # What only describes a session: without it the session can still be read.
 _DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels", "watched",
                  "followed_by", "command")  # fmt: skip

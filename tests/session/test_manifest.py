@@ -366,3 +366,16 @@ def test_only_what_ran_nowhere_that_is_known_was_imported() -> None:
     assert make_manifest(labels=labels, clock=ClockInfo(0, None)).was_imported
     assert not make_manifest(labels=labels, clock=ClockInfo(0, "a-boot")).was_imported
     assert not make_manifest(clock=ClockInfo(0, None)).was_imported
+
+
+@pytest.mark.parametrize(("anchors", "began"), [
+    ([(0, "1970-01-01T00:00:42.000000Z")], "1970-01-01T00:00:42.000000Z"),
+    ([(0, "1970-01-01T00:00:42.000000Z"), (2, "2026-11-21T10:15:04.000000Z")], "2026-11-21T10:15:02.000000Z"),
+    ([(2, "1970-01-01T00:00:45.000000Z")], "1970-01-01T00:00:42.000000Z"),
+    ([(2, "no time")], "1970-01-01T00:00:42.000000Z"),
+    ([], "1970-01-01T00:00:42.000000Z"),
+])  # fmt: skip
+def test_a_session_began_when_the_clock_says_that_was_set_last(anchors: list[tuple[int, str]], began: str) -> None:
+    known = tuple(Anchor(seconds * 10**9, utc) for seconds, utc in anchors)
+    clock = ClockInfo(123, "a-boot", known)
+    assert make_manifest(created_utc="1970-01-01T00:00:42.000000Z", clock=clock).began_utc == began
