@@ -33,6 +33,7 @@ MOST_SKIPPED = 2**24  # sequence numbers ahead: a writer of 10 million calls a s
 LOOK_EVERY = 8  # times that no new call is found: then all slots are looked at
 MOST_HOLES = 64  # at the end: calls that are missing between others, one after the other
 _numbers = count(1).__next__
+_room = bytearray(layout.SLOTS * SLOT.itemsize)  # for all slots of a ring, of one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,16 @@ class Ring:
         ]
         return read[0] if len(read) == 1 else np.concatenate(read)
 
+    def _all_sequences(self) -> Sequences:
+        """The sequence numbers of all slots, from the one at the position on."""
+        read = os.preadv(self._file, [_room], layout.HEADER_BYTES)
+        if read < len(_room):
+            self.is_cut = True
+            _room[read:] = bytes(len(_room) - read)
+        sequences = np.frombuffer(_room, SLOT)["sequence"]
+        place = self._position % layout.SLOTS
+        return np.concatenate([sequences[place:], sequences[:place]])
+
     @property
     def cost_ns(self) -> int:
         """Return the cost of timing one call, by the program's own measurement; 0: unknown."""
@@ -147,13 +158,13 @@ class Ring:
 
     def _look_ahead(self, *, is_last: bool) -> None:
         """Pass over calls that will not come: overwritten ones, and those whose writer died in the middle."""
-        sequences, places = self._read_slots(self._position, layout.SLOTS)["sequence"], np.arange(layout.SLOTS)
+        sequences, places = self._all_sequences(), np.arange(layout.SLOTS)
         is_newer = sequences > self._position
+        if not is_newer.any():
+            return
         ahead = np.where(is_newer, sequences - np.uint64(self._position + 1), np.uint64(0))
-        is_valid = (
-            is_newer & (ahead < MOST_SKIPPED) & (ahead % np.uint64(layout.SLOTS) == places.astype(np.uint64))
-        )  # where it belongs
-        self.is_damaged |= bool((is_newer & ~is_valid).any())
+        is_valid = is_newer & (ahead < MOST_SKIPPED) & (ahead % np.uint64(layout.SLOTS) == places.astype(np.uint64))
+        self.is_damaged |= bool((is_newer & ~is_valid).any())  # it is not where it belongs
         newer = np.sort(ahead[is_valid]).astype(np.int64)
         if not len(newer):
             return

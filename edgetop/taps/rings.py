@@ -68,7 +68,7 @@ class Rings:
 
         What has ended is removed before the next rings come. `is_over`: nobody writes any more.
         """
-        for _ in self._batches(is_over=is_over):
+        for _ in self._batches():
             rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
             ended = [ring for ring in rings if is_over or ring.is_abandoned()]  # before the look at its calls
             for ring in rings:
@@ -83,15 +83,14 @@ class Rings:
             for ring in ended:
                 self._remove(ring)
 
-    def _batches(self, *, is_over: bool) -> Iterator[None]:
-        """Open the rings that are new, as many as may be open at once; at the end, all of them in turn."""
+    def _batches(self) -> Iterator[None]:
+        """Open the rings that are new, as many as may be open at once, and more when some of these have ended."""
         assert self.folder
         names: list[str] = []
         with contextlib.suppress(OSError):  # somebody removed it: `news` says so
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(SUFFIX))  # noqa: PTH208  by far the fastest
         self._tries = {name: self._tries[name] for name in names if name in self._tries}
         new = [name for name in names if name not in self._open and self._tries.get(name, 0) < MOST_TRIES]
-        self._has_too_many = len(new) > MAX_RINGS - len(self._open)
         while True:
             for name in new[: MAX_RINGS - len(self._open)]:
                 self._tries[name] = self._tries.get(name, 0) + 1
@@ -100,7 +99,8 @@ class Rings:
                     del self._tries[name]
             new = [name for name in new if name not in self._open and name not in self._tries]
             yield
-            if not (is_over and new):
+            if not new or len(self._open) >= MAX_RINGS:
+                self._has_too_many = bool(new)
                 return
 
     def _remove(self, ring: Ring) -> None:
