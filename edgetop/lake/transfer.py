@@ -136,7 +136,8 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
             recording.problems.append(f"{source}: cannot be pushed: {error.strerror}")
             continue
         sent += status.st_size if place.put(path, partial(_opened, source), *files[name]) else 0
-        verified[source.name] = stamp_of(status)
+        if name != LOG or not recording.manifest.followed_by:  # else the run goes on, and writes its log there
+            verified[source.name] = stamp_of(status)
     row, verified[SESSION] = row_until(recording, files)
     row_sent, digest = _put(place, table_path(TABLE, where, session), row)
     _write_marker(folder, place, board, session, digest)

@@ -263,6 +263,20 @@ def test_only_what_the_lake_has_is_removed(session: Path, tmp_path: Path) -> Non
     assert (pull(lake, ID, None, tmp_path / "home")[0] / "outputs.npz").read_bytes() == b"kept"
 
 
+def test_the_log_of_a_run_that_goes_on_stays(session: Path, tmp_path: Path) -> None:
+    """It runs in another session by now, and still writes its log into the first."""
+    document = json.loads((session / MANIFEST).read_text())
+    (session / MANIFEST).write_text(json.dumps({**document, "followed_by": "00000000-0000-4000-8000-000000000000"}))
+    (session / "run.log").write_text("10 s\n")
+    lake = Place(str(tmp_path / "lake"))
+    done = push(session, lake, "pi-1")
+    with (session / "run.log").open("a") as file:
+        file.write("20 s\n")
+    assert remove(session, done) == ("run.log",)
+    assert (session / "run.log").read_text() == "10 s\n20 s\n"
+    assert (pull(lake, ID, None, tmp_path / "home")[0] / "run.log").read_text() == "10 s\n"
+
+
 @pytest.mark.parametrize("name", ["seconds.parquet", "outputs.npz", MANIFEST])
 def test_what_changed_after_the_push_is_not_removed(session: Path, tmp_path: Path, name: str) -> None:
     (session / "outputs.npz").write_bytes(b"kept")
