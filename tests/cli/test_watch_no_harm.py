@@ -148,3 +148,23 @@ def test_without_hooks_nothing_is_loaded_into_the_program(tmp_path):
 def test_another_place_is_given_for_the_recording():
     words = ["watch", "--no-hook", "--output=a", "--"]
     assert without_hooks(words) == ["watch", "--no-preload", "--no-hook", "--output=a-again", "--"]
+
+
+@pytest.mark.parametrize("kind", ["forks", "clock", "cut", str(2**62), str(2**64 - 5), str(4_001 + 2**15)])
+def test_what_a_program_does_to_its_ring_hides_no_call_and_ends_nothing(tmp_path, kind):
+    command = (sys.executable, PROGRAMS / "hostile_ring.py", kind)
+    options = ("watch", "--headless", "--json", "--no-record")
+    done = edgetop(*options, "--", *command, home=tmp_path, PYTHONPATH=str(ROOT))
+    made = int(next(line for line in done.stderr.splitlines() if line.startswith("made ")).split()[1])
+    document = json.loads(done.stdout)
+    streams, warmup = document["session"]["watched"]["streams"], document["session"]["methodology"]["warmup_runs"]
+    seen = document["latency"]["count"] + warmup + len(streams)
+    codes = {warning["code"] for warning in document["warnings"]}
+    if kind == "cut":  # what was not read until then is gone with the file
+        assert seen <= made
+    else:
+        assert seen == made
+        assert document["session"]["duration_ns"] < 60 * 10**9
+    assert ("foreign-times" in codes) == (kind == "clock")
+    if kind == "clock":
+        assert document["lost"]["inferences"] == 1

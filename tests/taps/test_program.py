@@ -1,0 +1,111 @@
+"""A program that edgetop starts, as an engine: when it is ended, and when it goes on."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgetop.engines.protocol import Died, Ended, LogLine
+from edgetop.errors import InputError
+from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.program import HOOK, ProgramSpec, WatchedProgram
+from tests.support.waiting import wait_until
+
+SLEEPS = (sys.executable, "-S", "-c", "import time; print('ready', flush=True); time.sleep(60)")
+
+
+@pytest.fixture
+def started(tmp_path):
+    programs = []
+
+    def start(*command, **options):
+        program = WatchedProgram(ProgramSpec(command, output=tmp_path / "out.txt", **options))
+        program.start()
+        programs.append(program)
+        return program
+
+    yield start
+    for program in programs:
+        program.close()
+        if program._process.poll() is None:
+            os.killpg(program._process.pid, signal.SIGKILL)
+            program._process.wait()
+
+
+def messages_until(program, kind):
+    """All messages up to the first of this kind."""
+    said = []
+    wait_until(lambda: said.extend(program.poll().messages) or any(isinstance(one, kind) for one in said))
+    return said
+
+
+def test_closing_leaves_a_program_alone_and_names_it(started, tmp_path):
+    program = started(*SLEEPS)
+    program.poll()
+    text = program.close()
+    pid = program._process.pid
+    assert text.endswith(f"as process {pid}; its output goes to {tmp_path / 'out.txt'}; kill {pid} ends it")
+    assert program._process.poll() is None
+    assert program.close() == text  # safe to call twice
+
+
+def test_closing_says_nothing_of_a_program_that_has_ended(started):
+    program = started("true")
+    messages_until(program, Ended)
+    assert program.close() == ""
+
+
+def test_output_of_a_program_that_goes_on_is_kept_and_of_another_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    for command, is_kept in ((("true",), False), (SLEEPS, True)):
+        program = WatchedProgram(ProgramSpec(command))
+        program.start()
+        if not is_kept:
+            messages_until(program, Ended)
+        program.close()
+        assert bool(list(tmp_path.glob("edgetop-output-*"))) == is_kept
+    os.killpg(program._process.pid, signal.SIGKILL)
+    program._process.wait()
+
+
+def test_a_program_that_died_before_it_was_stopped_was_not_ended_by_edgetop(started):
+    program = started("sh", "-c", "kill -9 $$")
+    program._process.wait()
+    program.stop()
+    assert any(isinstance(one, Died) for one in messages_until(program, Died))
+    assert (program.was_stopped, program.exit_status) == (False, 137)
+
+
+def test_a_stop_sends_the_signal_and_the_next_one_kills(started, tmp_path):
+    ignores = "import signal, time; signal.signal(signal.SIGINT, lambda *_: print('asked', flush=True))"
+    program = started(sys.executable, "-S", "-c", f"{ignores}; print('ready', flush=True)\nwhile True: time.sleep(1)",
+                      stop_signal=signal.SIGINT)  # fmt: skip
+    output = tmp_path / "out.txt"
+    wait_until(lambda: "ready" in output.read_text())
+    program.stop()
+    wait_until(lambda: "asked" in output.read_text())
+    assert not [one for one in program.poll().messages if isinstance(one, Ended)]
+    program.stop()
+    said = messages_until(program, Ended)
+    assert any(isinstance(one, LogLine) and "was sent SIGKILL" in one.message for one in said)
+    assert program.was_stopped
+
+
+def test_the_environment_has_only_what_is_wanted():
+    folder, given = Path("/shm/x"), {"PYTHONPATH": "/a", "LD_PRELOAD": "/b.so", "LANG": "C"}
+    off = ProgramSpec(("app",), has_hook=False).environment(folder, given)
+    assert off == {**given, layout.FOLDER: "/shm/x"}
+    on = ProgramSpec(("app",), preload=Path("/p.so"), stdout=1).environment(folder, given)
+    assert (on["PYTHONPATH"], on["LD_PRELOAD"]) == (f"{HOOK}:/a", "/p.so /b.so")
+    assert "PYTHONUNBUFFERED" not in on
+    assert "EDGETOP_LINES" not in on
+
+
+def test_what_cannot_be_started_is_refused_and_leaves_nothing():
+    program = WatchedProgram(ProgramSpec(("/no/such/program",)))
+    with pytest.raises(InputError, match="cannot be started"):
+        program.start()
+    assert program._taps.folder is None
