@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from edgetop.analysis.ab import QuadEvents
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.errors import EdgetopError
 from edgetop.feeds.replay import ReplayFeed
 from edgetop.recording.reader import Recording
@@ -24,6 +26,8 @@ from edgetop.session.seconds import NS, SecondAggregator
 from edgetop.session.turns import plan
 from tests.support.clocks import ManualClock
 from tests.support.damage import run_here
+from tests.support.generator.plans import generate
+from tests.support.generator.widened import WIDENED
 from tests.support.recordings import left_by_a_dead_writer, record
 from tests.support.screens import opened
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, sensor
@@ -56,6 +60,11 @@ ODD: tuple[JsonValue, ...] = (
     None, True, False, 0, 1, -1, 7, 2**61, -(2**61), 0.0, -0.5, 1e300, 1e-300, "", "measure", "warmup", "thermal",
     "p99>1ms", "temp>80C for=3s", "steady", "duration", "x" * 3_000, "\x1b[2J", "mem/rss", "python3", "float32",
 )  # fmt: skip
+TURNS = plan(NS, 1_000_000, duration_ns=16 * NS, seed=4)
+JUMPS = (-3_600 * NS, -NS, -1, 1, NS, 10**6 * NS)
+WHOLES = (-1, 0, 1, 2**40, -(2**40), 2**62)
+REALS = (-1.0, 0.0, 1e-300, 1e18, -1e29, 1e300, float("nan"), float("inf"))
+FORMS = ("csv", "json", "parquet", "perfetto", "session")
 
 
 @dataclass
@@ -154,29 +163,38 @@ class Fuzz:
             if len(began):
                 text = f"{names[phase]} begins"
                 found.append(Event(int(began[0]), "phase", "info", "engine", text, {"phase": names[phase]}))
-        if whole.ab and end_ns > 20 * NS:
-            turns = plan(NS, 1_000_000, duration_ns=16 * NS, seed=4)
-            found.append(Event(NS, "ab-turns", "info", "engine", "turns begin", turns.to_json()))
+        if whole.ab and not self.one_in(4):
+            found.append(Event(NS, "ab-turns", "info", "engine", "turns begin", TURNS.to_json()))
+            in_turn = [(inferences["t_ns"] >= begin) & (inferences["t_ns"] < end) for begin, end in TURNS.spans(1)]
+            inferences["variant"] = np.logical_or.reduce(in_turn)
         found += [self.event(self.rng.randrange(max(end_ns, 1))) for _ in range(self.rng.choice((0, 3, 30)))]
         return sorted(found, key=lambda event: event.t_ns)
 
     def batches(self) -> list[Batch]:
-        """As a conductor hands them on, but with what no conductor would think of."""
-        whole, lasts_s = self.manifest(), self.rng.choice((0.5, 3.0, 15.0, 60.0, 200.0, 1_000.0))
+        """As a conductor hands them on, but with what no conductor would think of; one in five is a slow session."""
+        if self.one_in(5):
+            slow = generate(self.seed, self.rng.choice((None, *WIDENED)))
+            cuts = tuple(sorted(self.rng.uniform(0, slow.end_s) for _ in range(self.rng.choice((1, 4, 12)))))
+            return list(slow.batches(cuts, single=self.one_in(3)))
+        whole, lasts_s = self.manifest(), self.rng.choice((0.0, 0.5, 3.0, 15.0, 60.0, 200.0, 1_000.0))
         rows = self.inferences(lasts_s)
         readings = self.readings(len(whole.sensors), lasts_s)
         end_ns = max(int(lasts_s * NS), int(rows["t_ns"][-1]) + 1 if len(rows) else 0)
         events = self.events(whole, rows, end_ns)
         keeps = not self.one_in(5)
         aggregator = SecondAggregator(whole.load.deadline_ns, is_paced=whole.load.is_paced)
-        found, begin = [Batch(0, manifest=whole)], -1
+        found, begin, derived = [Batch(0, manifest=whole)], -1, (QuadEvents(), ThrottleEvents())
+        for fold in derived:
+            fold.fold(found[0])
         for end in np.linspace(0, end_ns, self.rng.choice((2, 5, 20)), dtype=np.int64)[1:].tolist():
             mine = rows[(rows["t_ns"] > begin) & (rows["t_ns"] <= end)]
             read = readings[(readings["t_ns"] > begin) & (readings["t_ns"] <= end)]
             said = tuple(event for event in events if begin < event.t_ns <= end)
             bursts = (self.burst(end),) if self.one_in(4) else ()
             kept = mine if keeps else NO_INFERENCES
-            found.append(Batch(end, kept, aggregator.add(mine), read, said, bursts=bursts))
+            batch = Batch(end, mine, aggregator.add(mine), read, said, bursts=bursts)
+            said += tuple(event for fold in derived for event in fold.fold(batch))
+            found.append(replace(batch, inferences=kept, events=said))
             begin = end
         reason = self.rng.choice(("duration", "runs", "user", "engine-died", "internal-error", "exit-status-3", "odd"))
         ended = Event(end_ns, "ended", "info", "edgetop", "over", {"reason": reason, "last_end_ns": end_ns})
@@ -217,7 +235,7 @@ class Fuzz:
         if kind == "twice":
             places = np.repeat(places, 2)
         elif kind in ("none", "one", "some"):
-            places = places[: {"none": 0, "one": 1, "some": len(places) // 2}[kind]]
+            places = np.sort(self.numbers.permutation(places)[: {"none": 0, "one": 1, "some": len(places) // 2}[kind]])
         table = table.take(pa.array(places, pa.int64()))
         numeric = [name for name in table.column_names if pa.types.is_primitive(table.schema.field(name).type)]
         if kind in ("jump", "value") and len(table):
@@ -232,7 +250,7 @@ class Fuzz:
         if pa.types.is_boolean(column.type):
             return table
         values = column.to_pylist()
-        by = self.rng.choice((-3_600 * NS, -NS, NS, 10**6 * NS) if name == "t_ns" else (-1, 0, 1, 2**40, -(2**40)))
+        by: Any = self.rng.choice(JUMPS if name == "t_ns" else REALS if pa.types.is_floating(column.type) else WHOLES)
         for row in range(self.rng.randrange(len(values)), len(values)):
             values[row] = None if values[row] is None else values[row] + by if name == "t_ns" else by
         try:
@@ -241,32 +259,25 @@ class Fuzz:
             return table
 
 
-def looked_at(folder: Path, beside: Path, out: Path, fuzz: Fuzz, *, pages: bool = False) -> None:
-    """Report, compare, replay to the end and export a session. Raises what is no message for a user."""
-    run_here("report", str(folder))
-    text, _ = run_here(
-        "report", str(folder), "--json", "--fail-if", "p99>33ms", "--fail-if", "throttled", "--fail-if", "leak>1MiB/h"
-    )
+def looked_at(folder: Path, beside: Path, out: Path, fuzz: Fuzz, *, looks: int = 9, pages: bool = False) -> None:
+    """Report a session, and look at it in so many other ways. Raises what is no message for a user."""
+    gates = (words for gate in ("p99>33ms", "throttled", "leak>1MiB/h") for words in ("--fail-if", gate))
+    text, _ = run_here("report", str(folder), "--json", *gates)
     if text:
         json.loads(text, parse_constant=_refuse)
-    run_here("compare", str(beside), str(folder))
-    run_here("gap", str(folder), str(beside))
-    run_here("forecast", str(folder), "--ambient", "45C")
+    ways: list[tuple[str, ...]] = [
+        ("report", str(folder)),
+        ("compare", str(beside), str(folder)),
+        ("gap", str(folder), str(beside)),
+        ("forecast", str(folder), "--ambient", "45C"),
+        *(("export", str(folder), "--to", form, "-o", str(out / form), "--force") for form in FORMS[:-1]),
+        ("export", str(folder), "--to", "session", "-o", str(out / str(fuzz.seed)), "--no-raw"),
+    ]
     if pages:
         run_here("report", str(folder), "--html", str(out / "page.html"), "--force")
         run_here("compare", str(folder), str(beside), "--html", str(out / "compared.html"), "--force")
-    for form in ("csv", "json", "parquet", "perfetto", "session"):
-        path = out / f"{fuzz.seed}-{form}"
-        run_here(
-            "export",
-            str(folder),
-            "--to",
-            form,
-            "-o",
-            str(path),
-            "--force",
-            *(["--hz", "0.1"] if form == "parquet" else []),
-        )
+    for way in fuzz.rng.sample(ways, looks):
+        run_here(*way)
     replayed(folder)
 
 
