@@ -6,7 +6,7 @@ that the figure is shown as not available, and never as 0, as none or as good.
 """
 
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ MAX_STORED = 32
 # Those of all analyses of this process, once each: a command reports them when it ends.
 occurred: "dict[tuple[str, str, str], Fault]" = {}
 
+_NONE: frozenset[str] = frozenset()
 _read: ContextVar[set[str] | None] = ContextVar("failed folds that were read", default=None)
 
 
@@ -83,19 +84,28 @@ class Faults:
         `unknown`: the same figure where nothing is known. A figure that failed once is not tried again. Raises
         UnavailableError if that fails as well.
         """
-        with noting() as read:
-            if name not in self.found:
-                try:
-                    return make(), frozenset(read)
-                except MemoryError:
-                    raise
-                except UnavailableError:
-                    return self._unknown(unknown), frozenset(read)
-                except Exception as error:  # noqa: BLE001  a defect of ours in one figure must not cost the others
-                    self.add(name, error)
-            note({name})
-            value = self._unknown(unknown)
-        return value, frozenset(read)
+        outer, read = _read.get(), set[str]()
+        token = _read.set(read)
+        try:
+            made = self._attempt(name, make, unknown)
+        finally:
+            _read.reset(token)
+        if read and outer is not None:
+            outer |= read
+        return made, frozenset(read) if read else _NONE
+
+    def _attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> T:
+        if name not in self.found:
+            try:
+                return make()
+            except MemoryError:
+                raise
+            except UnavailableError:
+                return self._unknown(unknown)
+            except Exception as error:  # noqa: BLE001  a defect of ours in one figure must not cost the others
+                self.add(name, error)
+        note({name})
+        return self._unknown(unknown)
 
     def _unknown(self, make: Callable[[], T]) -> T:
         try:
@@ -106,11 +116,17 @@ class Faults:
             raise UnavailableError(self.words(self.found)) from error
 
 
+_OWN = ("_name", "_fold", "_blank", "_faults", "_readers")  # of a guard; what else it has is made anew
+
+
 class Guard:
     """Stands for a fold, so that an error in it is a fault and nothing more."""
 
     def __init__(self, name: str, fold: object, faults: Faults, readers: tuple[str, ...]) -> None:
         vars(self).update(_name=name, _fold=fold, _blank=None, _faults=faults, _readers=readers)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name in _OWN}
 
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__") or "_fold" not in vars(self):  # as copy and pickle ask
@@ -120,14 +136,16 @@ class Guard:
         except Exception as error:  # noqa: BLE001  as above
             self._fail(error)
             return getattr(self, attribute)
-        return partial(self._call, attribute) if callable(found) else found
+        if callable(found):  # asked for at each tick: the next time it is found at once
+            found = vars(self)[attribute] = partial(self._call, attribute)
+        return found
 
     def __setattr__(self, attribute: str, value: object) -> None:
         if self._name not in self._faults.found:
             setattr(self._fold, attribute, value)
 
     def _call(self, attribute: str, *arguments: Any, **named: Any) -> Any:
-        if attribute in FEEDING and self._name in self._faults.found:
+        if self._name in self._faults.found and attribute in FEEDING:
             return ()
         try:
             result = getattr(self._standing(), attribute)(*arguments, **named)
@@ -188,8 +206,8 @@ def aside() -> Iterator[None]:
         _read.reset(token)
 
 
-def note(names: Iterable[str]) -> None:
+def note(names: Collection[str]) -> None:
     """Add to what a figure that is being made was made of."""
-    read = _read.get()
+    read = _read.get() if names else None
     if read is not None:
         read.update(names)

@@ -2,10 +2,12 @@ import signal
 from types import SimpleNamespace
 from typing import Any
 
+from edgetop.analysis.faults import occurred
 from edgetop.cli.live_session import LiveSession
 from edgetop.feeds.live import LiveFeed
 from edgetop.session.batch import Batch
 from tests.support.sessions import ended_event
+from tests.support.waiting import wait_until
 
 NS = 1_000_000_000
 
@@ -35,3 +37,45 @@ def test_signals_that_come_before_the_session_begins_are_acted_upon_as_it_does()
     session.begin(conductor, None)
     assert stops == ["signal", "signal"]
     assert (session.leave_now, session.interrupted, session.hung_up) == (True, True, False)
+
+
+def test_an_observer_that_fails_is_called_no_more_and_the_others_are() -> None:
+    called: list[str] = []
+    told: list[tuple[str, str]] = []
+
+    def failing(_: object) -> None:
+        called.append("failing")
+        raise LookupError("on purpose")
+
+    def sound(_: object) -> None:
+        called.append("sound")
+
+    conductor: Any = SimpleNamespace(is_stopping=False, outcome=None)
+    state: Any = SimpleNamespace(add_event=lambda kind, _severity, _source, text: told.append((kind, text)))
+    session = LiveSession(LiveFeed(), state)
+    session.begin(conductor, None)
+    session.analyse([failing, sound])
+    wait_until(lambda: called.count("sound") > 1)
+    session.stop_observers()
+    assert called.count("failing") == 1
+    ((kind, text),) = told
+    assert kind == "hook-failed"
+    assert text.endswith("internal error: LookupError: on purpose")
+
+
+def test_an_error_in_the_analysis_is_an_event_of_the_session() -> None:
+    told: list[dict[str, Any]] = []
+    state: Any = SimpleNamespace(
+        add_event=lambda kind, severity, source, text, **data: told.append({"kind": kind, "text": text, **data})
+    )
+    session = LiveSession(LiveFeed(), state)
+    session.begin(SimpleNamespace(is_stopping=False, outcome=None), None)  # type: ignore[arg-type]
+    session.analyse()
+    session.analysis.faults.add("power", LookupError("on purpose"))
+    session.analysis.catch_up(session.feed)
+    session.analysis.catch_up(session.feed)
+    occurred.clear()
+    (event,) = told
+    assert event["kind"] == "analysis-failed"
+    assert event["text"] == "power: not available: internal error in power: LookupError: on purpose"
+    assert "LookupError" in event["traceback"]
