@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -183,15 +184,21 @@ int main(int count, char **words) {
 """
 
 
+@pytest.fixture
+def open_folder():
+    """A folder that every user may enter and write."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="starts processes of other users")
 @pytest.mark.parametrize("name", ["onnxruntime_pybind11_state.so", "libonnxruntime.so.1", "libtensorflowlite.so"])
-def test_nothing_of_another_users_process_is_run(name, tmp_path):
+def test_nothing_of_another_users_process_is_run(name, open_folder):
     """Its interpreter and its library are its own, and run what it likes where they are started or loaded."""
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o777)
-    python, library, ran = tmp_path / "python3", tmp_path / name, tmp_path / "ran"
-    (tmp_path / "mapper.c").write_text(f"#define RAN {json.dumps(str(ran))}\n{MAPPER}")
-    subprocess.run(["gcc", "-w", "-o", python, tmp_path / "mapper.c"], check=True)
+    python, library, ran = open_folder / "python3", open_folder / name, open_folder / "ran"
+    (open_folder / "mapper.c").write_text(f"#define RAN {json.dumps(str(ran))}\n{MAPPER}")
+    subprocess.run(["gcc", "-w", "-o", python, open_folder / "mapper.c"], check=True)
     library.write_bytes(python.read_bytes())
     words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, library]
     process = subprocess.Popen(words, env={"NOT_YET": "1"})
