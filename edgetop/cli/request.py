@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 Options = Mapping[str, Any]
 POWER_TURN_NS = NS  # of an A/B session where a sensor reads the board's power, which is seldom updated more often
-PROGRAM_LOG = "program.log"  # in the session's folder: what a watched program printed
 
 
 def find_model(options: Options) -> ModelFile:

@@ -35,7 +35,7 @@ from edgetop.errors import (
 )
 from edgetop.feeds.live import LiveFeed
 from edgetop.paths import recordings_home
-from edgetop.recording.files import LOG, FolderHandle
+from edgetop.recording.files import LOG, PROGRAM_LOG, FolderHandle
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.registry import write_outcome
 from edgetop.recording.table_writer import ChildTableWriter
@@ -181,7 +181,7 @@ def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -
     manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
     if program:
         manifest = request.of_program(manifest, program)
-        program.output = folder / request.PROGRAM_LOG if folder else None
+        program.output = folder / PROGRAM_LOG if folder else None
     engine = program or _engine(options, request.with_outputs_file(spec, folder), stack, board_sensors, folder)
     if options["monitor_cpus"]:
         os.sched_setaffinity(0, options["monitor_cpus"])
