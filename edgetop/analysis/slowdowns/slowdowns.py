@@ -18,9 +18,10 @@ from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue
-from edgetop.session.seconds import NO_SECONDS, NS
+from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
 
 SETTLED_AT_ONCE_S = 8  # at least: each settling costs the same
+PAUSED_S = 600  # of a long pause that are judged like other seconds: for longer nothing is waited for
 STEP_S = 256  # of a long batch: evidence is needed for less time than readings are stored
 
 
@@ -54,10 +55,22 @@ class Slowdowns(TracksReader):
         settled_s = self._newest_s - LATE_S
         self._signals.events.forget(settled_s)
         if settled_s >= self.settled_s + SETTLED_AT_ONCE_S:
-            for until_s in range(self.settled_s + STEP_S, settled_s, STEP_S):
-                self._settle(until_s)
-            self._settle(settled_s)
+            self._settle_over_pauses(settled_s)
             self._rows = self._rows.copy()  # not a view of the whole batch
+
+    def _settle_over_pauses(self, until_s: int) -> None:
+        """Settle up to there. A pause so long that its seconds have no rows is passed over: nothing is known of it."""
+        second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
+        for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():
+            self._settle_in_steps(min(int(second[place]) + PAUSED_S, until_s))
+            self.settled_s = min(int(second[place + 1]), until_s)
+            self._judgement.until_s = max(self._judgement.until_s, self.settled_s)
+        self._settle_in_steps(until_s)
+
+    def _settle_in_steps(self, until_s: int) -> None:
+        for step_s in range(self.settled_s + STEP_S, until_s, STEP_S):
+            self._settle(step_s)
+        self._settle(until_s)
 
     @property
     def _newest_s(self) -> int:

@@ -1,10 +1,13 @@
 """What is a slowdown and what is not: by the definition of `edgetop help slowdowns`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from edgetop.session.seconds import NS
-from tests.support.slow_sessions import slowdowns_of, stretch, view_of
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.session.seconds import NS, concatenate
+from tests.support.slow_sessions import session_of, slowdowns_of, stretch, view_of
 
 
 def spans(latency_ms: list[float], **more: object) -> list[tuple[float, float | None]]:
@@ -120,3 +123,17 @@ def test_a_slow_model_that_oscillates_is_slow_each_time(slower: float) -> None:
         assert slowdown.start_ns / NS == pytest.approx(60 + 85 * number, abs=5)
         assert slowdown.end_ns is not None
         assert slowdown.end_ns / NS == pytest.approx(120 + 85 * number, abs=5)
+
+
+@pytest.mark.parametrize("first_s", [20, 120])
+def test_a_time_years_later_is_reached_without_looking_at_each_second_between(first_s: int) -> None:
+    """Times are foreign data. What came before the pause, and what comes after it, is judged as ever."""
+    before, slow = session_of(stretch((first_s, 10.0))), session_of(stretch((60, 10.0), (40, 14.0), (60, 10.0)))
+    later_s = 9 * 366 * 86_400
+    later = replace(slow.seconds, rows=slow.seconds.rows.copy())
+    later.rows["t_ns"] += later_s * NS
+    fold = Slowdowns()
+    fold.fold(replace(before, seconds=concatenate([before.seconds, later]), until_ns=(later_s + 160) * NS))
+    assert fold.settled_s > later_s
+    (found,) = fold.view().slowdowns
+    assert found.start_ns // NS == pytest.approx(later_s + 60, abs=3)
