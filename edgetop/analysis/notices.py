@@ -63,7 +63,6 @@ ADVICE = {
     "foreign-times": "in Python time.monotonic_ns(), in C clock_gettime(CLOCK_MONOTONIC): edgetop help tap",
     "streams-full": "figures of all calls together are complete; edgetop watch each program alone for the rest",
     "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
-    "program-unwatched": "edgetop watch --pid N watches it again; the session has nothing of it from then on",
     "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
 }
 

@@ -14,7 +14,6 @@ import ssl
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -77,7 +76,6 @@ class Endpoint:
             for task in tasks:
                 task.cancel()
             loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            loop.run_until_complete(asyncio.sleep(0))  # their sockets are closed by the loop
         self._scrapes.shutdown(wait=False, cancel_futures=True)
         loop.close()
 
@@ -94,12 +92,7 @@ class Endpoint:
                 oldest.cancel()
             task = self._loop.create_task(self._serve(accepted))
             self._open[task] = None
-            task.add_done_callback(partial(self._served, accepted))
-            await asyncio.sleep(0)  # accepting alone lets no other task run while connections wait
-
-    def _served(self, accepted: socket.socket, task: "asyncio.Task[None]") -> None:
-        self._open.pop(task, None)
-        accepted.close()  # nobody else does if the task was cancelled before it began
+            task.add_done_callback(lambda done: self._open.pop(done, None))
 
     async def _serve(self, accepted: socket.socket) -> None:
         """Answer one request and close the connection, whatever the client does."""
@@ -118,11 +111,12 @@ class Endpoint:
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
             transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=self._tls)
-            head = await _head(reader)
-            return asyncio.StreamWriter(transport, protocol, reader, self._loop), head
+            return asyncio.StreamWriter(transport, protocol, reader, self._loop), await _head(reader)
         except BaseException:
             if transport:
                 transport.abort()
+            else:
+                accepted.close()
             raise
 
     async def _respond(self, writer: asyncio.StreamWriter, head: bytes | None) -> None:

@@ -70,6 +70,7 @@ static uint64_t edgetop_next;
 static uint32_t edgetop_source = EDGETOP_BY_PROBE;
 static pthread_mutex_t edgetop_lock = PTHREAD_MUTEX_INITIALIZER;
 static int edgetop_tried;
+static const char *edgetop_folder; /* where the rings are; NULL: EDGETOP_TAP has it */
 
 static inline int64_t edgetop_now(void) {
     struct timespec now;
@@ -77,16 +78,33 @@ static inline int64_t edgetop_now(void) {
     return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-static void edgetop_forget(void) { /* a forked child gets a ring of its own */
+static struct edgetop_ring *edgetop_parents; /* the ring of the process that forked this one */
+
+static void edgetop_forget(void) { /* a forked child gets a ring of its own; another thread may have held the lock */
+    pthread_mutex_init(&edgetop_lock, NULL);
+    if (edgetop_the_ring)
+        edgetop_parents = edgetop_the_ring;
     edgetop_the_ring = NULL;
     edgetop_tried = 0;
     edgetop_next = 0;
 }
 
+/* Remember the folder for rings, whatever becomes of the environment. */
+static inline void edgetop_remember(void) {
+    const char *folder = getenv("EDGETOP_TAP");
+    if (folder && *folder)
+        edgetop_folder = strdup(folder);
+}
+
+/* Whether somebody watches. */
+static inline int edgetop_is_watched(void) {
+    return edgetop_folder || getenv("EDGETOP_TAP");
+}
+
 static void edgetop_open(void) {
     static int registered;
     char path[4096];
-    const char *folder = getenv("EDGETOP_TAP");
+    const char *folder = edgetop_folder ? edgetop_folder : getenv("EDGETOP_TAP");
     int length, file;
     void *made = MAP_FAILED;
     struct rlimit largest;
@@ -115,12 +133,12 @@ static void edgetop_open(void) {
     ring->pid = (uint32_t)getpid();
     ring->source = edgetop_source;
     ring->created_ns = (uint64_t)edgetop_now();
-    for (int i = 0; i < 1000; i++) { /* what it costs to time a call, in a slot that nobody reads yet */
-        ring->slot[EDGETOP_SLOTS - 1].start_ns = edgetop_now();
-        ring->slot[EDGETOP_SLOTS - 1].end_ns = edgetop_now();
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (edgetop_parents) { /* names keep their numbers */
+        ring->name_count = __atomic_load_n(&edgetop_parents->name_count, __ATOMIC_ACQUIRE);
+        memcpy(ring->names, edgetop_parents->names, sizeof ring->names);
+        munmap(edgetop_parents, sizeof *edgetop_parents);
+        edgetop_parents = NULL;
     }
-    ring->cost_ns = (uint32_t)(((uint64_t)edgetop_now() - ring->created_ns) / 1000);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memcpy(ring->magic, "EDGETAP1", 8);
     if (!registered++)
@@ -154,18 +172,28 @@ static uint16_t edgetop_name(struct edgetop_ring *ring, const char *text, uint32
         if (ring->names[number].length == length && !memcmp(ring->names[number].text, text, length))
             return (uint16_t)number;
     pthread_mutex_lock(&edgetop_lock);
-    number = ring->name_count < EDGETOP_NAMES ? ring->name_count : EDGETOP_NAMES - 1;
-    memcpy(ring->names[number].text, text, length);
-    ring->names[number].length = (uint16_t)length;
-    __atomic_store_n(&ring->name_count, number + 1, __ATOMIC_RELEASE);
+    for (; number < ring->name_count; number++) /* another thread was faster */
+        if (ring->names[number].length == length && !memcmp(ring->names[number].text, text, length))
+            break;
+    if (number >= EDGETOP_NAMES - 1) { /* the last name is that of all others */
+        number = EDGETOP_NAMES - 1;
+        text = "\t\t\tothers";
+        length = strlen(text);
+    }
+    if (number >= ring->name_count) {
+        memcpy(ring->names[number].text, text, length);
+        ring->names[number].length = (uint16_t)length;
+        __atomic_store_n(&ring->name_count, number + 1, __ATOMIC_RELEASE);
+    }
     pthread_mutex_unlock(&edgetop_lock);
     if (flags)
         *flags |= EDGETOP_FIRST;
     return (uint16_t)number;
 }
 
-static void edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t end_ns, uint16_t name, int kind, int ok,
-                          uint32_t flags, uint32_t of_frame) {
+/* Write one call. Returns its number. */
+static uint64_t edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t end_ns, uint16_t name, int kind, int ok,
+                              uint32_t flags, uint32_t of_frame) {
     uint64_t sequence = __atomic_fetch_add(&edgetop_next, 1, __ATOMIC_RELAXED);
     struct edgetop_slot *slot = &ring->slot[sequence % EDGETOP_SLOTS];
     __atomic_store_n(&slot->sequence, 0, __ATOMIC_RELAXED);
@@ -180,6 +208,14 @@ static void edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t e
     slot->cpu_us = 0;
     slot->number = of_frame;
     __atomic_store_n(&slot->sequence, sequence + 1, __ATOMIC_RELEASE);
+    return sequence;
+}
+
+/* State what it cost the program to have one call timed, as it was measured just now: kept is a mean of some fifteen. */
+static inline void edgetop_cost(struct edgetop_ring *ring, int64_t cost_ns) {
+    int64_t before = ring->cost_ns;
+    if (cost_ns >= 0 && cost_ns < 1000000)
+        ring->cost_ns = (uint32_t)(before ? before + (cost_ns - before) / 8 : cost_ns);
 }
 
 static inline void edgetop_report(const char *name, int kind, int64_t start_ns, int64_t end_ns, int ok, uint32_t frame) {

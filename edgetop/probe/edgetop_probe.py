@@ -18,19 +18,20 @@ import mmap
 import os
 import struct
 import sys
-import threading
 import time
+from _thread import get_ident
 
 FOLDER = "EDGETOP_TAP"  # the environment variable that names the folder for rings; unset or empty: nobody watches
 
 MAGIC, VERSION = b"EDGETAP1", 1
 HEADER = struct.Struct("<8sIIIIIIQ8xII")  # magic, version, header, slot size, slots, pid, source, time, cost, names
 NAMES_AT, NAMES, NAME_BYTES = 64, 64, 256
+OTHERS = "\t\t\tothers"  # the last name
 HEADER_BYTES = 20_480
 SLOTS = 32_768
 SLOT = struct.Struct("<QqqQHBBIII")  # sequence, start, end, thread, name, kind, ok, flags, CPU time in us, number
 SLOT_BYTES = SLOT.size
-_write, _ident = SLOT.pack_into, threading.get_ident  # looked up faster than attributes
+_write, _ident = SLOT.pack_into, get_ident  # looked up faster than attributes
 COST_AT, NAME_COUNT_AT = 48, 52
 CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
@@ -63,10 +64,18 @@ class Ring:
         HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
 
     def name(self, text):
-        """The number of a name: of `runtime TAB version TAB providers TAB model`, all of which may be empty."""
+        """Return the number of a name: `runtime TAB version TAB providers TAB model`, all of which may be empty.
+
+        The last number is that of all names that do not fit.
+        """
         number = self._names.get(text)
         if number is None:
-            number = self._names[text] = min(len(self._names), NAMES - 1)
+            number = min(len(self._names), NAMES - 1)
+            if number == NAMES - 1:
+                if OTHERS in self._names:
+                    return number
+                text = OTHERS
+            self._names[text] = number
             encoded = text.encode("utf-8", "replace")[-(NAME_BYTES - 2) :]
             at = NAMES_AT + number * NAME_BYTES
             self._map[at : at + 2 + len(encoded)] = struct.pack("<H", len(encoded)) + encoded

@@ -1,17 +1,24 @@
 /* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, or the C API of TensorFlow Lite or
- * LiteRT where its library exports that, linked or loaded with dlopen(3).
+ * LiteRT where its library exports that; linked, loaded with dlopen(3), or by a plug-in that keeps it to itself.
  *
- * `OrtGetApiBase` is what every such program calls; the table of functions behind it has had the same order since its
- * first version (onnxruntime_c_api.h: "this struct is append-only"). The entries for running and loading are replaced
- * in that table, which all threads and libraries of the process share.
+ * `OrtGetApiBase` is what every program of ONNX Runtime calls; the table of functions behind it has had the same order
+ * since its first version (onnxruntime_c_api.h: "this struct is append-only"). The entries for running, loading and
+ * releasing are replaced in that table, which all threads and libraries of the process share. A process may have
+ * several runtimes, each with a table.
+ *
+ * The program never notices: what is not as expected stays as it is, nothing is printed, and no function is offered
+ * that the program would not have found alone.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include "edgetop_probe.h"
 
 /* Places in struct OrtApi, onnxruntime_c_api.h, and the API version since which each is there. */
-enum { CREATE_SESSION = 7, CREATE_SESSION_FROM_ARRAY = 8, RUN = 9, RUN_WITH_BINDING = 133, RUN_ASYNC = 260 };
-enum { BINDING_SINCE = 4, ASYNC_SINCE = 16, SESSIONS = 64 };
+enum { CREATE_SESSION = 7, CREATE_SESSION_FROM_ARRAY = 8, RUN = 9, RELEASE_SESSION = 95 };
+enum { RUN_WITH_BINDING = 133, RUN_ASYNC = 260 };
+enum { BINDING_SINCE = 4, ASYNC_SINCE = 16 };
+enum { RUNTIMES = 4, CALLERS = 64, SESSIONS = 4096, PROBES = 64, COST_EACH = 16, LONGEST_PATH = 4096 };
 
 typedef void *Status; /* NULL: it went well */
 struct Base {
@@ -19,160 +26,305 @@ struct Base {
     const char *(*GetVersionString)(void);
 };
 typedef void (*AsyncDone)(void *user, void **outputs, size_t count, Status status);
+typedef Status (*Create)(void *, const char *, void *, void **);
+typedef Status (*CreateFrom)(void *, const void *, size_t, void *, void **);
+typedef Status (*Run)(void *, void *, const char *const *, void *const *, size_t, const char *const *, size_t, void **);
+typedef Status (*Bound)(void *, void *, void *);
+typedef Status (*Async)(void *, void *, const char *const *, void *const *, size_t, const char *const *, size_t, void **,
+                        AsyncDone, void *);
+typedef void (*Release)(void *);
+typedef int (*Invoke)(void *);
+typedef int (*Compiled)(void *, size_t, size_t, void *, size_t, void *);
+typedef void *(*Dlsym)(void *, const char *);
 
-static Status (*real_create)(void *, const char *, void *, void **);
-static Status (*real_create_from)(void *, const void *, size_t, void *, void **);
-static Status (*real_run)(void *, void *, const char *const *, void *const *, size_t, const char *const *, size_t, void **);
-static Status (*real_bound)(void *, void *, void *);
-static Status (*real_async)(void *, void *, const char *const *, void *const *, size_t, const char *const *, size_t,
-                            void **, AsyncDone, void *);
-static char ort[48]; /* the runtime, a tab and its version */
-static struct { void *session; uint16_t name; int called; } sessions[SESSIONS];
+/* ---- Sessions: the name of each, by its address. Looked up without a lock, in one cache line. ---- */
+
+struct Session {
+    void *address; /* NULL: never used; &sessions: released */
+    uint16_t name;
+    uint16_t called;
+};
+static struct Session sessions[SESSIONS];
 static pthread_mutex_t sessions_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under a session's address its name; `path` is NULL but for one that was just made. */
-static uint16_t session_name(struct edgetop_ring *ring, const char *runtime, void *session, const char *path,
-                             uint32_t *flags) {
-    char text[4200], absolute[4096];
-    int place, free_place = -1;
-    uint16_t name;
-    for (place = 0; place < SESSIONS && !path; place++)
-        if (__atomic_load_n(&sessions[place].session, __ATOMIC_ACQUIRE) == session) {
-            if (flags && !__atomic_exchange_n(&sessions[place].called, 1, __ATOMIC_RELAXED))
-                *flags |= EDGETOP_FIRST;
-            return sessions[place].name;
-        }
+static struct Session *session_at(void *address) {
+    size_t at = ((uintptr_t)address >> 4) * 0x9E3779B97F4A7C15ull >> 52;
+    for (int tried = 0; tried < PROBES; tried++, at = (at + 1) % SESSIONS) {
+        void *found = __atomic_load_n(&sessions[at].address, __ATOMIC_ACQUIRE);
+        if (found == address)
+            return &sessions[at];
+        if (!found)
+            break;
+    }
+    return NULL;
+}
+
+static void session_released(void *address) {
+    struct Session *session = session_at(address);
+    if (session)
+        __atomic_store_n(&session->address, (void *)sessions, __ATOMIC_RELEASE);
+}
+
+/* Whether a session that lives has this name. */
+static int is_name_used(uint16_t name, void *but) {
+    for (int at = 0; at < SESSIONS; at++) {
+        void *address = sessions[at].address;
+        if (address && address != (void *)sessions && address != but && sessions[at].name == name)
+            return 1;
+    }
+    return 0;
+}
+
+/* Remember a session that was made or is met the first time. Sessions of the same model are `#2` and so on. Returns
+ * its name; sessions that do not fit share that of the others. */
+static uint16_t session_named(struct edgetop_ring *ring, const char *runtime, void *address, const char *path) {
+    char text[LONGEST_PATH + 128], absolute[LONGEST_PATH];
+    struct Session *place = NULL;
+    uint16_t name = EDGETOP_NAMES - 1;
     if (!path || !*path || !realpath(path, absolute))
         snprintf(absolute, sizeof absolute, "%s", path ? path : "");
     pthread_mutex_lock(&sessions_lock);
-    int others = 0;
-    for (place = 0; place < SESSIONS; place++) {
-        if (sessions[place].session == session || (!sessions[place].session && free_place < 0))
-            free_place = place;
-        others += sessions[place].session != NULL && sessions[place].session != session;
+    for (int number = 1; number < (int)EDGETOP_NAMES; number++) {
+        if (number == 1)
+            snprintf(text, sizeof text, "%s\t\t%s", runtime, absolute);
+        else
+            snprintf(text, sizeof text, "%s\t\t%s#%d", runtime, absolute, number);
+        name = edgetop_name(ring, text, NULL);
+        if (name == EDGETOP_NAMES - 1 || !is_name_used(name, address))
+            break;
     }
-    snprintf(text, sizeof text, "%s\t\t%s", runtime, absolute);
-    name = edgetop_name(ring, text, NULL);
-    for (place = 0; place < SESSIONS; place++)
-        if (sessions[place].session && sessions[place].session != session && sessions[place].name == name) {
-            snprintf(text, sizeof text, "%s\t\t%s#%d", runtime, absolute, others + 1);
-            name = edgetop_name(ring, text, NULL);
+    size_t at = ((uintptr_t)address >> 4) * 0x9E3779B97F4A7C15ull >> 52;
+    for (int tried = 0; tried < PROBES; tried++, at = (at + 1) % SESSIONS) {
+        void *found = sessions[at].address;
+        if (found == address) {
+            place = &sessions[at];
             break;
         }
-    if (free_place >= 0) {
-        sessions[free_place].name = name;
-        sessions[free_place].called = flags != NULL;
-        __atomic_store_n(&sessions[free_place].session, session, __ATOMIC_RELEASE);
+        if (!place && (!found || found == (void *)sessions))
+            place = &sessions[at];
+        if (!found)
+            break;
+    }
+    if (place) {
+        place->name = name;
+        place->called = 0;
+        __atomic_store_n(&place->address, address, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&sessions_lock);
-    if (flags)
-        *flags |= EDGETOP_FIRST;
     return name;
 }
 
-static void ran_on(const char *runtime, const char *path, void *session, int64_t start, int64_t end, int failed) {
-    struct edgetop_ring *ring = edgetop_ring();
-    if (ring) {
-        uint32_t flags = 0;
-        uint16_t name = session_name(ring, runtime, session, path, &flags);
-        edgetop_write(ring, start, end, name, EDGETOP_CALL, !failed, flags, 0);
+/* ---- Calls ---- */
+
+/* A mapped model is asked for only where a session is met the first time: the file has thousands of lines. */
+static void mapped_model(char *path, size_t size) {
+    char line[LONGEST_PATH + 128], *found;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    path[0] = 0;
+    while (maps && fgets(line, sizeof line, maps)) {
+        line[strcspn(line, "\n")] = 0;
+        found = strchr(line, '/');
+        if (!found || strlen(found) < 7 || strcmp(found + strlen(found) - 7, ".tflite") || !strcmp(found, path))
+            continue;
+        if (path[0]) { /* several: it is not known which */
+            path[0] = 0;
+            break;
+        }
+        snprintf(path, size, "%s", found);
     }
+    if (maps)
+        fclose(maps);
 }
 
-static void ran(void *session, int64_t start, int64_t end, Status status) {
-    ran_on(ort, NULL, session, start, end, status != NULL);
-}
-
-static void loaded(void *session, const char *path, int64_t start) {
+static void called(const char *runtime, void *address, int64_t start, int64_t end, int failed, int is_mapped) {
     struct edgetop_ring *ring = edgetop_ring();
+    if (!ring)
+        return;
+    struct Session *session = session_at(address);
+    uint32_t flags = 0;
+    uint16_t name;
+    if (session) {
+        name = session->name;
+        if (!session->called && !__atomic_exchange_n(&session->called, 1, __ATOMIC_RELAXED))
+            flags = EDGETOP_FIRST;
+    } else {
+        char path[LONGEST_PATH];
+        path[0] = 0;
+        if (is_mapped)
+            mapped_model(path, sizeof path);
+        name = session_named(ring, runtime, address, path);
+        if ((session = session_at(address)))
+            session->called = 1;
+        flags = EDGETOP_FIRST;
+    }
+    uint64_t number = edgetop_write(ring, start, end, name, EDGETOP_CALL, !failed, flags, 0);
+    if (number % COST_EACH == COST_EACH - 1) /* what it costs this very program, at its own pace */
+        edgetop_cost(ring, edgetop_now() - end);
+}
+
+/* ---- ONNX Runtime: for each runtime in the process the functions that were in its table ---- */
+
+static struct Runtime {
+    void **table; /* NULL: free */
+    char name[48]; /* the runtime, a tab and its version */
+    Create create;
+    CreateFrom create_from;
+    Run run;
+    Bound bound;
+    Async async;
+    Release release;
+} runtimes[RUNTIMES];
+
+static void loaded(struct Runtime *runtime, void *session, const char *path, int64_t start) {
+    struct edgetop_ring *ring = edgetop_ring();
+    int64_t end = edgetop_now();
     if (ring && session)
-        edgetop_write(ring, start, edgetop_now(), session_name(ring, ort, session, path, NULL), EDGETOP_LOAD, 1, 0, 0);
+        edgetop_write(ring, start, end, session_named(ring, runtime->name, session, path), EDGETOP_LOAD, 1, 0, 0);
 }
 
-static Status timed_create(void *env, const char *path, void *options, void **session) {
-    int64_t start = edgetop_now();
-    Status status = real_create(env, path, options, session);
-    if (!status)
-        loaded(*session, path ? path : "", start);
-    return status;
-}
-
-static Status timed_create_from(void *env, const void *data, size_t size, void *options, void **session) {
-    int64_t start = edgetop_now();
-    Status status = real_create_from(env, data, size, options, session);
-    if (!status)
-        loaded(*session, "", start);
-    return status;
-}
-
-static Status timed_run(void *session, void *options, const char *const *in, void *const *inputs, size_t n,
-                        const char *const *out, size_t m, void **outputs) {
-    int64_t start = edgetop_now();
-    Status status = real_run(session, options, in, inputs, n, out, m, outputs);
-    ran(session, start, edgetop_now(), status);
-    return status;
-}
-
-static Status timed_bound(void *session, void *options, void *binding) {
-    int64_t start = edgetop_now();
-    Status status = real_bound(session, options, binding);
-    ran(session, start, edgetop_now(), status);
-    return status;
-}
-
-struct Async {
+struct AsyncCall {
     AsyncDone done;
     void *user, *session;
     int64_t start;
+    struct Runtime *runtime;
 };
 
 static void async_done(void *user, void **outputs, size_t count, Status status) {
-    struct Async call = *(struct Async *)user;
-    ran(call.session, call.start, edgetop_now(), status);
+    struct AsyncCall call = *(struct AsyncCall *)user;
     free(user);
-    call.done(call.user, outputs, count, status);
+    called(call.runtime->name, call.session, call.start, edgetop_now(), status != NULL, 0);
+    if (call.done)
+        call.done(call.user, outputs, count, status);
 }
 
-static Status timed_async(void *session, void *options, const char *const *in, void *const *inputs, size_t n,
-                          const char *const *out, size_t m, void **outputs, AsyncDone done, void *user) {
-    struct Async *call = malloc(sizeof *call);
-    Status status;
+static Status started_async(struct Runtime *runtime, void *session, void *options, const char *const *in,
+                            void *const *inputs, size_t n, const char *const *out, size_t m, void **outputs,
+                            AsyncDone done, void *user) {
+    struct AsyncCall *call = malloc(sizeof *call);
     if (!call)
-        return real_async(session, options, in, inputs, n, out, m, outputs, done, user);
-    *call = (struct Async){done, user, session, edgetop_now()};
-    status = real_async(session, options, in, inputs, n, out, m, outputs, async_done, call);
+        return runtime->async(session, options, in, inputs, n, out, m, outputs, done, user);
+    *call = (struct AsyncCall){done, user, session, edgetop_now(), runtime};
+    Status status = runtime->async(session, options, in, inputs, n, out, m, outputs, async_done, call);
     if (status) /* it never began */
         free(call);
     return status;
 }
 
-static void replace(void **table, int place, void *ours, void **real) {
+/* A function in a table is not told which table it came from: so there is one of each for each runtime. */
+#define RUNTIME(I)                                                                                                     \
+    static Status create_##I(void *env, const char *path, void *options, void **session) {                             \
+        int64_t start = edgetop_now();                                                                                 \
+        Status status = runtimes[I].create(env, path, options, session);                                               \
+        if (!status && session)                                                                                        \
+            loaded(&runtimes[I], *session, path ? path : "", start);                                                   \
+        return status;                                                                                                 \
+    }                                                                                                                  \
+    static Status create_from_##I(void *env, const void *data, size_t size, void *options, void **session) {           \
+        int64_t start = edgetop_now();                                                                                 \
+        Status status = runtimes[I].create_from(env, data, size, options, session);                                    \
+        if (!status && session)                                                                                        \
+            loaded(&runtimes[I], *session, "", start);                                                                 \
+        return status;                                                                                                 \
+    }                                                                                                                  \
+    static Status run_##I(void *session, void *options, const char *const *in, void *const *inputs, size_t n,          \
+                          const char *const *out, size_t m, void **outputs) {                                          \
+        int64_t start = edgetop_now();                                                                                 \
+        Status status = runtimes[I].run(session, options, in, inputs, n, out, m, outputs);                             \
+        called(runtimes[I].name, session, start, edgetop_now(), status != NULL, 0);                                    \
+        return status;                                                                                                 \
+    }                                                                                                                  \
+    static Status bound_##I(void *session, void *options, void *binding) {                                             \
+        int64_t start = edgetop_now();                                                                                 \
+        Status status = runtimes[I].bound(session, options, binding);                                                  \
+        called(runtimes[I].name, session, start, edgetop_now(), status != NULL, 0);                                    \
+        return status;                                                                                                 \
+    }                                                                                                                  \
+    static Status async_##I(void *session, void *options, const char *const *in, void *const *inputs, size_t n,        \
+                            const char *const *out, size_t m, void **outputs, AsyncDone done, void *user) {            \
+        return started_async(&runtimes[I], session, options, in, inputs, n, out, m, outputs, done, user);              \
+    }                                                                                                                  \
+    static void release_##I(void *session) {                                                                           \
+        session_released(session);                                                                                     \
+        runtimes[I].release(session);                                                                                  \
+    }
+RUNTIME(0)
+RUNTIME(1)
+RUNTIME(2)
+RUNTIME(3)
+
+#define OURS(I) {create_##I, create_from_##I, run_##I, bound_##I, async_##I, release_##I}
+static const struct {
+    Create create;
+    CreateFrom create_from;
+    Run run;
+    Bound bound;
+    Async async;
+    Release release;
+} ours[RUNTIMES] = {OURS(0), OURS(1), OURS(2), OURS(3)};
+
+struct Place {
+    uintptr_t at;
+    int is_relro;
+};
+
+static int see_relro(struct dl_phdr_info *info, size_t size, void *data) {
+    struct Place *place = data;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        uintptr_t end = begin + info->dlpi_phdr[i].p_memsz;
+        if (info->dlpi_phdr[i].p_type == PT_GNU_RELRO && begin <= place->at && place->at < end)
+            place->is_relro = 1;
+    }
+    return place->is_relro;
+}
+
+/* Replace one entry of a table; `real` is set before anybody can call ours. The page is closed again only where the
+ * loader had closed it: otherwise the program may write elsewhere in it. */
+static void replace(void **table, int place, void *our, void *real) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = (uintptr_t)&table[place] & ~(page - 1), end = (uintptr_t)(&table[place] + 1);
-    if (table[place] == ours || mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE))
+    if (!table[place] || mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE))
         return;
-    *real = table[place];
-    __atomic_store_n(&table[place], ours, __ATOMIC_RELEASE);
-    mprotect((void *)begin, end - begin, PROT_READ);
+    struct Place entry = {(uintptr_t)&table[place], 0};
+    dl_iterate_phdr(see_relro, &entry);
+    *(void **)real = table[place];
+    __atomic_store_n(&table[place], our, __ATOMIC_RELEASE);
+    if (entry.is_relro)
+        mprotect((void *)begin, end - begin, PROT_READ);
 }
 
 static void patch(struct Base *base) {
-    void **table = base ? base->GetApi(1) : NULL;
-    if (!table || !edgetop_ring())
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    if (!base || !base->GetApi || !base->GetVersionString || !edgetop_is_watched())
         return;
+    void **table = base->GetApi(1);
     const char *version = base->GetVersionString();
-    snprintf(ort, sizeof ort, "onnxruntime\t%s", version);
-    replace(table, CREATE_SESSION, (void *)timed_create, (void **)&real_create);
-    replace(table, CREATE_SESSION_FROM_ARRAY, (void *)timed_create_from, (void **)&real_create_from);
-    replace(table, RUN, (void *)timed_run, (void **)&real_run);
-    int minor = strncmp(version, "1.", 2) ? 0 : atoi(version + 2); /* the API's version; asked of GetApi it would print */
-    if (minor >= BINDING_SINCE)
-        replace(table, RUN_WITH_BINDING, (void *)timed_bound, (void **)&real_bound);
-    if (minor >= ASYNC_SINCE)
-        replace(table, RUN_ASYNC, (void *)timed_async, (void **)&real_async);
+    if (!table || !version)
+        return;
+    pthread_mutex_lock(&lock);
+    int at = 0;
+    while (at < RUNTIMES && runtimes[at].table && runtimes[at].table != table)
+        at++;
+    /* A library that was unloaded and loaded again at the same address has its own functions in its table again. */
+    if (at < RUNTIMES && table[RUN] != (void *)ours[at].run) {
+        struct Runtime *runtime = &runtimes[at];
+        int minor = strncmp(version, "1.", 2) ? 0 : atoi(version + 2); /* asked of GetApi, it would print */
+        snprintf(runtime->name, sizeof runtime->name, "onnxruntime\t%.32s", version);
+        runtime->table = table;
+        replace(table, CREATE_SESSION, (void *)ours[at].create, &runtime->create);
+        replace(table, CREATE_SESSION_FROM_ARRAY, (void *)ours[at].create_from, &runtime->create_from);
+        replace(table, RELEASE_SESSION, (void *)ours[at].release, &runtime->release);
+        if (minor >= BINDING_SINCE)
+            replace(table, RUN_WITH_BINDING, (void *)ours[at].bound, &runtime->bound);
+        if (minor >= ASYNC_SINCE)
+            replace(table, RUN_ASYNC, (void *)ours[at].async, &runtime->async);
+        replace(table, RUN, (void *)ours[at].run, &runtime->run);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
-typedef void *(*Dlsym)(void *, const char *);
+/* ---- Finding the real functions ---- */
 
 static Dlsym real_dlsym(void) { /* by its version: by its name alone it would be the one below */
     static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5", "GLIBC_2.4", "GLIBC_2.27"};
@@ -182,91 +334,230 @@ static Dlsym real_dlsym(void) { /* by its version: by its name alone it would be
     return real;
 }
 
-struct Base *OrtGetApiBase(void) { /* what a program calls that is linked with the runtime */
-    struct Base *(*real)(void) = (struct Base *(*)(void))real_dlsym()(RTLD_NEXT, "OrtGetApiBase");
-    struct Base *base = real ? real() : NULL;
+/* The objects that are named like a runtime's library, by an address in each. */
+struct Objects {
+    int count;
+    void *at[RUNTIMES];
+};
+
+static int see_object(struct dl_phdr_info *info, size_t size, void *data) {
+    static const char wanted[] = "libonnxruntime.so";
+    struct Objects *objects = data;
+    const char *base = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    (void)size;
+    if (base && !strncmp(base + 1, wanted, sizeof wanted - 1) && objects->count < RUNTIMES)
+        for (int i = 0; i < info->dlpi_phnum; i++)
+            if (info->dlpi_phdr[i].p_type == PT_LOAD) {
+                objects->at[objects->count++] = (void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+                break;
+            }
+    return 0;
+}
+
+/* A function of the object that has this address, or of what that object depends on. NULL: there is none. */
+static void *function_of(void *address, const char *name, void *our) {
+    Dlsym find = real_dlsym();
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (!find || !dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name || !*map->l_name)
+        return NULL;
+    void *handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD);
+    void *found = handle ? find(handle, name) : NULL;
+    if (handle)
+        dlclose(handle); /* NOLOAD has counted one more */
+    return found == our ? NULL : found;
+}
+
+/* What a function of this name would be to the code at `caller` without this library: the next one in the global scope,
+ * or, of a library that was loaded with RTLD_LOCAL, one of its own dependencies. NULL: there is none. */
+static void *real_function(const char *name, void *caller, void *our) {
+    Dlsym find = real_dlsym();
+    void *found = find ? find(RTLD_NEXT, name) : NULL;
+    return found && found != our ? found : function_of(caller, name, our);
+}
+
+struct Base *OrtGetApiBase(void);
+
+static int count_loads(struct dl_phdr_info *info, size_t size, void *loads) {
+    *(unsigned long long *)loads = info->dlpi_adds;
+    (void)size;
+    return 1;
+}
+
+/* A runtime may be in nobody's scope but its plug-in's: look at each that was loaded since the last time. */
+static void patch_loaded(void) {
+    static unsigned long long seen;
+    unsigned long long loads = 0;
+    struct Objects objects = {0, {0}};
+    dl_iterate_phdr(count_loads, &loads);
+    if (!edgetop_is_watched() || __atomic_exchange_n(&seen, loads, __ATOMIC_RELAXED) == loads)
+        return;
+    dl_iterate_phdr(see_object, &objects);
+    for (int i = 0; i < objects.count; i++) {
+        void *get = function_of(objects.at[i], "OrtGetApiBase", (void *)OrtGetApiBase);
+        if (get)
+            patch(((struct Base * (*)(void)) get)());
+    }
+}
+
+/* ---- What a program calls ---- */
+
+struct Base *OrtGetApiBase(void) { /* by a program, or a plug-in, that is linked with the runtime */
+    void *real = real_function("OrtGetApiBase", __builtin_return_address(0), (void *)OrtGetApiBase);
+    if (!real) { /* the caller's own libraries are not known: a runtime that is loaded is the one that it means */
+        struct Objects objects = {0, {0}};
+        dl_iterate_phdr(see_object, &objects);
+        for (int i = 0; !real && i < objects.count; i++)
+            real = function_of(objects.at[i], "OrtGetApiBase", (void *)OrtGetApiBase);
+    }
+    struct Base *base = real ? ((struct Base * (*)(void)) real)() : NULL;
     patch(base);
     return base;
 }
 
-/* The one model that is mapped into this process; "": none, or several. */
-static const char *mapped_model(char *path, size_t size) {
-    char line[4200], *found;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    path[0] = 0;
-    while (maps && fgets(line, sizeof line, maps)) {
-        line[strcspn(line, "\n")] = 0;
-        found = strchr(line, '/');
-        if (!found || strlen(found) < 7 || strcmp(found + strlen(found) - 7, ".tflite") || !strcmp(found, path))
-            continue;
-        if (path[0]) {
-            path[0] = 0;
+/* The real function behind a linked call, by where the call is: two plug-ins may have a runtime each. */
+static void *linked(const char *name, void *caller, void *our) {
+    static struct { void *caller, *real; } known[CALLERS];
+    for (int i = 0; i < CALLERS; i++) {
+        void *one = __atomic_load_n(&known[i].caller, __ATOMIC_ACQUIRE);
+        if (one == caller)
+            return known[i].real;
+        if (!one)
+            break;
+    }
+    void *real = real_function(name, caller, our);
+    pthread_mutex_lock(&sessions_lock);
+    for (int i = 0; real && i < CALLERS; i++)
+        if (!known[i].caller) {
+            known[i].real = real;
+            __atomic_store_n(&known[i].caller, caller, __ATOMIC_RELEASE);
             break;
         }
-        snprintf(path, size, "%s", found);
-    }
-    if (maps)
-        fclose(maps);
-    return path;
+    pthread_mutex_unlock(&sessions_lock);
+    return real;
 }
 
-static int known(void *session) {
-    for (int place = 0; place < SESSIONS; place++)
-        if (__atomic_load_n(&sessions[place].session, __ATOMIC_ACQUIRE) == session)
-            return 1;
-    return 0;
+static int invoked(Invoke real, void *interpreter) {
+    int64_t start = edgetop_now();
+    int status = real(interpreter);
+    called("tflite\t", interpreter, start, edgetop_now(), status, 1);
+    return status;
 }
 
-static void ran_lite(const char *runtime, void *session, int64_t start, int failed) {
-    char path[4096];
-    int64_t end = edgetop_now();
-    ran_on(runtime, known(session) ? NULL : mapped_model(path, sizeof path), session, start, end, failed);
+static int compiled_ran(Compiled real, void *model, size_t signature, size_t n, void *inputs, size_t m, void *outputs) {
+    int64_t start = edgetop_now();
+    int status = real(model, signature, n, inputs, m, outputs);
+    called("litert\t", model, start, edgetop_now(), status, 1);
+    return status;
 }
-
-static int (*real_invoke)(void *);
-static int (*real_compiled)(void *, size_t, size_t, void *, size_t, void *);
 
 int TfLiteInterpreterInvoke(void *interpreter) {
-    int64_t start = edgetop_now();
-    if (!real_invoke)
-        *(void **)&real_invoke = real_dlsym()(RTLD_NEXT, "TfLiteInterpreterInvoke");
-    int status = real_invoke(interpreter);
-    ran_lite("tflite\t", interpreter, start, status);
-    return status;
+    void *caller = __builtin_return_address(0);
+    Invoke real = (Invoke)linked("TfLiteInterpreterInvoke", caller, (void *)TfLiteInterpreterInvoke);
+    return real ? invoked(real, interpreter) : 1; /* kTfLiteError */
 }
 
 int LiteRtRunCompiledModel(void *model, size_t signature, size_t n, void *inputs, size_t m, void *outputs) {
-    int64_t start = edgetop_now();
-    if (!real_compiled)
-        *(void **)&real_compiled = real_dlsym()(RTLD_NEXT, "LiteRtRunCompiledModel");
-    int status = real_compiled(model, signature, n, inputs, m, outputs);
-    ran_lite("litert\t", model, start, status);
-    return status;
+    void *caller = __builtin_return_address(0);
+    Compiled real = (Compiled)linked("LiteRtRunCompiledModel", caller, (void *)LiteRtRunCompiledModel);
+    return real ? compiled_ran(real, model, signature, n, inputs, m, outputs) : 1; /* ...ErrorInvalidArgument */
 }
 
-void *dlsym(void *handle, const char *name) { /* how a program finds it that loads the runtime itself */
+/* For functions that a program finds with dlsym(3): one of ours for each real one. */
+static void *found_invokes[RUNTIMES], *found_compileds[RUNTIMES];
+#define FOUND(I)                                                                                                       \
+    static int invoke_##I(void *interpreter) { return invoked((Invoke)found_invokes[I], interpreter); }                \
+    static int compiled_##I(void *model, size_t signature, size_t n, void *inputs, size_t m, void *outputs) {          \
+        return compiled_ran((Compiled)found_compileds[I], model, signature, n, inputs, m, outputs);                    \
+    }
+FOUND(0)
+FOUND(1)
+FOUND(2)
+FOUND(3)
+static void *const our_invokes[RUNTIMES] = {(void *)invoke_0, (void *)invoke_1, (void *)invoke_2, (void *)invoke_3};
+static void *const our_compileds[RUNTIMES] = {(void *)compiled_0, (void *)compiled_1, (void *)compiled_2,
+                                              (void *)compiled_3};
+
+/* Ours in place of a real function; the real one where there are too many. */
+static void *ours_for(void *real, void **found, void *const *our) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    void *result = real;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < RUNTIMES; i++) {
+        if (!found[i])
+            found[i] = real;
+        if (found[i] == real) {
+            result = our[i];
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* How a program finds functions that loads libraries itself. All that is not a runtime's is left to the real one by a
+ * jump and no call: dlsym(3) looks at who called it. */
+void *dlsym(void *handle, const char *name) {
     Dlsym real = real_dlsym();
-    if (!strcmp(name, "OrtGetApiBase")) {
-        struct Base *(*found)(void) = (struct Base *(*)(void))real(handle, name);
-        if (found && found != OrtGetApiBase)
-            patch(found());
-        return (void *)found;
+    if (!real)
+        return NULL;
+    if (!edgetop_is_watched())
+        return real(handle, name);
+    patch_loaded();
+    int is_ort = !strcmp(name, "OrtGetApiBase"), is_compiled = !strcmp(name, "LiteRtRunCompiledModel");
+    if (!is_ort && !is_compiled && strcmp(name, "TfLiteInterpreterInvoke"))
+        return real(handle, name);
+    void *our = is_compiled ? (void *)LiteRtRunCompiledModel : (void *)TfLiteInterpreterInvoke;
+    our = is_ort ? (void *)OrtGetApiBase : our;
+    void *found = real(handle, name);
+    if (!found || found == our) { /* it was asked for in all libraries, where ours is the first */
+        found = real_function(name, __builtin_return_address(0), our);
+        if (!found) /* the program would not have found it: neither will it now, and dlerror(3) says so */
+            return real(handle, "edgetop: no such function");
     }
-    int is_compiled = !strcmp(name, "LiteRtRunCompiledModel");
-    if (is_compiled || !strcmp(name, "TfLiteInterpreterInvoke")) {
-        void *ours = is_compiled ? (void *)LiteRtRunCompiledModel : (void *)TfLiteInterpreterInvoke;
-        void *found = real(handle, name);
-        if (found == ours) /* asked for in all libraries */
-            found = real(RTLD_NEXT, name);
-        if (found)
-            *(is_compiled ? (void **)&real_compiled : (void **)&real_invoke) = found;
-        return found ? ours : NULL;
+    if (is_ort) {
+        patch(((struct Base * (*)(void)) found)());
+        return found;
     }
-    return real(handle, name); /* a jump and no call: dlsym(3) looks at who called it */
+    if (is_compiled)
+        return ours_for(found, found_compileds, our_compileds);
+    return ours_for(found, found_invokes, our_invokes);
+}
+
+/* Take this library out of LD_PRELOAD, and leave what the user has there. */
+static void clean_environment(void) {
+    const char *list = getenv("LD_PRELOAD");
+    Dl_info info;
+    char *kept, *word, *rest, *copy;
+    if (!list || !dladdr((void *)OrtGetApiBase, &info) || !info.dli_fname)
+        return;
+    copy = strdup(list);
+    kept = calloc(1, strlen(list) + 2);
+    if (copy && kept) {
+        for (word = strtok_r(copy, " :", &rest); word; word = strtok_r(NULL, " :", &rest))
+            if (strcmp(word, info.dli_fname)) {
+                if (*kept)
+                    strcat(kept, ":");
+                strcat(kept, word);
+            }
+        if (*kept)
+            setenv("LD_PRELOAD", kept, 1);
+        else
+            unsetenv("LD_PRELOAD");
+    }
+    free(copy);
+    free(kept);
+}
+
+static void forked(void) { /* another thread may have held it */
+    pthread_mutex_init(&sessions_lock, NULL);
 }
 
 __attribute__((constructor)) static void begin(void) {
+    pthread_atfork(NULL, NULL, forked);
     edgetop_source = EDGETOP_BY_PRELOAD;
+    edgetop_remember(); /* a Python program's hook takes the variable away */
     if (!getenv("EDGETOP_TAP_CHILDREN")) /* programs that this one starts are none of edgetop's business */
-        unsetenv("LD_PRELOAD");
+        clean_environment();
+    patch_loaded(); /* of a program that is linked with its runtime */
 }

@@ -23,7 +23,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report, report_document
 from edgetop.cli.summary import summary
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
 from edgetop.session.turns import NS, Plan, plan
@@ -257,11 +257,3 @@ def test_no_other_session_has_that_part() -> None:
     analysis = Analysis()
     analysis.fold(Batch(manifest=make_manifest()))
     assert "ab" not in report_document(analysis)
-
-
-@pytest.mark.parametrize("key", ["a_mj", "b_mj", "a_left_out"])
-@pytest.mark.parametrize("value", ["x", "1e5", 1e300])
-def test_a_quad_with_a_figure_that_is_none_is_left_out(key: str, value: JsonValue) -> None:
-    events = events_of(batches_of(TURNS, run_of(TURNS, 1.05), watts(TURNS, 5.0)))
-    odd = [replace(events[0], data={**events[0].data, key: value}), *events[1:]]
-    assert view_of(odd, TURNS).ratios["p50"] == view_of(events[1:], TURNS).ratios["p50"]

@@ -137,14 +137,6 @@ def test_errors_are_told_though_nothing_else_was_measured() -> None:
     assert known(document_of(measured(7, ok=False))["latency"]) == {"count": 0, "errors": 7}
 
 
-@pytest.mark.parametrize("tool", [7, 1e300, True, None])
-def test_a_tool_without_a_name_printed_nothing(tool: float | None) -> None:
-    event = Event(0, "tool-summary", "info", "import", "", {"tool": tool, "count": 5, "p50_ms": 1.0})
-    told = report_document(folded([Batch(manifest=make_manifest(), events=(event,))]))
-    assert told["latency"]["count"] == 0
-    assert "told_by" not in told["latency"]
-
-
 def test_the_start_is_told_phase_by_phase() -> None:
     manifest = make_manifest(engine=EngineInfo(init_ns=1_500_000_000, first_ns=25 * MS, partitions=3))
     ended = ended_event(NS, warmup_runs=50, warmup_ns=600 * MS)

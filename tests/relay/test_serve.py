@@ -26,7 +26,7 @@ from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.relays import LiveRecording, PipeLink, past_of
 from tests.support.scripts import Script
-from tests.support.sessions import differences, session_id
+from tests.support.sessions import differences
 from tests.support.waiting import scaled, wait_until
 
 PATIENCE_S = scaled(20)
@@ -322,11 +322,10 @@ def test_a_lost_viewer_is_noticed_at_the_next_frame():
 
 def test_a_relay_goes_on_with_the_session_that_follows(viewer, live, script, tmp_path):
     """The viewer sees it begin anew; its orders go there."""
-    clock = script.manifest.clock
-    later = replace(clock, origin_monotonic_ns=clock.origin_monotonic_ns + 1)
-    next_one = replace(script.manifest, id=session_id("t"), name="t", clock=later)
-    following = Script(next_one, step_s=0.5).load().warm_up().begin().measure(2)
-    script.manifest = replace(script.manifest, followed_by=session_id("t"))
+    following = (
+        Script(replace(script.manifest, id="the-next", name="t"), step_s=0.5).load().warm_up().begin().measure(2)
+    )
+    script.manifest = replace(script.manifest, followed_by="the-next")
     viewer.link.write(wire.hello())
     decoder, restarted = Decoder(), None
     decoder.decode(viewer.until(wire.BATCH).payload)

@@ -1,28 +1,28 @@
 """Times the inferences of a Python program that `edgetop watch` starts: Python imports this file by itself.
 
 It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and then runs a
-`sitecustomize` that the program has of its own. Only the standard library is imported; no error reaches the program.
+`sitecustomize` that the program has of its own. No error reaches the program. A program that imports no runtime finds
+the same modules loaded as without edgetop: so this file imports nothing that the interpreter has not loaded itself,
+and what writes the calls is loaded with the runtime.
 """
 
-import contextlib
-import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import time
+from _frozen_importlib import module_from_spec
+from _frozen_importlib_external import PathFinder, spec_from_file_location
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+TAP = "EDGETOP_TAP"  # the folder for rings
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
-CALIBRATION_CALLS = 2_000
-CPU_EVERY_NS = 20_000_000
+SAMPLE_NS, SAMPLE_CALLS = 20_000_000, 16  # the least time and the number of calls from one sampled call to the next
+COST_AT = 8  # by then what is measured is a call that is not sampled
 SESSIONS_NAMED = 8  # of one model; any more share a name
 
 
 def _load(name, path):
-    spec = importlib.util.spec_from_file_location(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
+    spec = spec_from_file_location(name, path)
+    module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -46,19 +46,23 @@ def _interpreter_name(runtime, package):
 
 def _threads(session, options):
     """Return how many threads a session runs on; 0: the runtime's default; -1: unknown."""
-    with contextlib.suppress(Exception):
+    try:
         return int(session.get_session_options().intra_op_num_threads)
-    given = options.get("num_threads")
+    except Exception:
+        given = options.get("num_threads")
     return given if isinstance(given, int) else -1
 
 
 class _SessionState:
     """The state of one session of the program, stored on the session."""
 
-    __slots__ = ("flags", "number", "ring", "shapes")
+    __slots__ = ("flags", "number", "ring", "shapes", "text")
 
-    def __init__(self, ring, number, flags):
-        self.ring, self.number, self.flags, self.shapes = ring, number, flags, None
+    def __init__(self, ring, text, number, flags):
+        self.ring, self.text, self.number, self.flags, self.shapes = ring, text, number, flags, None
+
+    def __reduce__(self):
+        return (type(None), ())  # a copy of a session gets its own
 
 
 def _waiting():
@@ -82,9 +86,10 @@ def _waiting():
         end(file)
         return int(text.raw[:length].split()[1])
 
-    with contextlib.suppress(Exception):
+    try:
         return waited if waited() is not None else None
-    return None
+    except Exception:
+        return None
 
 
 class _Wrapper:
@@ -93,50 +98,102 @@ class _Wrapper:
     def __init__(self, probe, tap, describe):
         self._probe, self._tap, self._describe = probe, tap, describe
         self._sessions = {}  # of each model, so far
+        self._cost_ns = 0  # of a call that is not sampled, as a running mean; and of one that is
+        self._sample_ns = 0
 
     def _state(self, session):
-        """The state of the session; None: there is no ring. It is made anew in a forked child."""
+        """The state of the session; None: there is no ring. It is made anew in a forked child, with the same name."""
         ring, state = self._tap.ring, getattr(session, "_edgetop", None)
         if ring is None or (state is not None and state.ring is ring):
             return state
-        text = "\t\t\t"
-        with contextlib.suppress(Exception):
-            text = self._describe(session)
-        others = self._sessions[text] = self._sessions.get(text, 0) + 1
-        number = ring.name(f"{text}#{others}" if 1 < others <= SESSIONS_NAMED else text)
-        state = _SessionState(ring, number, self._probe.FIRST)
-        with contextlib.suppress(Exception):
+        text = state.text if state is not None else self._text(session)
+        state = _SessionState(ring, text, ring.name(text), self._probe.FIRST)
+        try:
             session._edgetop = state  # noqa: SLF001
+        except Exception:  # noqa: S110  a class with slots: it is described again each time
+            pass
         return state
 
+    def _text(self, session):
+        try:
+            text = self._describe(session)
+        except Exception:
+            text = "\t\t\t"
+        others = self._sessions[text] = self._sessions.get(text, 0) + 1
+        return f"{text}#{others}" if 1 < others <= SESSIONS_NAMED else text
+
     def call(self, real):
-        """`real`, timed; every CPU_EVERY_NS also the CPU time of its thread, and how long that waited for a CPU."""
-        now, cpu, waited, due = time.monotonic_ns, time.thread_time_ns, _waiting(), 0
-        note = self._note
+        """`real`, timed. An interrupted call (KeyboardInterrupt, SystemExit) is no inference, and not recorded."""
+        now, note, sample, turn, due = time.monotonic_ns, self._note, self._sampled(real), 0, 0
 
         def timed(*args, **options):
-            nonlocal due
-            ok, used = 0, None
+            nonlocal turn, due
+            turn += 1  # two threads may count as one here: which call is sampled does not matter
             start = now()
-            if start >= due:
-                due = start + CPU_EVERY_NS
-                used = (waited() if waited else None), cpu()
-                start = now()
+            if turn >= SAMPLE_CALLS and start >= due:
+                turn, due = 0, start + SAMPLE_NS
+                return sample(args, options)
             try:
                 result = real(*args, **options)
-                ok = 1
-                return result
-            finally:
-                end = now()
-                if used:
-                    cpu_us = min(cpu() - used[1], end - start) // 1000
-                    used = cpu_us, 0 if used[0] is None else (waited() - used[0]) // 1000 + 1
-                note(start, end, ok, used, args, options)
+            except Exception:
+                note(start, now(), 0, args, options)
+                raise
+            end = now()
+            note(start, end, 1, args, options)
+            if turn == COST_AT:
+                self._costs(now() - end)
+            return result
 
         return _like(real, timed)
 
-    def _note(self, start, end, ok, used, args, options):
-        """Record a call. `used`: in us, its CPU time, and 1 more than the time that it waited for a CPU; 0: unknown."""
+    def _sampled(self, real):
+        """`real`, timed, with the CPU time of its thread, and how long that waited for a CPU: 0.1 ms where it is rare.
+
+        That would change what it measures at 20 calls a second, so one call in SAMPLE_CALLS has it.
+        """
+        now, cpu, waited, note = time.monotonic_ns, time.thread_time_ns, _waiting(), self._note
+
+        def before():
+            try:
+                return (waited() if waited else None), cpu()
+            except Exception:
+                return None
+
+        def used(since, start, end):
+            """In us: CPU time, and 1 more than the time that it waited for a CPU; 0: unknown."""
+            try:
+                cpu_us = min(cpu() - since[1], end - start) // 1000
+                after = waited() if since[0] is not None else None
+                return cpu_us, 0 if after is None else (after - since[0]) // 1000 + 1
+            except Exception:
+                return None
+
+        def timed(args, options):
+            entered = now()
+            since = before()
+            start = now()
+            try:
+                result = real(*args, **options)
+            except Exception:
+                note(start, now(), 0, args, options)
+                raise
+            end = now()
+            note(start, end, 1, args, options, used(since, start, end))
+            self._sample_ns = start - entered + now() - end
+            return result
+
+        return timed
+
+    def _costs(self, took_ns):
+        """State what timing a call costs this very program at its own pace: a running mean, with the sampled calls."""
+        try:
+            self._cost_ns += (took_ns - self._cost_ns) // (8 if self._cost_ns else 1)
+            self._tap.made.has_cost(self._cost_ns + self._sample_ns // SAMPLE_CALLS)
+        except Exception:  # noqa: S110  nothing of this may reach the program
+            pass
+
+    def _note(self, start, end, ok, args, options, used=None):
+        """Record a call. `used`: what `used` above returns; None: it was not measured."""
         try:
             state = getattr(args[0], "_edgetop", None)
             if state is None or state.ring is not self._tap.made:
@@ -184,10 +241,13 @@ class _Wrapper:
 
             def ended(results, user_data, error):
                 end = now()
-                state = state_of(session)
-                if state is not None:
-                    state.ring.put(start, end, state.number, call, 0 if error else 1, state.flags)
-                    state.flags = 0
+                try:
+                    state = state_of(session)
+                    if state is not None:
+                        state.ring.put(start, end, state.number, call, 0 if error else 1, state.flags)
+                        state.flags = 0
+                except Exception:  # noqa: S110  nothing of this may reach the program
+                    pass
                 return callback(results, user_data, error)
 
             return real(session, output_names, input_feed, ended, *args, **options)
@@ -202,13 +262,15 @@ class _Wrapper:
             start = now()
             real(session, *args, **options)
             end = now()
-            with contextlib.suppress(Exception):
+            try:
                 model = args[0] if args else options.get("model_path") or options.get("path_or_bytes")
                 if isinstance(model, (str, os.PathLike)):
                     session._edgetop_model = os.fspath(model)  # noqa: SLF001
                 state = self._state(session)
                 if state is not None:
                     state.ring.put(start, end, state.number, self._probe.LOAD, number=_threads(session, options) + 1)
+            except Exception:  # noqa: S110  nothing of this may reach the program
+                pass
 
         return _like(real, timed)
 
@@ -217,7 +279,7 @@ def _like(real, timed):
     """`timed` with the name and documentation of `real`."""
     timed.__wrapped__ = real
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
-        with contextlib.suppress(AttributeError):
+        if hasattr(real, name):
             setattr(timed, name, getattr(real, name))
     return timed
 
@@ -240,13 +302,13 @@ RUNTIMES = {
 }  # fmt: skip
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Wraps what a runtime's module defines, just after the program has imported it."""
 
-    def __init__(self, probe, tap):
-        self._probe, self._tap = probe, tap
+    def __init__(self):
+        self._probe = self._tap = None
 
-    def find_spec(self, name, path, target=None):
+    def find_spec(self, name, path=None, target=None):
         if name == "multiprocessing.util":
             return self._after(name, path, self._watch_workers)
         if name in RUNTIMES:
@@ -255,20 +317,26 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     @staticmethod
     def _after(name, path, action):
-        spec = importlib.machinery.PathFinder.find_spec(name, path)
-        if spec is None or spec.loader is None:
+        try:
+            spec = PathFinder.find_spec(name, path)
+            execute = spec.loader.exec_module
+
+            def exec_module(module):
+                execute(module)
+                try:
+                    action(name, module)
+                except Exception:  # noqa: S110  nothing of this may reach the program
+                    pass
+
+            spec.loader.exec_module = exec_module
+        except Exception:  # it is not there, or is loaded in a way that cannot be wrapped
             return None
-        execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            with contextlib.suppress(Exception):
-                action(name, module)
-
-        spec.loader.exec_module = exec_module
         return spec
 
     def _wrap(self, name, module):
+        if self._probe is None:
+            self._probe = _load("_edgetop_probe", os.path.join(os.path.dirname(HERE), "edgetop_probe.py"))
+            self._tap = self._probe.Tap("hook")
         describe, classes = RUNTIMES[name]
         for class_name, methods in classes.items():
             wrapper, cls = _Wrapper(self._probe, self._tap, describe), getattr(module, class_name, None)
@@ -276,8 +344,6 @@ class _Finder(importlib.abc.MetaPathFinder):
                 real = getattr(cls, method, None)
                 if real is not None and cls is not None:
                     setattr(cls, method, getattr(wrapper, how)(real))
-        if self._tap.ring is not None:
-            self._tap.ring.has_cost(_cost(self._probe, self._tap))
 
     @staticmethod
     def _watch_workers(_name, module):
@@ -285,19 +351,17 @@ class _Finder(importlib.abc.MetaPathFinder):
         real = module.spawnv_passfds
 
         def spawnv_passfds(path, args, passfds):
-            with _hook_environment():
-                return real(path, args, passfds)
+            return _in_hook_environment(real, path, args, passfds)
 
         module.spawnv_passfds = _like(real, spawnv_passfds)
 
 
-@contextlib.contextmanager
-def _hook_environment():
-    """Put the variables that load this file into the environment for the time of a `with` block."""
+def _in_hook_environment(function, *args):
+    """Call a function that starts a program, with the variables that load this file in the environment."""
     before = {key: os.environ.get(key) for key in (*_ENVIRONMENT, "PYTHONPATH")}
     os.environ.update(_with_tap(os.environ))
     try:
-        yield
+        return function(*args)
     finally:
         for key, value in before.items():
             if value is None:
@@ -318,65 +382,29 @@ def _stay_over_exec():
     def timed_execv(path, args):
         if os.getpid() != pid:
             return execv(path, args)
-        with _hook_environment():
-            return execv(path, args)
+        return _in_hook_environment(execv, path, args)
 
     def timed_execve(path, args, env):
-        with contextlib.suppress(Exception):
-            env = _with_tap(env) if os.getpid() == pid else env
-        return execve(path, args, env)
+        try:
+            watched = _with_tap(env) if os.getpid() == pid else env
+        except Exception:  # execve itself says what is wrong with it
+            watched = env
+        return execve(path, args, watched)
 
     os.execv, os.execve = _like(execv, timed_execv), _like(execve, timed_execve)
 
 
-class _Idle:
-    """A dummy session, used while the cost of a call is measured."""
-
-
-def _cost(probe, tap):
-    """The median cost of the wrapper around a call that does nothing, in ns. Its records go to a temporary ring."""
-    folder, now = tap.folder, time.monotonic_ns
-
-    def nothing(_session, _names, _feed):
-        return None
-
-    import tempfile
-
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-
-        class Scratch:
-            ring = made = probe.Ring(scratch, "hook")
-
-        timed = _Wrapper(probe, Scratch, lambda _: "")
-        call, idle = timed.call(nothing), _Idle()
-        call(idle, None, {})
-        costs = []
-        for _ in range(CALIBRATION_CALLS // 100):
-            start = now()
-            for _ in range(100):
-                call(idle, None, {})
-            middle = now()
-            for _ in range(100):
-                nothing(idle, None, {})
-            costs.append((2 * middle - start - now()) / 100)
-    return sorted(costs)[len(costs) // 2]
-
-
 def _begin():
-    probe = _load("_edgetop_probe", os.path.join(os.path.dirname(HERE), "edgetop_probe.py"))
-    _ENVIRONMENT[probe.FOLDER] = os.environ[probe.FOLDER]
-    sys._edgetop_tap = os.environ[probe.FOLDER]  # noqa: SLF001  for `edgetop_probe` in this program
-    tap = probe.Tap("hook")
-    if tap.is_watched:
-        sys.meta_path.insert(0, _Finder(probe, tap))
-        if not os.environ.get(CHILDREN):
-            _clean_environment()
-            _stay_over_exec()
+    _ENVIRONMENT[TAP] = sys._edgetop_tap = os.environ[TAP]  # noqa: SLF001  for `edgetop_probe` in this program
+    sys.meta_path.insert(0, _Finder())
+    if not os.environ.get(CHILDREN):
+        _clean_environment()
+        _stay_over_exec()
 
 
 def _clean_environment():
     """Remove the variables that load this file, so that programs which this one starts are not watched."""
-    os.environ.pop("EDGETOP_TAP", None)
+    os.environ.pop(TAP, None)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != HERE]
     if paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(paths)
@@ -387,23 +415,32 @@ def _clean_environment():
 def _write_lines():
     """Write out each line that is printed, as on a terminal, where edgetop shows a screen instead of the output."""
     if os.environ.pop("EDGETOP_LINES", ""):
-        with contextlib.suppress(Exception):
+        try:
             sys.stdout.reconfigure(line_buffering=True)
+        except Exception:  # noqa: S110  there is none
+            pass
 
 
 def _run_own_sitecustomize():
-    """Run the `sitecustomize` that would have been imported without this one."""
+    """Run the `sitecustomize` that would have been imported without this one.
+
+    Raises the ImportError that `site` expects where there is none, so that this one is not left in `sys.modules`.
+    """
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is not None and spec.loader is not None:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["sitecustomize"] = module
-        spec.loader.exec_module(module)
+    sys.path_importer_cache.pop(HERE, None)
+    spec = PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None or spec.loader is None:
+        raise ImportError("the program has none", name="sitecustomize")
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
 
 
 _ENVIRONMENT = {}  # the variables that load this file, beside PYTHONPATH
-if os.environ.get("EDGETOP_TAP"):
-    with contextlib.suppress(Exception):
+if os.environ.get(TAP):
+    try:
         _begin()
+    except Exception:  # noqa: S110  nothing of this may reach the program
+        pass
 _write_lines()
 _run_own_sitecustomize()

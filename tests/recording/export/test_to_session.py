@@ -131,7 +131,7 @@ def told(t_ns: int, kind: str, source: str = "engine") -> Event:
 def test_of_what_stays_true_for_a_session_nothing_is_lost():
     """A warning that the whole session has would be missing from its end."""
     over = {"records-lost", "inference-failed", "recording-failed", "recording-behind", "recovered"}
-    over |= {"memory-limit", "cpu-quota", "no-inference", "left-behind", "program-unwatched"}
+    over |= {"memory-limit", "cpu-quota", "no-inference", "left-behind"}
     changes = {"governor-changed", "power-mode-changed"}  # before the cut: it has one setting all along
     onsets = {"cpu-quota", "memory-limit"}  # what began before the cut is seen in the readings behind it
     assert set(ADVICE) - over - changes - onsets <= SAID_ONCE

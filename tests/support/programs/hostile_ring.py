@@ -23,12 +23,12 @@ def forge(sequence):
 calls(30)
 made, kind = 60, sys.argv[1]
 if kind == "forks":
-    for _ in range(300):
+    for _ in range(600):
         if not os.fork():
             calls(2)
             os._exit(0)
         os.wait()
-    made = 660
+    made = 1_260
 elif kind == "clock":
     now = time.time_ns()
     layout._tap.ring.put(now, now + 5_000_000, 0)
