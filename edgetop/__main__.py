@@ -1,5 +1,32 @@
-"""`python -m edgetop`."""
+"""`python -m edgetop`, and the program by which edgetop starts itself: `python .../edgetop/__main__.py`.
 
-from edgetop.cli.main import main
+Python looks for modules first in the current folder (`-m`) or beside this file. Neither is meant: files of the current
+folder would be run as edgetop's code, and those of this one stand in for modules of the same names.
+"""
 
-main()
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  what Python has loaded by itself
+_PACKAGES = os.path.dirname(_HERE)  # noqa: PTH120
+
+
+def _leave_only_packages() -> None:
+    """Remove the entry that Python put first (sys.path), and make sure that this very edgetop is found."""
+    if __package__ and not getattr(sys.flags, "safe_path", False):
+        del sys.path[0]
+    sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _HERE]  # noqa: PTH100
+    if not __package__:
+        sys.path.insert(0, _PACKAGES)
+        import edgetop  # noqa: F401, PLC0415  from here on its own folder says where its modules are
+
+        del sys.path[0]
+    if _PACKAGES not in sys.path:
+        sys.path.append(_PACKAGES)
+
+
+if __name__ == "__main__":
+    _leave_only_packages()
+    from edgetop.cli.main import main
+
+    main()

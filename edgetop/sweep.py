@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgetop.errors import InputError
+from edgetop.files import open_regular, read_json, remove_partials, why, write_file
 from edgetop.paths import as_component
-from edgetop.recording.files import open_regular
 from edgetop.session.manifest import built
 
-MAX_PLAN_BYTES = 16 * 1024 * 1024
 SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
+# Options that run a program, load a library or write to hardware, and one that imports a module.
+ORDERS, METRIC = ("--delegate", "--engine-python", "--i2c"), "--metric"
+MAX_PLAN_BYTES = 16 * 1024 * 1024
 State = Literal["planned", "done", "failed"]
 Figures = Mapping[str, float | None]  # by KEYS
 
@@ -89,7 +91,7 @@ class Plan:
     cooldown_max_s: float
     cooldown_to_c: float | None = None  # None: no temperature can be read
     start_c: float | None = None  # the hottest zone before the first run
-    pid: int | None = None  # of the process that runs it
+    asked: tuple[str, ...] = ()  # of ORDERS and METRIC: the file has their names only
     wanted: Mapping[str, Any] = field(default_factory=dict)  # what is recommended: goal, deadline, max_temp, max_rss
 
     @property
@@ -139,48 +141,64 @@ def ordered(combinations: Sequence[Settings], repeat: int, seed: int) -> Iterato
 
 
 def write_plan(folder: Path, plan: Plan) -> None:
-    """Atomically. Raises OSError."""
-    new = folder / f"{FILE}.new"
-    with new.open("w", encoding="utf-8") as file:
-        json.dump({"format_version": FORMAT_VERSION, **asdict(plan)}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(folder / FILE)
+    """Write it without what runs or loads something: whoever gives a plan away must not give orders. Raises OSError."""
+    document = {"format_version": FORMAT_VERSION, **asdict(without_orders(plan))}
+    write_file(folder / FILE, json.dumps(document, indent=1))
+
+
+def without_orders(plan: Plan) -> Plan:
+    """Return the plan with the names alone of the options that run or load something."""
+    names = [name for name in ORDERS if any(word.startswith(f"{name}=") for word in plan.options)]
+    wanted = {name: value for name, value in plan.wanted.items() if name != "metric"}
+    if plan.wanted.get("metric"):
+        names.append(METRIC)
+    kept = tuple(word for word in plan.options if not word.startswith(tuple(f"{name}=" for name in ORDERS)))
+    return replace(plan, options=kept, wanted=wanted, asked=tuple(dict.fromkeys((*plan.asked, *names))))
 
 
 def hold(folder: Path) -> int | None:
     """The lock that the process that runs the sweep has, as a descriptor; None: another has it."""
-    fd = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
         return None
+    remove_partials(folder / FILE)
     return fd
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process holds a sweep that lies there."""
-    if not (folder / FILE).is_file():
+    """Whether a process of this user holds a sweep that lies there. Nothing is written."""
+    try:
+        fd = open_regular(folder / LOCK)
+    except OSError:  # none, another user's, or no file
         return False
     try:
-        fd = hold(folder)
-    except OSError:  # another user's
-        return False
-    if fd is not None:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return os.fstat(fd).st_uid == os.geteuid()
+    finally:
         os.close(fd)
-    return fd is None
+    return False
+
+
+def refuse_others(folder: Path) -> None:
+    """Raises InputError for a sweep of another user: whatever is done with it would be done in his name."""
+    for path in (folder, folder / FILE):
+        try:
+            owner = path.stat().st_uid
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        if owner != os.geteuid():
+            raise InputError(f"{folder}: belongs to another user", "copy it, and go on with the copy")
 
 
 def read_plan(folder: Path) -> Plan:
     """Raises InputError where there is none, or it is no plan: a sweep's folder may come from anybody."""
     path = folder / FILE
     try:
-        with os.fdopen(open_regular(path), "rb") as file:
-            data = file.read(MAX_PLAN_BYTES + 1)
-        if len(data) > MAX_PLAN_BYTES:
-            raise InputError(f"{path}: is not the plan of a sweep: larger than {MAX_PLAN_BYTES // 2**20} MiB")
-        document = json.loads(data)
+        document = read_json(path, MAX_PLAN_BYTES)
         if not isinstance(document, dict):
             raise InputError(f"{path}: is not the plan of a sweep")
         if (version := document.get("format_version")) != FORMAT_VERSION:
@@ -188,25 +206,40 @@ def read_plan(folder: Path) -> Plan:
         plan = replace(built(Plan, {**document, "wanted": {}}, FILE), wanted=document.get("wanted", {}))
     except FileNotFoundError:
         raise InputError(f"{folder}: no sweep is there (no {FILE})", "give the folder that the sweep printed") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {why(error)}") from None
     if not plan.runs or not _is_sound(plan):
         raise InputError(f"{path}: is not the plan of a sweep")
     return plan
 
 
+_WANTED: Mapping[str, tuple[type, ...]] = {
+    "goal": (str,), "deadline": (str,), "max_temp": (int, float), "max_rss": (int, float), "classes": (str,),
+    "metric": (str,),
+}  # fmt: skip
+
+
 def _is_sound(plan: Plan) -> bool:
-    """Whether every session lies in the sweep's folder, and what is wanted has the right types."""
+    """Whether each session lies in the sweep's folder under a name of its own, and paths are absolute.
+
+    So no text of a plan can stand for an option in a command line.
+    """
     names = [run.session for run in plan.runs]
     wanted = plan.wanted
     return (
         all(re.fullmatch(r"[\w.-]+\.edgetop", name) and as_component(name) == name for name in names)
         and len(set(names)) == len(names)
+        and all(path.startswith("/") and "\0" not in path for path in (plan.folder, *_models(plan)))
+        and not any((run.settings.provider or "").startswith("-") for run in plan.runs)
+        and plan.cooldown_max_s >= 0
         and isinstance(wanted, dict)
         and wanted.get("goal") in (None, *GOALS)
-        and all(isinstance(wanted.get(key), int | float | None) for key in ("deadline", "max_temp", "max_rss"))
-        and all(isinstance(wanted.get(key), str | None) for key in ("classes", "metric"))
+        and all(type(value) in _WANTED.get(name, ()) for name, value in wanted.items() if value is not None)
     )
+
+
+def _models(plan: Plan) -> list[str]:
+    return [run.settings.model for run in plan.runs]
 
 
 def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:

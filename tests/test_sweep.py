@@ -99,7 +99,7 @@ def test_what_is_no_plan_is_told_in_a_line(case: str, tmp_path: Path) -> None:
 
 HOSTILE = [
     ("runs", 5), ("runs", []), ("runs", ["x"]), ("options", "--on-event"), ("options", [5]), ("seed", "x"),
-    ("seed", None), ("duration_s", "x"), ("duration_s", float("nan")), ("cooldown_max_s", None), ("pid", "1"),
+    ("seed", None), ("duration_s", "x"), ("duration_s", float("nan")), ("cooldown_max_s", None), ("asked", "x"),
     ("wanted", []), ("wanted", {"goal": "x"}), ("wanted", {"goal": []}), ("wanted", {"max_temp": "x"}),
     ("wanted", {"metric": 5}), ("folder", 5), ("cooldown_max_s", 10**400),
 ]  # fmt: skip

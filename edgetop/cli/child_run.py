@@ -1,11 +1,12 @@
 """A session of `edgetop run` in its own process, for the commands that run many sessions."""
 
 import contextlib
-import json
 import math
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from typing import Any
 import click
 
 from edgetop import formatting
-from edgetop.cli.terminal import signal_at_parents_end
+from edgetop.cli.terminal import edgetop_command, signal_at_parents_end
 from edgetop.errors import EXIT_GATE_FAILED, EdgetopError, InputError
+from edgetop.files import parse_json
 
 MAX_LOG_BYTES = 100_000
 LOOK_S = 0.5
@@ -44,34 +46,34 @@ class ChildRun:
     """A process that ends in order when this one is killed."""
 
     def __init__(self, arguments: Sequence[str], folder: Path, cwd: str | None = None) -> None:
-        """`arguments`: those after `edgetop`; `folder`: where its output is stored."""
-        self._log, self._result = folder / "run.log", folder / "result.json"
-        with self._log.open("wb") as log, self._result.open("wb") as result:
-            self._process = subprocess.Popen(  # noqa: S603  this very program
-                [sys.executable, "-m", "edgetop", *arguments, "--headless", "--json"],
-                stdin=subprocess.DEVNULL,
-                stdout=result,
-                stderr=log,
-                cwd=cwd,
-                start_new_session=True,  # Ctrl+C and a hang-up of the terminal are for this process to answer
-                preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
-            )
+        """`arguments`: those after `edgetop`; `folder`: in which its output lies, in files without a name."""
+        self._log, self._result = (tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115  closed by run
+        self._process = subprocess.Popen(  # noqa: S603  this very program
+            edgetop_command(*arguments, "--headless", "--json"),
+            stdin=subprocess.DEVNULL,
+            stdout=self._result,
+            stderr=self._log,
+            cwd=cwd,
+            start_new_session=True,  # Ctrl+C and a hang-up of the terminal are for this process to answer
+            preexec_fn=partial(signal_at_parents_end, signal.SIGTERM),  # noqa: PLW1509  no thread runs here
+        )
 
     def run(self, look: Callable[[], None], patience_s: float = math.inf) -> Outcome:
         """Wait for its end and return its outcome. `look` is called meanwhile; if it raises, the run is ended cleanly.
 
         `patience_s`: how long such an end is waited for.
         """
-        try:
-            while not self._has_ended():
-                look()
-        except BaseException:
-            self.stop()
-            until_s = time.monotonic() + patience_s
-            while not self._has_ended() and time.monotonic() < until_s:
-                pass
-            raise
-        return self._outcome()
+        with self._log, self._result:
+            try:
+                while not self._has_ended():
+                    look()
+            except BaseException:
+                self.stop()
+                until_s = time.monotonic() + patience_s
+                while not self._has_ended() and time.monotonic() < until_s:
+                    pass
+                raise
+            return self._outcome()
 
     def _has_ended(self) -> bool:
         """Wait for its end, for `LOOK_S` at most."""
@@ -94,16 +96,17 @@ class ChildRun:
         return next((line for line in reversed(self._text().splitlines()) if line.strip()), "")
 
     def _text(self) -> str:
-        with contextlib.suppress(OSError), self._log.open("rb") as file:
-            file.seek(max(0, self._log.stat().st_size - MAX_LOG_BYTES))
-            return file.read().decode("utf-8", "replace")
-        return ""
+        log = self._log.fileno()
+        # Where the run writes on is left as it is: both share one position.
+        end = os.pread(log, MAX_LOG_BYTES, max(0, os.fstat(log).st_size - MAX_LOG_BYTES))
+        return end.decode("utf-8", "replace")
 
     def _outcome(self) -> Outcome:
         code = self._process.wait()
         report = None
         with contextlib.suppress(OSError, ValueError):
-            report = json.loads(self._result.read_text(encoding="utf-8"))
+            size = os.fstat(self._result.fileno()).st_size
+            report = parse_json(os.pread(self._result.fileno(), size, 0))
         errors = [line for line in self._text().splitlines() if line.startswith(ERROR_PREFIX)]
         reason = errors[-1].removeprefix(ERROR_PREFIX) if errors and code not in (0, EXIT_GATE_FAILED) else ""
         if code < 0:
@@ -113,8 +116,6 @@ class ChildRun:
         for notice in (report or {}).get("warnings", ()):
             if notice["code"] == "provider-dropped":
                 reason = reason or notice["message"]
-        for path in (self._log, self._result):
-            path.unlink(missing_ok=True)
         return Outcome(code, report, reason)
 
 

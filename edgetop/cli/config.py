@@ -7,8 +7,6 @@ theme is stored for each kind of terminal, because one with few colours cannot d
 import contextlib
 import json
 import os
-import stat
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,23 +18,18 @@ from click import BadParameter
 from edgetop.cli import options
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError
-from edgetop.formatting import size
+from edgetop.files import read_json, read_toml, why, write_file
 from edgetop.nearest import nearest_hint
 from edgetop.paths import config_home, recordings_home
 from edgetop.ui.characters import choose_theme
 from edgetop.ui.layout import LAYOUTS
 from edgetop.ui.settings import WINDOWS_NS, ScreenSettings
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 NAME, OLD_NAME = "edgetop.toml", "config.toml"
 MAX_BYTES = 256 * 1024
 RESERVED = ("ctrl+c",)  # which ends a program, wherever it is pressed
 REFRESH_NS = 1_000_000_000
-CHOICES, CHOICES_MODE, MAX_CHOICES_BYTES = "screen.json", 0o600, 64 * 1024
+CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
 def screen_settings(given: Mapping[str, Any], recording: Path | None = None, *, notify: bool = False) -> ScreenSettings:
@@ -100,32 +93,19 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
     for path in (place, also):
         if path is not None:
             try:
-                for key, value in read_toml(path).items():
+                for key, value in read_settings(path).items():
                     found[_FIELDS.get(key, key)] = _checked(key, value, found.get("keys", {}), for_screen=for_screen)
             except SettingError as error:
                 raise InputError(f"{path}: {error}", error.hint) from None
     return Config(**found)
 
 
-def read_toml(path: Path) -> Mapping[str, Any]:
-    """Read a TOML file. Pipes and devices are refused: they would be read for ever.
-
-    Raises SettingError.
-    """
+def read_settings(path: Path) -> Mapping[str, Any]:
+    """Read a file of settings. Raises SettingError."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise SettingError("is not a file")
-            text = file.read(MAX_BYTES + 1)
-        if len(text) > MAX_BYTES:
-            raise SettingError(f"is longer than settings can be ({size(MAX_BYTES)})")
-        document: Mapping[str, Any] = tomllib.loads(text.decode())
-        return document
-    except RecursionError:
-        raise SettingError("cannot be read: nested too deep") from None
+        return read_toml(path, MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise SettingError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise SettingError(f"cannot be read: {why(error)}") from None
 
 
 class SettingError(Exception):
@@ -220,11 +200,7 @@ def save_choices(home: Path, changed: Mapping[str, Any]) -> None:
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
     with contextlib.suppress(OSError):
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = home / f"{CHOICES}.{os.getpid()}"
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, CHOICES_MODE)
-        with os.fdopen(fd, "w") as file:
-            file.write(text)
-        new.replace(home / CHOICES)
+        write_file(home / CHOICES, text)
 
 
 def _theme_key() -> str:
@@ -233,15 +209,14 @@ def _theme_key() -> str:
 
 def _document(path: Path, *, warns: bool = True) -> dict[str, Any]:
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
-            document = json.loads(file.read(MAX_CHOICES_BYTES))
+        document = read_json(path, MAX_CHOICES_BYTES)
         if isinstance(document, dict):
             return document
-        why = "is no JSON object"
+        problem = "is no JSON object"
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:
-        why = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+    except (OSError, ValueError) as error:
+        problem = f"cannot be read: {why(error)}"
     if warns:
-        print_text(f"edgetop: {path}: {why}: what you chose last on the screen is ignored", err=True)
+        print_text(f"edgetop: {path}: {problem}: what you chose last on the screen is ignored", err=True)
     return {}

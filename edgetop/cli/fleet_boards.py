@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from edgetop.cli.config import SettingError, read_toml
+from edgetop.cli.config import SettingError, read_settings
 from edgetop.errors import InputError
 from edgetop.feeds.fleet import Address
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED, Target, command_line, not_found, parse_target
@@ -51,7 +51,7 @@ def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[A
     found = [Address(target.host, target, command=command) for target in map(parse_target, targets)]
     if file is not None:
         try:
-            found += _of_file(read_toml(file), command)
+            found += _of_file(read_settings(file), command)
         except SettingError as error:
             raise InputError(f"{file}: {error}", "edgetop help fleet") from None
     names = [address.name for address in found]

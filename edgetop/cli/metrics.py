@@ -13,6 +13,7 @@ from click import BadParameter
 from edgetop.cli.companions import PATH, needs, option
 from edgetop.cli.output import print_json, print_text
 from edgetop.errors import InputError
+from edgetop.files import read_text, why
 
 if TYPE_CHECKING:
     from edgetop.cli.live_session import Observer
@@ -122,10 +123,9 @@ def _token(file: Path | None) -> str | None:
     if file is None:
         return None
     try:
-        token = file.read_text("utf-8")[:MOST_TOKEN_BYTES].strip()
+        token = read_text(file, MOST_TOKEN_BYTES).strip()
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"--metrics-token-file {file}: cannot be read: {why}") from None
+        raise InputError(f"--metrics-token-file {file}: cannot be read: {why(error)}") from None
     if not token:
         raise InputError(f"--metrics-token-file {file}: is empty", "put a token of your own into it")
     return token

@@ -3,7 +3,6 @@
 import getpass
 import os
 import re
-import sys
 from pathlib import Path
 
 import click
@@ -11,7 +10,9 @@ import click
 from edgetop.cli import demo, run, watch_program
 from edgetop.cli.companions import not_beside, option
 from edgetop.cli.output import print_text
+from edgetop.cli.terminal import edgetop_command
 from edgetop.errors import InputError, OutputError
+from edgetop.files import read_file, write_file
 
 EXAMPLES = """\b
 Examples:
@@ -21,6 +22,7 @@ Examples:
   edgetop service --system run model.onnx | sudo tee /etc/systemd/system/edgetop.service
 """
 KEPT_GOING = {"run": run.command, "watch": watch_program.command, "demo": demo.command}
+UNIT_MODE = 0o644  # less the umask; systemd reads it as the user
 WATCHDOG_S, RESTART_S, STOP_S = 120, 30, 60
 OURS = "# Written by edgetop service"
 
@@ -86,7 +88,7 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
 def unit_of(arguments: list[str], folder: Path, *, is_system: bool) -> str:
     """The text of the unit. `arguments`: of edgetop."""
     user = f"User={getpass.getuser()}\n" if is_system else ""
-    program = [sys.executable, "-m", "edgetop"]
+    program = edgetop_command()
     environment = {name: os.environ[name] for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME") if name in os.environ}
     variables = "".join(f"Environment={quoted(f'{key}={value}', dollar=False)}\n" for key, value in environment.items())
     return f"""\
@@ -130,12 +132,10 @@ def _write(name: str, unit: str) -> Path:
     folder = (Path(home) if home.startswith("/") else Path.home() / ".config") / "systemd" / "user"
     path = folder / name
     try:
-        if path.exists() and not path.read_text("utf-8", "replace").startswith(OURS):
+        if os.path.lexists(path) and not read_file(path).startswith(OURS.encode()):
             raise InputError(f"{path}: is not edgetop's", "give yours another name with --name")
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{name}.tmp")
-        temporary.write_text(unit, encoding="utf-8")
-        temporary.replace(path)
+        write_file(path, unit, UNIT_MODE)
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror}") from None
     return path

@@ -1,8 +1,7 @@
 """`edgetop stop`: the end of a session that another process runs."""
 
 import contextlib
-import os
-import signal
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,20 +77,26 @@ def sweep_meant(given: str | None) -> Path | None:
 def _stop_sweep(folder: Path) -> int:
     """Make the process that runs the sweep end its session and itself."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
-    from edgetop.sweep import hold, read_plan  # noqa: PLC0415
+    from edgetop.control.processes import end_holder  # noqa: PLC0415
+    from edgetop.control.wire import refuse_stopped  # noqa: PLC0415
+    from edgetop.formatting import clean  # noqa: PLC0415
+    from edgetop.sweep import LOCK, is_running, refuse_others  # noqa: PLC0415
 
-    plan, is_asked, until_s = read_plan(folder), False, time.monotonic() + SWEEP_PATIENCE_S
-    while (fd := hold(folder)) is None:
-        if not is_asked and plan.pid:
-            os.kill(plan.pid, signal.SIGTERM)
-            is_asked = True
+    quoted = clean(shlex.quote(str(folder)))
+    refuse_others(folder)
+    if not is_running(folder):
+        raise InputError(f"{folder}: does not run (any more)", f"edgetop sweep --resume {quoted}")
+    pid, until_s = end_holder(folder / LOCK), time.monotonic() + SWEEP_PATIENCE_S
+    if pid is None:
+        advice = "stop it where it was started"
+        raise InputError(f"{folder}: runs in a process that is not seen from here, as in a container", advice)
+    time.sleep(LOOK_S)
+    while is_running(folder):
+        refuse_stopped(folder.name, pid)
         if time.monotonic() > until_s:
-            raise InputError(f"{folder}: still runs", f"kill {plan.pid}")
+            raise InputError(f"{folder}: still runs", f"kill {pid}")
         time.sleep(LOOK_S)
-    os.close(fd)
-    if not is_asked:
-        raise InputError(f"{folder}: does not run (any more)", f"edgetop sweep --resume {folder}")
-    print_text(f"stopped; edgetop sweep --resume {folder} goes on")
+    print_text(f"stopped; edgetop sweep --resume {quoted} goes on")
     return 0
 
 
@@ -100,8 +105,9 @@ def _stop(folder: "FolderHandle") -> "Answer":
 
     Raises InputError where it does not end.
     """
-    from edgetop.control.wire import Answer, NotRunningError, give  # noqa: PLC0415
-    from edgetop.recording.files import is_live  # noqa: PLC0415
+    from edgetop.control.processes import lock_holder  # noqa: PLC0415
+    from edgetop.control.wire import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
+    from edgetop.recording.files import LOCK, is_live  # noqa: PLC0415
     from edgetop.session.events import Order  # noqa: PLC0415
 
     until_s = time.monotonic() + PATIENCE_S
@@ -109,7 +115,10 @@ def _stop(folder: "FolderHandle") -> "Answer":
         with contextlib.suppress(NotRunningError):
             return give(folder.name, Order("stop"))
         if time.monotonic() > until_s:
-            raise InputError(f"{folder.name.stem}: runs, but takes no orders here", "send its process SIGTERM (kill)")
+            pid = lock_holder(folder.path / LOCK)
+            refuse_stopped(folder.name.stem, pid or 0)
+            advice = f"kill {pid} ends it" if pid else "send its process SIGTERM (kill)"
+            raise InputError(f"{folder.name.stem}: runs, but takes no orders here", advice)
         time.sleep(LOOK_S)
     return Answer()
 

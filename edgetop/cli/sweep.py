@@ -1,5 +1,8 @@
 """`edgetop sweep`: every combination of models and settings, measured so that heat decides nothing."""
 
+import os
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +12,7 @@ from edgetop.cli import completion, demo, run
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, AsWritten, given_names, needs, option, passed_on, raw_words
 from edgetop.errors import InputError
-from edgetop.sweep import GOALS
+from edgetop.sweep import FILE, GOALS, Plan, read_plan
 
 EXAMPLES = """\b
 Examples:
@@ -88,6 +91,7 @@ OWN_OPTIONS = (
 )  # fmt: skip
 
 
+_ORDERS = ("delegates", "engine_python", "i2c", "providers")  # not resumed unasked
 _BESIDE_RESUME = {
     *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
     *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
@@ -107,7 +111,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     given = given_names(ctx)
-    if options["resume"] and (wrong := [name for name in given if name not in _BESIDE_RESUME]):
+    if options["resume"] and (wrong := [name for name in given if name not in (*_BESIDE_RESUME, *_ORDERS)]):
         raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
     if options["as_json"] and options["detach"]:
         raise InputError(
@@ -119,8 +123,25 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from edgetop.cli.sweeping import resume_sweep, start_sweep  # noqa: PLC0415  the launcher stays small
 
     if options["resume"]:
-        return resume_sweep({**options, "given": given}, terminal)
+        folder = Path(os.path.abspath(options["resume"]))  # noqa: PTH100  links are kept
+        orders = list(raw_words(_OF_RUN, [name for name in given if name in _ORDERS], ctx.params))
+        return resume_sweep(folder, checked_plan(folder), {**options, "given": given}, orders, terminal)
     return start_sweep(options, _run_options(ctx, given), terminal)
+
+
+def checked_plan(folder: Path) -> Plan:
+    """Read a plan, which anybody may have written, with its options in one form.
+
+    Raises InputError where there is none, or it has what is no option of the runs of a sweep.
+    """
+    plan = read_plan(folder)
+    own = [param for param in OWN_OPTIONS if param.name in ("scenario", "speed")]
+    try:
+        ctx = click.Command("sweep", params=[*_OF_RUN, *own]).make_context("sweep", list(plan.options))
+    except (click.ClickException, InputError) as error:
+        why = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise InputError(f"{folder / FILE}: is not the plan of a sweep: {why}") from None
+    return replace(plan, options=tuple(_run_options(ctx, given_names(ctx))))
 
 
 def _written(ctx: click.Context, name: str) -> str:

@@ -63,7 +63,7 @@ def print_result(
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
     """Compare, without labels and metric where they do not fit: a long sweep must not end without its table."""
     try:
-        judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"), Path(plan.folder))
+        judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"))
         return compare(groups, ranked_by, judge)
     except InputError as error:
         problems.append(str(error))

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -25,6 +26,7 @@ from edgetop.cli.terminal import Terminal, trim_log
 from edgetop.cli.viewing import signals_to
 from edgetop.control.wire import NotRunningError, give
 from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
+from edgetop.files import read_text, why
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import recordings_home
 from edgetop.recording.export.protocol import NamedOutput
@@ -33,7 +35,20 @@ from edgetop.recording.removal import remove_session
 from edgetop.runner.cooldown import hottest
 from edgetop.sensors.protocol import Closable
 from edgetop.session.events import Order
-from edgetop.sweep import SUFFIX, Plan, Run, combined, figures_of, hold, ordered, read_plan, write_plan
+from edgetop.sweep import (
+    METRIC,
+    ORDERS,
+    SUFFIX,
+    Plan,
+    Run,
+    combined,
+    figures_of,
+    hold,
+    ordered,
+    refuse_others,
+    without_orders,
+    write_plan,
+)  # fmt: skip
 
 LOOK_S = 0.5
 REST_C = 2.0  # above where the first run began
@@ -78,16 +93,42 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
         return Sweep(folder, plan, terminal).run(options)
 
 
-def resume_sweep(options: dict[str, Any], terminal: Terminal) -> int:
-    folder = Path(os.path.abspath(options["resume"]))  # noqa: PTH100  links are kept
-    plan = read_plan(folder)
+def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequence[str], terminal: Terminal) -> int:
+    """Go on with a sweep. `orders`: the options that a plan does not hold, as they were given again."""
+    plan = without_orders(plan)
     plan = replace(plan, wanted={**plan.wanted, **_wanted(options, options["given"])})
+    if METRIC in plan.asked and not plan.wanted.get("metric"):
+        print_text(f"edgetop: without {METRIC}, since a plan holds no orders: give it again to use it", err=True)
+    if not plan.next_run:
+        return EXIT_DONE if options["dry_run"] else Sweep(folder, plan, terminal).run(options)
+    refuse_others(folder)
+    plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
     with _held(folder):
-        if plan.next_run:
-            print_text(_plan_words(plan, folder, None), err=True)
+        print_text(_plan_words(plan, folder, None), err=True)
         if options["dry_run"]:
             return EXIT_DONE
         return Sweep(folder, plan, terminal).run(options)
+
+
+def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """Return the options that run or load something, which only a command line may name.
+
+    Raises InputError where one is missing, or was not used when the sweep began.
+    """
+    asked = [name for name in plan.asked if name in ORDERS]
+    given = [word.partition("=")[0] for word in orders]
+    missing = [f"{name} ..." for name in asked if name not in given]
+    providers = {run.settings.provider for run in plan.runs if ":" in (run.settings.provider or "")}
+    again = {name for each in options["providers"] for name in each}
+    missing += [f"--provider {shlex.quote(name or '')}" for name in sorted(providers - again, key=str)]
+    if missing:
+        advice = f"edgetop sweep --resume {shlex.quote(str(folder))} {' '.join(missing)}"
+        raise InputError(f"{folder}: began with options that run or load something: give them again", clean(advice))
+    if wrong := next((name for name in given if name not in asked), None):
+        raise InputError(f"--resume goes on with a plan: {wrong} cannot change it")
+    if wrong := next((name for name in again if name not in providers), None):
+        raise InputError(f"--resume goes on with a plan: --provider {wrong} cannot change it")
+    return list(orders)
 
 
 def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -175,7 +216,7 @@ class Sweep:
 
     def __init__(self, folder: Path, plan: Plan, terminal: Terminal) -> None:
         self._folder, self._terminal = folder, terminal
-        self._plan = replace(plan, pid=os.getpid())
+        self._plan = plan
         self._child: ChildRun | None = None
         self._stopped: int | None = None  # the signal
         self._hung_up = False
@@ -317,9 +358,9 @@ def models_of(options: dict[str, Any]) -> list[str]:
     paths = list(options["models"])
     if listing := options["models_file"]:
         try:
-            lines = listing.read_text(encoding="utf-8").splitlines()
+            lines = read_text(listing).splitlines()
         except (OSError, ValueError) as error:
-            raise InputError(f"-f {listing}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise InputError(f"-f {listing}: cannot be read: {why(error)}") from None
         paths += [listing.parent / line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     paths = [Path(part) for path in paths for part in ([path] if path.exists() else str(path).split(","))]
     if not paths:

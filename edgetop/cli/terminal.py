@@ -39,14 +39,12 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 IN_SCOPE = "EDGETOP_IN_SCOPE"  # in the environment of a run that was started so
 PROBE_TIMEOUT_S = 10.0
 LINGER = "loginctl enable-linger"
-# As `python -m edgetop`, which would look for the program in the user's folder first.
-_PROGRAM = "import sys; sys.path[0] = sys.argv.pop(1); from edgetop.cli.main import main; main(sys.argv[1:])"
-_PACKAGES = str(Path(__file__).parents[2])
+_PROGRAM = str(Path(__file__).parents[1] / "__main__.py")
 
 
 def edgetop_command(*arguments: str) -> list[str]:
-    """The command line that runs this very edgetop in another process."""
-    return [sys.executable, "-c", _PROGRAM, _PACKAGES, *arguments]
+    """The command line that runs this very edgetop in another process, whatever lies in the current folder."""
+    return [sys.executable, _PROGRAM, *arguments]
 
 
 class Terminal:
@@ -67,7 +65,7 @@ class Terminal:
 
         Raises OSError where the log cannot be written; everything is as it was then.
         """
-        from edgetop.recording.files import open_regular  # noqa: PLC0415  the launcher needs none of it
+        from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
         to = open_regular(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         nowhere = os.open(os.devnull, os.O_RDWR)
@@ -161,7 +159,7 @@ def signal_at_parents_end(number: int) -> None:
 
 def trim_log(log: Path) -> None:
     """Keep the end of a log that has become long: the run writes on at its end (O_APPEND)."""
-    from edgetop.recording.files import open_regular  # noqa: PLC0415  the launcher needs none of it
+    from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
     with contextlib.suppress(OSError):
         fd = open_regular(log, os.O_RDWR)

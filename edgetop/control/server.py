@@ -13,7 +13,7 @@ import time
 from functools import partial
 from pathlib import Path
 
-from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_uid
+from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_of
 from edgetop.recording.files import FILE_MODE
 from edgetop.session.events import TakesOrders
 
@@ -84,7 +84,7 @@ class ControlServer:
             return
         connection.setblocking(False)
         client = _Client(connection, time.monotonic() + self._patience_s)
-        if peer_uid(connection) not in self._uids:
+        if peer_of(connection)[1] not in self._uids:
             client.answer(Answer("this session belongs to another user"))
         elif len(self._clients) >= MAX_CLIENTS:
             client.answer(Answer("too many ask at once"))

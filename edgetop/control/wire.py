@@ -8,6 +8,7 @@ a line's end; the answer is `{"edgetop": 1, "ok": true}` or has `"ok": false` wi
 import contextlib
 import json
 import os
+import select
 import socket
 import struct
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgetop.control.processes import is_stopped
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
 from edgetop.recording.files import SOCKET
@@ -102,14 +104,18 @@ def address(folder: Path) -> Iterator[str]:
         os.close(fd)
 
 
-def peer_uid(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end, as the kernel knows it: SO_PEERCRED (unix(7))."""
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process at the other end and its user, as the kernel knows them: SO_PEERCRED (unix(7)).
+
+    The process is 0 where it is not seen from here, as in another container.
+    """
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, uid, _ = struct.unpack("3i", credentials)
-    return int(uid)
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return int(pid), int(uid)
 
 
 TIMEOUT_S = 5.0  # for what is done at once
+LOOK_S = 1.0  # while an end is waited for
 
 
 class NotRunningError(InputError):
@@ -121,24 +127,25 @@ def give(folder: Path, order: Order) -> Answer:
 
     Raises NotRunningError, and EdgetopError where it is refused.
     """
-    name = folder.name
+    name, pid = folder.name, 0
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(TIMEOUT_S)
             with address(folder) as path:
                 owner = Path(path).parent.stat().st_uid  # by its descriptor: the folder may be moved meanwhile
                 connection.connect(path)
-            if peer_uid(connection) not in (os.geteuid(), owner):
+            pid, uid = peer_of(connection)
+            if uid not in (os.geteuid(), owner):
                 raise InputError(f"{folder}: another user answers in its name", "nothing was asked of it")
             with contextlib.suppress(BrokenPipeError):  # it has answered before it was asked
                 connection.sendall(pack_order(order))
-            connection.settimeout(None if order.do == "stop" else TIMEOUT_S)
-            line = _answer_line(connection)
+            line = _end_line(connection, name, pid) if order.do == "stop" else _answer_line(connection)
     except (FileNotFoundError, ConnectionRefusedError):
         raise NotRunningError(f"{name}: is not running, or takes no orders") from None
     except PermissionError:
         raise InputError(f"{folder}: belongs to another user") from None
     except TimeoutError:
+        refuse_stopped(name, pid)
         raise EdgetopError(f"{name}: does not answer", "it may be stopped or hang; nothing else was done") from None
     except ConnectionError:
         line = b""
@@ -147,6 +154,21 @@ def give(folder: Path, order: Order) -> Answer:
     if not line:
         raise NotRunningError(f"{name}: ended without an answer")
     return _understood(name, line)
+
+
+def refuse_stopped(name: str, pid: int) -> None:
+    """Raises EdgetopError if the process is stopped: it can do nothing until it goes on."""
+    if is_stopped(pid):
+        advice = f"kill -CONT {pid}, or fg in its shell, lets it go on, and it then takes the order"
+        raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped (Ctrl+Z, SIGSTOP)", advice)
+
+
+def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:
+    """Wait for the answer to a stop as long as it takes, unless the process is stopped. Raises EdgetopError then."""
+    connection.settimeout(None)
+    while not select.select([connection], [], [], LOOK_S)[0]:
+        refuse_stopped(name, pid)
+    return _answer_line(connection)
 
 
 def _answer_line(connection: socket.socket) -> bytes:

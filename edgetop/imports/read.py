@@ -1,15 +1,15 @@
 """Detects the tool that wrote a file, by the content and never by the name."""
 
+import errno
 import json
 import re
-import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from edgetop import formatting
 from edgetop.errors import InputError
+from edgetop.files import read_file, why
 from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec
 from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, T, Times
 from edgetop.sensors.log_formats import INTERVAL_S
@@ -111,15 +111,12 @@ def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
 
 def _text(path: Path) -> str:
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for, a device read for ever
-            raise InputError(f"{path}: not a file")
-        if status.st_size > MAX_BYTES:
-            held, most = formatting.size(status.st_size), formatting.size(MAX_BYTES)
-            raise InputError(f"{path}: {held} are more than can be imported ({most})", "export a shorter run")
-        return path.read_text(encoding="utf-8-sig", errors="surrogateescape")
+        return (
+            read_file(path, MAX_BYTES).decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
+        )
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        advice = "export a shorter run" if error.errno == errno.EFBIG else ""
+        raise InputError(f"{path}: cannot be read: {why(error)}", advice) from None
 
 
 def _parsed(path: Path, text: str) -> Any:

@@ -24,7 +24,8 @@ from pyarrow import fs
 
 from edgetop import formatting
 from edgetop.errors import DISK_FULL, InputError, OutputError
-from edgetop.recording.files import MIN_FREE_BYTES, sync_folder
+from edgetop.files import sync_folder
+from edgetop.recording.files import MIN_FREE_BYTES
 
 T = TypeVar("T")
 BLOCK_BYTES = 1024 * 1024

@@ -19,7 +19,6 @@ import io
 import json
 import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -35,6 +34,7 @@ import pyarrow.parquet as pq
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report import report
 from edgetop.errors import InputError, OutputError, RecordingError
+from edgetop.files import open_regular, sync_folder, write_file
 from edgetop.lake.place import Place, digest_of, refuse_full
 from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset, partition, row_of, table_path
 from edgetop.paths import as_component
@@ -48,9 +48,7 @@ from edgetop.recording.files import (
     SUFFIX,
     has_journal,
     is_live,
-    open_regular,
     parsed_manifest,
-    sync_folder,
 )
 from edgetop.recording.files import MANIFEST as SESSION
 from edgetop.recording.reader import Recording
@@ -262,14 +260,9 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
         "sha256": sha256,
         "time": format_utc(SystemClock().utc()),
     }
-    temporary = folder / f"{PUSHED}.{secrets.token_hex(8)}.tmp"  # where no link can wait
     try:
-        with _created(temporary) as file:
-            file.write(f"{json.dumps(marker, indent=1)}\n".encode())
-        temporary.replace(folder / PUSHED)
-        sync_folder(folder)
+        write_file(folder / PUSHED, f"{json.dumps(marker, indent=1)}\n")
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise RecordingError(f"{folder / PUSHED}: cannot be written: {error.strerror}; the lake has it") from None
 
 

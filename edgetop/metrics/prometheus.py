@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from edgetop.errors import InputError
+from edgetop.files import open_regular, remove_partials, replacing
 from edgetop.metrics.families import Distribution, Family, Labels, Sample
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -80,6 +81,7 @@ class Textfile:
                     continue
                 if (lock := _locked(folder, run)) is not None and not self._run:
                     self._run, self._lock = run, lock
+                    remove_partials(_paths(folder, run)[0])
                 elif lock is not None:  # of a run that was killed
                     _remove(folder, run, lock)
         except OSError as error:
@@ -89,12 +91,10 @@ class Textfile:
 
     def send(self, found: Sequence[Family]) -> str:
         """Why it could not be written; "": it was. A reader sees the file before or the new one, whole."""
-        temporary = self._folder / f".edgetop-{self._run}.tmp"
         try:
-            with temporary.open("wb") as file:
-                os.fchmod(file.fileno(), _FILE_MODE)
+            with replacing(_paths(self._folder, self._run)[0], _FILE_MODE, durable=False) as file:
+                os.fchmod(file.fileno(), _FILE_MODE)  # whatever the umask is
                 file.write(rendered(found, openmetrics=False, labels=(("run", str(self._run)),)))
-            temporary.replace(_paths(self._folder, self._run)[0])
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
         return ""
@@ -111,10 +111,10 @@ def _paths(folder: Path, run: int) -> tuple[Path, Path]:
 def _locked(folder: Path, run: int) -> int | None:
     """The lock of that number; None: another run has it. Raises OSError."""
     _, path = _paths(folder, run)
-    fd = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _FILE_MODE)
+    fd = open_regular(path, os.O_RDONLY | os.O_CREAT, _FILE_MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(fd), path.stat()):  # not one that its holder removed just now
+        if os.path.samestat(os.fstat(fd), path.lstat()):  # not one that its holder removed just now
             return fd
     except BlockingIOError:
         pass

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgetop.recording.files import Descriptor, names_in, open_regular, write_all
+from edgetop.files import open_regular
+from edgetop.recording.files import Descriptor, names_in, write_all
 from edgetop.recording.frames import OPENING, FrameReader, seal
 from edgetop.recording.rows import TABLES
 

@@ -1,6 +1,5 @@
 """The folder of a session: its place, its manifest and its lock. Only its owner may read it."""
 
-import errno
 import fcntl
 import json
 import os
@@ -13,6 +12,7 @@ from typing import Any
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
+from edgetop.files import open_regular, write_file
 from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_json
 
 
@@ -63,26 +63,7 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write it atomically: a reader sees the old manifest or the new one. Raises OSError."""
-    temporary = folder / f"{MANIFEST}.tmp"
-    with os.fdopen(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w", encoding="utf-8") as file:
-        json.dump(to_json(manifest), file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(folder / MANIFEST)
-    sync_folder(folder)
-
-
-def open_regular(path: Path, flags: int = os.O_RDONLY) -> int:
-    """Open a regular file; raises OSError for anything else.
-
-    Sessions come from other people too: a link would lead reads and writes out of the session,
-    and a pipe would block its reader for ever.
-    """
-    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, FILE_MODE)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return fd
+    write_file(folder / MANIFEST, json.dumps(to_json(manifest), indent=1), FILE_MODE)
 
 
 class Descriptor:
@@ -176,18 +157,6 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
         written = os.pwrite(fd, view, offset)
         offset += written
         view = view[written:]
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames in the folder durable (fsync(2): a file's name is the folder's data)."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
-            raise
-    finally:
-        os.close(fd)
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetop.files import open_regular, sync_folder
 from edgetop.recording.files import (
     Descriptor,
     FolderHandle,
     is_live,
     names_in,
-    open_regular,
-    sync_folder,
     write_all,
 )
 from edgetop.recording.frames import ALONE, DEFLATED, REFERENCE, Frame, FrameReader, seal

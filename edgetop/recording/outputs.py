@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from edgetop.errors import InputError
+from edgetop.files import open_regular
 from edgetop.formatting import clean
-from edgetop.recording.files import open_regular
 from edgetop.session.outputs import Array, KeptOutputs, Output
 from edgetop.session.turns import SIDES
 

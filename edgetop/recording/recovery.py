@@ -16,8 +16,9 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.errors import RecordingError
+from edgetop.files import open_regular, remove_partials
 from edgetop.recording.catalog import CATALOG
-from edgetop.recording.files import JOURNAL, WriterLock, has_journal, open_regular, read_manifest
+from edgetop.recording.files import JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
 from edgetop.recording.journal import JournalState, Unwritten, read_unwritten, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.rows import MAX_SESSION_NS, sound
@@ -50,6 +51,7 @@ def recover(folder: Path) -> Recovered:
         return "unwritable"
     try:
         if has_journal(folder):
+            remove_partials(folder / MANIFEST)
             _recover(folder)
     except (OSError, ValueError):
         return "unwritable"

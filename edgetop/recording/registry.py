@@ -15,6 +15,7 @@ from typing import Any
 
 from edgetop import __version__
 from edgetop.errors import InputError
+from edgetop.files import read_json, write_file
 from edgetop.nearest import nearest_hint
 from edgetop.paths import component, is_there
 from edgetop.recording.files import (
@@ -22,7 +23,6 @@ from edgetop.recording.files import (
     MANIFEST,
     SUFFIX,
     is_live,
-    open_regular,
     read_manifest,
 )
 from edgetop.recording.removal import OUTCOME
@@ -221,21 +221,16 @@ class Outcome:
 def read_outcome(folder: Path) -> Outcome | None:
     """None if there is no readable one for this manifest."""
     try:
-        with os.fdopen(open_regular(folder / OUTCOME), "rb") as file:
-            document: Any = json.loads(file.read(MAX_OUTCOME_BYTES))
+        document: Any = read_json(folder / OUTCOME, MAX_OUTCOME_BYTES)
         return built(Outcome, document, OUTCOME) if document.pop("of") == _basis(folder) else None
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return None
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
     """Store it if that is possible; without it a list is only slower."""
     with contextlib.suppress(OSError):
-        temporary = folder / f"{OUTCOME}.tmp"
-        text = json.dumps(asdict(outcome) | {"of": _basis(folder)})
-        with os.fdopen(open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
-            file.write(text)
-        temporary.replace(folder / OUTCOME)
+        write_file(folder / OUTCOME, json.dumps(asdict(outcome) | {"of": _basis(folder)}), durable=False)
 
 
 def _basis(folder: Path) -> list[Any]:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgetop.files import open_regular
 from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
-from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in, open_regular
+from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.recording.journal import Follower, JournalState, SegmentReader, open_segment, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
 from edgetop.session.batch import Batch

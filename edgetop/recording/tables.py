@@ -17,10 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from edgetop.files import open_regular, sync_folder
 from edgetop.recording import columns, footer
 from edgetop.recording.catalog import CATALOG, Catalog, RowGroup, piece_name, pieces, read_catalog
 from edgetop.recording.columns import EARLIER, SCHEMAS, Infos, as_described, completed
-from edgetop.recording.files import SOCKET, Descriptor, open_regular, set_aside, sync_folder, write_all, write_manifest
+from edgetop.recording.files import SOCKET, Descriptor, set_aside, write_all, write_manifest
 from edgetop.recording.rows import release_memory
 from edgetop.session.manifest import Manifest
 

@@ -3,10 +3,7 @@
 The file is edgetop's own: a damaged or unknown entry is measured again, and is never an error.
 """
 
-import contextlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 from edgetop.engines.protocol import Engine, Loaded
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError
+from edgetop.files import read_json, write_file
 from edgetop.paths import recordings_home
 from edgetop.roofline_models import COPY, MULTIPLY, probe_path
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
@@ -108,21 +106,13 @@ def store(measured: Measured, path: Path) -> None:
     entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
     content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd, name = tempfile.mkstemp(dir=path.parent, prefix=".roofline-")
-    try:
-        with os.fdopen(fd, "w", encoding="utf-8") as file:
-            json.dump(content, file, indent=1)
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
+    write_file(path, json.dumps(content, indent=1))
 
 
 def _entries(path: Path) -> list[dict[str, Any]]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = read_json(path)
+    except (OSError, ValueError):
         return []
     entries = content.get("ceilings") if isinstance(content, dict) and content.get("version") == VERSION else None
     return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -17,7 +17,10 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgetop.files import read_file
+
 READ_BYTES = 65_536
+MAX_FILE_BYTES = 8 * 1024 * 1024  # /proc/PID/maps of a large process has 2 MiB
 SHORT = 2048  # a read of fewer bytes was the last: fs/seq_file.c stops short only where a line would leave its page
 UNREADABLE = "unreadable.txt"
 MAX_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
@@ -59,19 +62,17 @@ class Root:
         """The whole file without trailing white space or NULs. Raises OSError."""
         return self.read_bytes(relative).decode("utf-8", "replace").rstrip("\n\0 ")
 
-    def read_bytes(self, relative: str, at_most: int | None = None) -> bytes:
+    def read_bytes(self, relative: str, at_most: int = MAX_FILE_BYTES) -> bytes:
         """The whole file. Raises OSError; with EFBIG where it holds more than `at_most` bytes."""
         fd = self.open(relative)
         try:
             whole = piece = os.read(fd, READ_BYTES)
-            while len(piece) >= SHORT:
-                if at_most is not None and len(whole) > at_most:
-                    break
+            while len(piece) >= SHORT and len(whole) <= at_most:
                 piece = os.read(fd, READ_BYTES)
                 whole += piece
         finally:
             os.close(fd)
-        if at_most is not None and len(whole) > at_most:
+        if len(whole) > at_most:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), self.absolute(relative))
         return whole
 
@@ -80,7 +81,11 @@ class Root:
         path = self.real(relative)
         if self._errno_of and (number := self._errno_of.get(path)):
             raise OSError(number, os.strerror(number), self.absolute(relative))
-        return os.open(path, _FLAGS)
+        fd = os.open(path, _FLAGS)
+        if not self.is_host and _is_device(fd):  # a capture may come from anybody
+            os.close(fd)
+            raise OSError(errno.EINVAL, "a device, which no board has there", self.absolute(relative))
+        return fd
 
     def read_int(self, relative: str) -> int:
         """Raises OSError, or ValueError where the file holds no integer."""
@@ -200,7 +205,7 @@ class File:
             self.root.open_files += 1
         try:
             whole = piece = os.pread(self._fd, 4096, 0)
-            while len(piece) >= SHORT:
+            while len(piece) >= SHORT and len(whole) <= MAX_FILE_BYTES:
                 piece = os.pread(self._fd, READ_BYTES, len(whole))
                 whole += piece
         except OSError as error:
@@ -218,12 +223,21 @@ class File:
             self._fd = None
 
 
+def _is_device(fd: int) -> bool:
+    mode = os.fstat(fd).st_mode
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
+
+
 def _unreadable(listed: Path) -> dict[str, int]:
     """Return the error number of each file that could not be read when the board was captured."""
-    if listed.is_symlink() or not listed.is_file():  # a pipe would hold up all that follows
+    if listed.is_symlink():
         return {}
     numbers = {name: number for number, name in errno.errorcode.items()}
-    lines = [line.partition(" ") for line in listed.read_text("utf-8", "replace").splitlines()]
+    try:
+        text = read_file(listed).decode("utf-8", "replace")
+    except OSError:
+        return {}
+    lines = [line.partition(" ") for line in text.splitlines()]
     return {str(listed.parent / path): numbers.get(name, errno.EIO) for name, _, path in lines if path}
 
 

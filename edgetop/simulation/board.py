@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from edgetop.engines.child import virtual_board as page
+from edgetop.files import read_json, write_file
 from edgetop.paths import has_room
 from edgetop.sensors.board import read_board
 from edgetop.sensors.discovery import discover_hardware, discover_system
@@ -180,16 +181,14 @@ class VirtualBoard:
             heat = self.machine.heat
             now = self._clock.utc().timestamp()
             state = {"utc_s": now, "die_c": heat.die.rise_c, "sink_c": heat.sink.rise_c, "fan": self.machine.fan}
-            new = self._state_file.with_suffix(".new")
-            new.write_text(json.dumps(state))
-            new.replace(self._state_file)
+            write_file(self._state_file, json.dumps(state), durable=False)
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
     """The board as it was left, having rested since; as long at rest as it takes to settle, where nothing was saved."""
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        state = json.loads(state_file.read_text())
+        state = read_json(state_file)
         die, sink = (
             replace(stage, rise_c=float(state[key]))
             for stage, key in ((machine.heat.die, "die_c"), (machine.heat.sink, "sink_c"))

@@ -1,6 +1,5 @@
 """Themes: files of colours by meaning. Built-in ones lie beside the package, users' own in the config folder."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,11 @@ from rich.style import Style
 from textual.theme import Theme as TextualTheme
 
 from edgetop.errors import InputError
+from edgetop.files import read_toml, why
 from edgetop.nearest import nearest_hint
 from edgetop.paths import config_home
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
+MAX_BYTES = 256 * 1024
 KEYS = ("dark", "styles")
 STYLES = (
     "text", "dim", "title", "focus", "accent", "good", "neutral", "warning", "critical",
@@ -88,9 +84,9 @@ def load_theme(name: str) -> Theme:
 
 def parse_theme(path: Path) -> Theme:
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = read_toml(path, MAX_BYTES)
     except (OSError, ValueError) as error:
-        raise InputError(f"theme {path}: cannot be read: {error}") from None
+        raise InputError(f"theme {path}: cannot be read: {why(error)}") from None
     _refuse_unknown(path, "", document, KEYS)
     is_dark, given = document.get("dark", True), document.get("styles", {})
     if not isinstance(is_dark, bool):

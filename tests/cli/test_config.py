@@ -97,9 +97,9 @@ def test_what_is_no_file_of_settings_is_told_in_one_line(kind: str, tmp_path: Pa
         "binary": lambda: path.write_bytes(b"\xff\xfe\x00"),
     }
     told = {
-        "pipe": "is not a file",
-        "endless": "is not a file",
-        "long": "is longer than",
+        "pipe": "cannot be read: not a regular file",
+        "endless": "cannot be read: not a regular file",
+        "long": "cannot be read: larger than",
         "nested": "cannot be read: nested too deep",
     }
     made[kind]()

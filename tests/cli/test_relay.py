@@ -118,6 +118,7 @@ def test_signs_of_life_are_sent_while_the_past_is_read(home, monkeypatch):
 def test_a_past_that_cannot_be_read_is_an_error(home, monkeypatch):
     (home / "soak.edgetop").mkdir()
     assert "not a recorded session" in past_of(home / "soak.edgetop")[-1].text("message")
-    monkeypatch.setattr(terminal, "_PROGRAM", "import sys; sys.exit(3)")
+    (home / "fails.py").write_text("import sys; sys.exit(3)")
+    monkeypatch.setattr(terminal, "_PROGRAM", str(home / "fails.py"))
     with pytest.raises(EdgetopError, match="exit code 3"):
         past_of(home / "soak.edgetop")

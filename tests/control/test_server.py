@@ -201,7 +201,7 @@ def test_while_nobody_asks_it_waits_without_waking(server: ControlServer, tmp_pa
 def test_an_answer_in_its_name_by_another_user_is_not_believed(
     server: ControlServer, session: OrderLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgetop.control.wire.peer_uid", lambda _: os.geteuid() + 1)
+    monkeypatch.setattr("edgetop.control.wire.peer_of", lambda _: (0, os.geteuid() + 1))
     with pytest.raises(InputError, match="another user answers"):
         give(tmp_path, Order("stop"))
     assert session.asked == []
@@ -210,11 +210,11 @@ def test_an_answer_in_its_name_by_another_user_is_not_believed(
 def test_an_order_arrives_though_the_folder_is_moved_meanwhile(
     server: ControlServer, session: OrderLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def move(_: object) -> int:
+    def move(_: object) -> tuple[int, int]:
         tmp_path.rename(tmp_path.with_name("moved"))
-        return os.geteuid()
+        return 0, os.geteuid()
 
-    monkeypatch.setattr("edgetop.control.wire.peer_uid", move)
+    monkeypatch.setattr("edgetop.control.wire.peer_of", move)
     assert not give(tmp_path, Order("mark", "door")).error
     assert session.asked == [Order("mark", "door")]
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.files import Descriptor, open_regular
+from edgetop.files import open_regular
+from edgetop.recording.files import Descriptor
 from edgetop.recording.frames import ALONE, MAGIC, OPENING, REFERENCE, FrameReader, seal
 
 quick = settings(max_examples=60, deadline=None)

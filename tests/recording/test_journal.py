@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.recording.files import Descriptor, open_regular
+from edgetop.files import open_regular
+from edgetop.recording.files import Descriptor
 from edgetop.recording.frames import DEFLATED, MAGIC, REFERENCE
 from edgetop.recording.journal import (
     SEGMENT_NS,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from edgetop.errors import DISK_FULL, InputError, OutputError
+from edgetop.files import replacing
 from edgetop.formatting import clean
 
 if TYPE_CHECKING:  # loads Arrow
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.rows import Span
 
 ELSEWHERE = "name another place with -o"
+NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
 class NamedOutput:
@@ -51,32 +53,22 @@ class NamedOutput:
             ):
                 yield shown
             return
-        with self._renamed() as partial, partial.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        with self._write_errors(), replacing(self.path, NEW_MODE) as whole:
+            yield whole
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
         """An existing folder is never replaced: it may contain anything, and a recording is not a copy."""
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
-        with self._renamed() as partial:
-            partial.mkdir()
-            yield partial
-
-    @contextlib.contextmanager
-    def _renamed(self) -> Iterator[Path]:
-        """A path beside the final one, to which it is renamed at the end; after an error nothing of it is left."""
-        partial = self.path.parent / f".{self.path.name[:200]}.{os.getpid()}.partial"
+        partial = self.path.parent / f".{self.path.name[:200]}.{os.urandom(8).hex()}.partial"
         with self._write_errors():
+            partial.mkdir()
             try:
                 yield partial
-                partial.replace(self.path)
+                partial.rename(self.path)
             finally:
-                if partial.is_dir():
-                    shutil.rmtree(partial, ignore_errors=True)
-                partial.unlink(missing_ok=True)
+                shutil.rmtree(partial, ignore_errors=True)
 
     @contextlib.contextmanager
     def _write_errors(self, what_is_left: str = "nothing of it is left") -> Iterator[None]:

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
+from edgetop.files import write_file
 from edgetop.recording.columns import SCHEMAS, to_arrow
-from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.export.protocol import NEW_MODE, Output, Selection
 from edgetop.recording.files import MANIFEST
 from edgetop.session.manifest import to_json
 
@@ -39,7 +40,7 @@ def export_csv(selection: Selection, output: Output) -> None:
         return
     with output.folder() as folder:
         manifest = json.dumps(to_json(selection.recording.manifest), indent=1)
-        (folder / MANIFEST).write_text(manifest, encoding="utf-8")
+        write_file(folder / MANIFEST, manifest, NEW_MODE)
         for name in selection.tables:
             with (folder / f"{name}.csv").open("xb") as file:
                 _write_csv(selection, name, file)

@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from edgetop import __version__
+from edgetop.files import write_file
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.protocol import begin_call
@@ -186,19 +187,9 @@ MODE = 0o600
 
 def write_archive(capture: Capture, path: Path, *, force: bool) -> None:
     """Readable for its owner alone. Raises FileExistsError without `force`, and other OSErrors; leaves nothing half."""
-    content = pack(capture)
-    target = path.with_name(f".{path.name}.{os.getpid()}.partial") if force else path
-    fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if target != path:
-            target.replace(path)
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
+    if os.path.lexists(path) and not force:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    write_file(path, pack(capture), MODE)
 
 
 def pack(capture: Capture) -> bytes:

@@ -1,0 +1,158 @@
+"""How files are written and read, so that neither harms anything else.
+
+A folder may belong to others too (/tmp, a folder of node_exporter), and a file may come from others (a theme, a plan, a
+session). So a file appears under its name when it is whole, no link leads a write elsewhere, no pipe or device is
+waited for, and nothing is read without a bound.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from edgetop import formatting
+
+PRIVATE = 0o600
+MAX_READ_BYTES = 4 * 1024 * 1024
+_SHELL_PIPES = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")  # of `<(command)`, and what is piped in
+
+
+@contextlib.contextmanager
+def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Write a file under a name that nobody can guess, beside its place, and rename it at the end.
+
+    A link at `path` is replaced, and what it points to is left alone. After an error the file that was there is still
+    there, and nothing else is left. `mode` is subject to the umask. `durable` False: for files that are written often,
+    or can be made again; a crash of the machine may lose them. Raises OSError.
+    """
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    partial = f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
+    try:
+        fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                yield file
+                file.flush()
+                if durable:
+                    os.fsync(fd)
+            os.rename(partial, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(partial, dir_fd=folder)
+            raise
+    finally:
+        os.close(folder)
+    if durable:
+        sync_folder(path.parent)
+
+
+def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable: bool = True) -> None:
+    """Replace a file by one of this content, as `replacing` does. Raises OSError."""
+    with replacing(path, mode, durable=durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def remove_partials(path: Path) -> None:
+    """Remove what a writer of this file left when it was killed. Only for who may write it alone, as by a lock."""
+    left = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{16}}\.partial")
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):  # noqa: PTH208  names are wanted
+            if left.fullmatch(name):
+                (path.parent / name).unlink()
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in the folder durable (fsync(2): a file's name is the folder's data)."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:  # a folder that this user may write but not list
+        return
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot sync folders
+            raise
+    finally:
+        os.close(fd)
+
+
+def open_regular(path: Path, flags: int = os.O_RDONLY, mode: int = PRIVATE) -> int:
+    """Open a regular file, to read it, or to write where it cannot be replaced: logs, locks, streams.
+
+    Raises OSError for anything else. A link would lead reads and writes elsewhere, and a pipe would block its reader
+    for ever.
+    """
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    return _regular(fd, path)
+
+
+def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
+    """Return the content of a small file. The user may have put a link to his file there.
+
+    A pipe is read only if it is open already, as of a shell's `<(command)`. Raises OSError, with EFBIG for a file of
+    more than `at_most` bytes.
+    """
+    if str(path).startswith(_SHELL_PIPES):
+        with path.open("rb") as file:
+            return _bounded(file, path, at_most)
+    fd = _regular(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), path)
+    with os.fdopen(fd, "rb") as file:
+        return _bounded(file, path, at_most)
+
+
+def read_text(path: Path, at_most: int = MAX_READ_BYTES) -> str:
+    """Return the text of a small file. Raises OSError as `read_file` does, or ValueError if it is not UTF-8."""
+    return read_file(path, at_most).decode("utf-8-sig")
+
+
+def read_toml(path: Path, at_most: int = MAX_READ_BYTES) -> Mapping[str, Any]:
+    """Return the content of a small TOML file. Raises OSError, or ValueError if it is not TOML."""
+    if sys.version_info >= (3, 11):  # only who reads TOML pays for it
+        import tomllib  # noqa: PLC0415
+    else:
+        import tomli as tomllib  # noqa: PLC0415
+
+    text = read_text(path, at_most)
+    try:
+        document: Mapping[str, Any] = tomllib.loads(text)
+        return document
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def read_json(path: Path, at_most: int = MAX_READ_BYTES) -> Any:
+    """Return the content of a small JSON file. Raises OSError, or ValueError if it is not JSON."""
+    return parse_json(read_text(path, at_most))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON. Raises ValueError, also where it is nested deeper than Python can follow."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def why(error: Exception) -> str:
+    """Say in a few words why a file cannot be read or written."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
+
+
+def _regular(fd: int, path: Path) -> int:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return fd
+
+
+def _bounded(file: BinaryIO, path: Path, at_most: int) -> bytes:
+    content = file.read(at_most + 1)
+    if len(content) > at_most:
+        raise OSError(errno.EFBIG, f"larger than {formatting.size(at_most)}", str(path))
+    return content

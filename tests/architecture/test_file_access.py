@@ -1,0 +1,158 @@
+"""Files are opened by `edgetop.files`; every other place stands here with its reason."""
+
+import ast
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "edgetop"
+# Run in interpreters that have no edgetop: each has its own rules and tests.
+ALONE = ("engines/child/", "probe/", "sensors/programs/", "taps/locate.py", "taps/opener.py")
+
+WRITES = {
+    "files.py": "the home of writes",
+    "cli/relay.py": "a descriptor of its own standard output",
+    "cli/terminal.py": "a log, by open_regular; the null device",
+    "cli/watch_program.py": "tries whether the file of --app-output can be opened, before the program starts",
+    "cli/fit_memory.py": "a private folder that is removed",
+    "cli/gap.py": "a private folder that is removed",
+    "cli/child_run.py": "files without a name",
+    "doctor/machine.py": "a file without a name, to measure the disk",
+    "engines/thread.py": "a descriptor of the standard error",
+    "lake/place.py": "a name that pushes share, checked by descriptor",
+    "lake/transfer.py": "new files (x) in a new private folder",
+    "recording/catalog.py": "a stream of a session, by open_regular",
+    "recording/export/protocol.py": "a device or a pipe that the user named",
+    "recording/export/to_text.py": "new files (x) in a new private folder",
+    "recording/files.py": "locks, by open_regular",
+    "recording/journal.py": "streams of a session, by open_regular",
+    "recording/outputs.py": "a new file (x) in a new session",
+    "recording/recovery.py": "a stream of a session, by open_regular",
+    "recording/registry.py": "a link in our own folder of running sessions",
+    "recording/tables.py": "a stream of a session, by open_regular",
+    "metrics/prometheus.py": "a lock, by open_regular",
+    "sensors/capture/collect.py": "a tar file in memory",
+    "runner/limits.py": "files of the kernel, in a cgroup",
+    "simulation/board.py": "a private folder, in which nobody else can put a link",
+    "simulation/competitor.py": "its own name, in /proc",
+    "streams.py": "the null device",
+    "sweep.py": "a lock, by open_regular",
+    "taps/program.py": "the log of a watched program; a private folder to compile in",
+    "taps/rings.py": "a private folder, in which nobody else can put a link",
+    "ui/screenshot.py": "a new file under the first free number",
+}
+READS = {
+    "files.py": "the home of reads",
+    "cli/agreement.py": "an array, of an open regular file",
+    "cli/comparing.py": "a model, of the size that its session says",
+    "cli/fleet_boards.py": "the user's own model, to copy it",
+    "cli/help.py": "our own topics",
+    "control/processes.py": "files of the kernel",
+    "recording/outputs.py": "a file of a session, by open_regular, whose sizes are checked first",
+    "engines/formats.py": "the first bytes of a model that is a regular file",
+    "engines/spawn.py": "a file of the kernel",
+    "feeds/ssh.py": "a file of the kernel",
+    "lake/transfer.py": "the machine's own id",
+    "models/inspection.py": "a model, up to a bound, that is a regular file",
+    "runner/model_file.py": "the model of a session that has just loaded it, in pieces",
+    "sensors/jetson_stats.py": "the first line of a program of the PATH",
+    "session/clock.py": "a file of the kernel",
+    "taps/perf.py": "files of the kernel",
+    "taps/process.py": "files of the kernel",
+    "taps/program.py": "files of the kernel; our own source",
+    "taps/loading.py": "our own source",
+    "taps/uprobe_reader.py": "a file of the kernel",
+    "taps/unseen.py": "files of the kernel",
+}
+_WRITING_METHODS = ("write_text", "write_bytes", "touch", "symlink_to", "hardlink_to")
+_TEMPORARY = ("mkstemp", "mkdtemp", "mktemp", "NamedTemporaryFile", "TemporaryFile", "TemporaryDirectory")
+_COPIES = ("copy", "copy2", "copyfile", "copytree", "move", "copyfileobj")
+_CREATING = ("O_CREAT", "O_TRUNC", "O_APPEND")
+
+
+@functools.cache
+def calls() -> tuple[tuple[str, ast.Call, str], ...]:
+    """Return the file, the call and the text of its function, of each call in the package."""
+    return tuple(_calls())
+
+
+def _calls() -> Iterator[tuple[str, ast.Call, str]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if not name.startswith(ALONE):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call):
+                    yield name, node, ast.unparse(node.func)
+
+
+def mode_of(call: ast.Call, position: int) -> str | None:
+    """Return the mode of `open`; None if it is no text."""
+    given = [keyword.value for keyword in call.keywords if keyword.arg == "mode"] or call.args[position : position + 1]
+    if not given:
+        return "r"
+    return given[0].value if isinstance(given[0], ast.Constant) and isinstance(given[0].value, str) else None
+
+
+def is_write(call: ast.Call, function: str) -> bool:
+    _, _, last = function.rpartition(".")
+    if function == "open" or (last == "open" and function.startswith(("io.", "gzip.", "codecs."))):
+        return (mode_of(call, 1) or "w").strip("rbt+U") != "" or "+" in (mode_of(call, 1) or "")
+    if function == "os.open" or last == "open_regular":
+        flags = call.args[1] if len(call.args) > 1 else None
+        is_hidden = isinstance(flags, ast.Name) and flags.id.islower()  # in a variable: anything may be in it
+        return is_hidden or any(name in ast.unparse(call) for name in _CREATING)
+    if last == "open":  # of a path; other things that open have no mode
+        mode = mode_of(call, 0)
+        return mode is not None and set(mode) <= set("rwaxbt+") and not set(mode) <= set("rbt")
+    return last in _WRITING_METHODS or last in _TEMPORARY or (last in _COPIES and function.startswith("shutil."))
+
+
+def is_read(call: ast.Call, function: str) -> bool:
+    owner, _, last = function.rpartition(".")
+    if function == "open":
+        return (mode_of(call, 1) or "r").strip("rbt") == ""
+    if last == "open":
+        mode = mode_of(call, 0)
+        return bool(call.args) and mode is not None and set(mode) <= set("rbt") and owner not in ("os", "tarfile")
+    if last in ("read_text", "read_bytes"):
+        return not is_of_root(owner, call)
+    return function in ("tomllib.load", "tomllib.loads", "json.load", "np.load")
+
+
+def is_of_root(owner: str, call: ast.Call) -> bool:
+    """Whether files are read below a `Root`, which has bounds of its own, or by a function of that name."""
+    return owner == "" or owner.rpartition(".")[2] in (
+        "root",
+        "_root",
+        "trtexec",
+        "benchmark_model",
+        "perf_test",
+        "self",
+    )
+
+
+@pytest.mark.parametrize(("kind", "known"), [(is_write, WRITES), (is_read, READS)], ids=["writes", "reads"])
+def test_files_are_opened_in_one_place_or_stand_in_the_list(kind, known):
+    found = {}
+    for name, call, function in calls():
+        if kind(call, function) and not (kind is is_read and name.startswith("sensors/")):
+            found.setdefault(name, f"{name}:{call.lineno}: {ast.unparse(call)[:100]}")
+    assert sorted(text for name, text in found.items() if name not in known) == []
+    if kind is is_write:
+        assert sorted(set(known) - set(found)) == []
+
+
+def test_the_test_sees_every_kind_of_write():
+    for text in (
+        'open("a", "w")', 'open("a", mode="ab")', 'path.open("x")', 'path.open("r+b")', 'path.write_text("a")',
+        'os.open("a", os.O_WRONLY | os.O_CREAT)', "tempfile.mkstemp()", "shutil.copy2(a, b)", "path.touch()",
+        "open(path, mode)",
+    ):  # fmt: skip
+        call = ast.parse(text).body[0].value
+        assert is_write(call, ast.unparse(call.func)), text
+    for text in ('open("a")', 'path.open("rb")', "path.read_text()", "json.load(file)", "np.load(path)"):
+        call = ast.parse(text).body[0].value
+        assert is_read(call, ast.unparse(call.func)), text
+        assert not is_write(call, ast.unparse(call.func)), text
