@@ -1,18 +1,23 @@
 """`edgetop service`: a systemd unit that keeps a run going, with rotation, room on the disk, watchdog and restart."""
 
-import getpass
 import os
+import pwd
 import re
+import stat
+import sys
+import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from edgetop.cli import demo, run, watch_program
-from edgetop.cli.companions import not_beside, option
+from edgetop.cli.companions import needs, not_beside, option
 from edgetop.cli.output import print_text
 from edgetop.cli.terminal import edgetop_command
 from edgetop.errors import InputError, OutputError
 from edgetop.files import read_file, write_file
+from edgetop.formatting import clean
 
 EXAMPLES = """\b
 Examples:
@@ -24,6 +29,8 @@ Examples:
 KEPT_GOING = {"run": run.command, "watch": watch_program.command, "demo": demo.command}
 UNIT_MODE = 0o644  # less the umask; systemd reads it as the user
 WATCHDOG_S, RESTART_S, STOP_S = 120, 30, 60
+# What a unit executes, beside what its folder holds.
+OUR_CODE = (Path(sys.executable), Path(run.__file__), Path(sysconfig.get_path("purelib")))
 OURS = "# Written by edgetop service"
 
 
@@ -33,6 +40,7 @@ OPTIONS = (
         "--system", is_flag=True, help="A unit of the machine, which runs as you.",
         rules=[not_beside("install", advice="write what it prints to /etc/systemd/system as root")],
     ),
+    option("--user", metavar="NAME", help="The user that it runs as. Default: you.", rules=[needs("system")]),
     option("--name", default="edgetop", show_default=True, metavar="NAME", help="The unit's name."),
 )  # fmt: skip
 
@@ -41,14 +49,18 @@ OPTIONS = (
     "service", params=[*OPTIONS], epilog=EXAMPLES, context_settings={"allow_interspersed_args": False}
 )  # fmt: skip
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, required=True, metavar="run|watch|demo [ARGS]...")
-def command(arguments: tuple[str, ...], name: str, *, install: bool, system: bool) -> None:
+def command(arguments: tuple[str, ...], name: str, user: str | None, *, install: bool, system: bool) -> None:
     """Print a systemd unit that keeps a run, watch or demo going, in this folder.
 
     It adds --headless, and --rotate 24h and --sessions-quota 2G where these are not given.
     """
     if not re.fullmatch(r"[A-Za-z0-9:_.@-]{1,128}", name):
         raise InputError(f"--name {name}: a unit's name has letters, digits and any of : _ . @ -")
-    unit = unit_of(_completed(arguments), Path.cwd(), is_system=system)
+    folder, completed, owner = Path.cwd(), _completed(arguments), _owner(user)
+    _refuse_name(folder)
+    if owner.pw_uid == 0:
+        refuse_changeable((*OUR_CODE, folder, *(folder / word for word in arguments if (folder / word).is_file())))
+    unit = unit_of(completed, folder, owner.pw_name if system else None)
     if not install:
         click.echo(unit, nl=False)
         return
@@ -85,9 +97,38 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
     return [kind, *added, *rest]
 
 
-def unit_of(arguments: list[str], folder: Path, *, is_system: bool) -> str:
-    """The text of the unit. `arguments`: of edgetop."""
-    user = f"User={getpass.getuser()}\n" if is_system else ""
+def _owner(name: str | None) -> pwd.struct_passwd:
+    """Return the user that a unit runs as, by default this one. Raises InputError."""
+    try:
+        return pwd.getpwuid(os.geteuid()) if name is None else pwd.getpwnam(name)
+    except KeyError:
+        raise InputError(f"--user {name}: no such user" if name else "this user has no name", "--user NAME") from None
+
+
+def _refuse_name(folder: Path) -> None:
+    """Raises InputError for a folder that a line of a unit cannot name: systemd knows no escapes in that one."""
+    text = str(folder)
+    if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text) or text != text.strip() or text.endswith("\\"):
+        raise InputError(
+            f"{clean(text)}: systemd cannot start a unit in a folder of this name", "give the folder another name"
+        )
+
+
+def refuse_changeable(paths: Iterable[Path]) -> None:
+    """Raises InputError if another user than root may change one of these, which a unit of root would execute."""
+    for path in paths:
+        chain = {place for start in (path.absolute(), path.resolve()) for place in (start, *start.parents)}
+        for place in sorted(chain):
+            status = place.lstat()
+            is_shared = status.st_mode & (0o002 if status.st_gid == 0 else 0o022) and not stat.S_ISLNK(status.st_mode)
+            if status.st_uid or (is_shared and not status.st_mode & stat.S_ISVTX):
+                text = f"the unit would run as root, and others may change {clean(str(place))}"
+                raise InputError(text, "--system --user NAME, or put edgetop and the model where only root writes")
+
+
+def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
+    """The text of the unit. `arguments`: of edgetop; `user_name`: of a unit of the machine."""
+    user = f"User={user_name}\n" if user_name else ""
     program = edgetop_command()
     environment = {name: os.environ[name] for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME") if name in os.environ}
     variables = "".join(f"Environment={quoted(f'{key}={value}', dollar=False)}\n" for key, value in environment.items())
@@ -109,7 +150,7 @@ TimeoutStopSec={STOP_S}
 KillMode=mixed
 
 [Install]
-WantedBy={"multi-user" if is_system else "default"}.target
+WantedBy={"multi-user" if user_name else "default"}.target
 """
 
 

@@ -301,8 +301,10 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
 
 def with_sudo(words: Sequence[str]) -> str:
     """The command line that runs edgetop with these words as root. sudo does not search the user's own PATH."""
-    program = shutil.which("edgetop")
-    return shlex.join(["sudo", *([program] if program else [sys.executable, "-m", "edgetop"]), *words])
+    from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
+
+    program = shutil.which("edgetop") or ""
+    return shlex.join(["sudo", *([program] if program.startswith("/") else edgetop_command()), *words])
 
 
 def invoking_user() -> pwd.struct_passwd | None:

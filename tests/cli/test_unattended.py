@@ -147,7 +147,7 @@ def test_what_cannot_be_is_refused(arguments, told, tmp_path) -> None:
 def unit(tmp_path, monkeypatch, *arguments):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "m%1.onnx").touch()
-    return service.unit_of(service._completed(arguments), tmp_path, is_system=False)
+    return service.unit_of(service._completed(arguments), tmp_path, None)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def unit(tmp_path, monkeypatch, *arguments):
 )
 def test_what_a_service_runs(tmp_path, monkeypatch, arguments, line) -> None:
     text = unit(tmp_path, monkeypatch, *arguments)
-    assert text.split("ExecStart=")[1].split("\n")[0].endswith(f" -m edgetop {line}")
+    assert text.split("ExecStart=")[1].split("\n")[0].endswith(f"/edgetop/__main__.py {line}")
     assert f"WorkingDirectory={tmp_path}\n" in text
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_a_service(tmp_path, monkeypatch, arguments, told) -> Non
 
 def test_a_unit_is_installed_and_anothers_is_left_alone(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    path = service._write("edgetop.service", service.unit_of(["run"], tmp_path, is_system=True))
+    path = service._write("edgetop.service", service.unit_of(["run"], tmp_path, "pi"))
     assert path == tmp_path / "systemd/user/edgetop.service"
     assert "User=" in path.read_text()
     service._write("edgetop.service", service.OURS)

@@ -7,7 +7,9 @@ it a process: file descriptors, the control pipe, and an end when the conductor 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import copy
+import fcntl
 import functools
 import gc
 import importlib
@@ -170,6 +172,7 @@ def main(argv: List[str]) -> int:
     # systemd ends a service by signals to all its processes at once (systemd.kill(5)): the conductor ends this one.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    _continue_at_news(options.control)
     if options.helper:
         return _help(options.control, options.data)
     outlet = Outlet(options.data)
@@ -192,6 +195,18 @@ def main(argv: List[str]) -> int:
     outlet.finish()
     # Exit without unloading the runtime: some crash in their destructors after a good run.
     os._exit(0)
+
+
+def _continue_at_news(control_fd: int) -> None:
+    """Have the kernel continue this process, if it was stopped, when a command comes or the other end is gone.
+
+    A stopped process cannot see the end of its conductor, and would be left for ever. Each event of the pipe sends
+    SIGCONT, which changes nothing for a process that runs (fcntl(2), F_SETSIG; fs/pipe.c, pipe_release).
+    """
+    with contextlib.suppress(OSError, AttributeError):  # a kernel or a Python without it
+        fcntl.fcntl(control_fd, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(control_fd, fcntl.F_SETSIG, signal.SIGCONT)
+        fcntl.fcntl(control_fd, fcntl.F_SETFL, fcntl.fcntl(control_fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _obey(commands: Any, control: Control, outlet: Outlet) -> None:

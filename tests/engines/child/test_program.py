@@ -2,6 +2,9 @@
 
 import io
 import os
+import re
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.program import EXIT_ORPHANED, _obey
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import Ended, Failed, LogLine, PhaseBegan
+from edgetop.engines.spawn import CHILD
 from tests.support import onnx_models
 from tests.support.engine_runs import Heard, hear_out, run_whole, spec_for
 from tests.support.interpreters import fake_runtime, shell, with_runtime
@@ -104,3 +108,22 @@ def test_a_closed_control_pipe_is_a_good_end_after_the_last_message(
     outlet.send(last, {})
     _obey(io.StringIO(""), Control(), outlet)
     assert exits == [status]
+
+
+@pytest.mark.parametrize("words", [(), ("--helper",)])
+def test_a_stopped_engine_ends_when_its_conductor_is_gone(words) -> None:
+    control_read, control_write = os.pipe()
+    data_read, data_write = os.pipe()
+    order = [sys.executable, str(CHILD), *words, "--control", str(control_read), "--data", str(data_write)]
+    with subprocess.Popen(order, pass_fds=(control_read, data_write)) as process:
+        try:
+            about = Path(f"/proc/{process.pid}/fdinfo/{control_read}")  # fdinfo: flags in octal, proc_pid_fdinfo(5)
+            wait_until(lambda: int(re.findall(r"flags:\s*(\d+)", about.read_text())[0], 8) & os.O_ASYNC)
+            process.send_signal(signal.SIGSTOP)
+            wait_until(lambda: "(stopped)" in Path(f"/proc/{process.pid}/status").read_text())
+            os.close(control_write)  # as by kill -9
+            assert process.wait(30) >= 0
+        finally:
+            process.kill()
+    for fd in (control_read, data_read, data_write):
+        os.close(fd)
