@@ -17,6 +17,7 @@ TAP = "EDGETOP_TAP"  # the folder for rings
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
 SAMPLE_NS, SAMPLE_CALLS = 20_000_000, 16  # the least time and the number of calls from one sampled call to the next
 COST_AT = 8  # by then what is measured is a call that is not sampled
+CALM_CALLS, SURE_LOOKS = 7, 32  # looking at the inputs' shapes takes longer than all else: one call in eight, later
 SESSIONS_NAMED = 8  # of one model; any more share a name
 
 
@@ -56,10 +57,13 @@ def _threads(session, options):
 class _SessionState:
     """The state of one session of the program, stored on the session."""
 
-    __slots__ = ("flags", "number", "ring", "shapes", "text")
+    __slots__ = ("calm", "flags", "number", "record", "ring", "same", "shapes", "text")
 
-    def __init__(self, ring, text, number, flags):
-        self.ring, self.text, self.number, self.flags, self.shapes = ring, text, number, flags, None
+    def __init__(self, ring, text, flags):
+        self.ring, self.text, self.number, self.flags, self.shapes = ring, text, ring.name(text), flags, None
+        self.record = ring.recorder(self.number)
+        self.calm = 0  # calls to come that are only recorded: the shapes of their inputs are not looked at
+        self.same = 0  # looks in a row that found the same shapes
 
     def __reduce__(self):
         return (type(None), ())  # a copy of a session gets its own
@@ -107,7 +111,7 @@ class _Wrapper:
         if ring is None or (state is not None and state.ring is ring):
             return state
         text = state.text if state is not None else self._text(session)
-        state = _SessionState(ring, text, ring.name(text), self._probe.FIRST)
+        state = _SessionState(ring, text, self._probe.FIRST)
         try:
             session._edgetop = state  # noqa: SLF001
         except Exception:  # noqa: S110  a class with slots: it is described again each time
@@ -124,7 +128,7 @@ class _Wrapper:
 
     def call(self, real):
         """`real`, timed. An interrupted call (KeyboardInterrupt, SystemExit) is no inference, and not recorded."""
-        now, note, sample, turn, due = time.monotonic_ns, self._note, self._sampled(real), 0, 0
+        now, note, sample, tap, turn, due = time.monotonic_ns, self._note, self._sampled(real), self._tap, 0, 0
 
         def timed(*args, **options):
             nonlocal turn, due
@@ -139,7 +143,17 @@ class _Wrapper:
                 note(start, now(), 0, args, options)
                 raise
             end = now()
-            note(start, end, 1, args, options)
+            try:
+                state = args[0]._edgetop  # noqa: SLF001
+                if state.calm and state.ring is tap.made:
+                    state.calm -= 1
+                    state.record(start, end)
+                else:
+                    note(start, end, 1, args, options)
+            except AttributeError:  # the session's first call
+                note(start, end, 1, args, options)
+            except Exception:  # noqa: S110  nothing of this may reach the program
+                pass
             if turn == COST_AT:
                 self._costs(now() - end)
             return result
@@ -204,13 +218,9 @@ class _Wrapper:
             if flags:
                 state.flags = 0
             feed = args[2] if len(args) > 2 else options.get("input_feed")
+            state.calm = CALM_CALLS
             if type(feed) is dict:
-                try:
-                    shapes = [value.shape for value in feed.values()]
-                    if shapes != state.shapes:
-                        flags |= self._reshaped(state, feed, shapes)
-                except AttributeError:  # a list, say
-                    pass
+                flags |= self._shape_flag(state, feed)
             cpu_us = 0
             if used:
                 cpu_us, waited_us = used
@@ -218,6 +228,19 @@ class _Wrapper:
             state.ring.put(start, end, state.number, 1, ok, flags, cpu_us)
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
+
+    def _shape_flag(self, state, feed):
+        """Look at the shapes of the inputs: in each call, until they have been the same for a while."""
+        try:
+            shapes = [value.shape for value in feed.values()]
+        except AttributeError:  # a list, say
+            return 0
+        if shapes == state.shapes:
+            state.same += 1
+            state.calm = CALM_CALLS if state.same >= SURE_LOOKS else 0
+            return 0
+        state.same = state.calm = 0
+        return self._reshaped(state, feed, shapes)
 
     def _reshaped(self, state, feed, shapes):
         """The flag for an input that has another shape than in the call before. Those of the first are reported."""
