@@ -55,6 +55,13 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return shutil.copytree(V1 / f"{request.param}.edgetop", tmp_path / f"{request.param}.edgetop")
 
 
+@pytest.mark.parametrize("name", ["killed", "arm64-killed"])
+def test_a_killed_one_is_still_what_its_writer_left(name: str) -> None:
+    """A look at the original instead of a copy completes it, and it is golden no more."""
+    names = {path.name for path in (V1 / f"{name}.edgetop").iterdir()}
+    assert names == {"session.json", "journal"}
+
+
 def test_it_holds_what_it_held(golden: Path) -> None:
     recording = Recording(golden)
     batch = merge(list(recording.play(inferences=True)))
