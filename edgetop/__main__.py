@@ -13,7 +13,7 @@ _PACKAGES = os.path.dirname(_HERE)  # noqa: PTH120
 
 def _leave_only_packages() -> None:
     """Remove the entry that Python put first (sys.path), and make sure that this very edgetop is found."""
-    if __package__ and not getattr(sys.flags, "safe_path", False):
+    if __package__ and not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
         del sys.path[0]
     sys.path[:] = [path for path in sys.path if os.path.abspath(path) != _HERE]  # noqa: PTH100
     if not __package__:

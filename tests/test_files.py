@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.cli.agreement import judge_of
+from edgetop.cli.watch_program import _started
+from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.inputs import read_array
 from edgetop.errors import InputError
 from edgetop.files import open_regular, parse_json, read_file, read_json, read_text, read_toml, replacing, write_file
 from edgetop.metrics.prometheus import Textfile
@@ -192,3 +196,18 @@ def test_pipes_devices_and_endless_files_of_a_captured_board_are_no_readings(tmp
         for read in (root.read_bytes, lambda name: root.file(name).read_bytes()):
             with pytest.raises(OSError, match=r"too large|a device|not permitted|denied"):
                 read(name)
+
+
+@pytest.mark.timeout(20)
+def test_arrays_and_logs_that_the_user_names_are_regular_files(tmp_path):
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "huge.npy").write_bytes(
+        b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (9999999999999,), }".ljust(128)
+    )
+    for name, why in (("pipe.npy", "not a regular file"), ("huge.npy", "not an array")):
+        with pytest.raises(InputError, match=why):
+            judge_of(tmp_path / name, None)
+        with pytest.raises(EngineError, match=r"not a regular file|not an array file"):
+            read_array(str(tmp_path / name), "x")
+    with pytest.raises(InputError, match="--app-output"):
+        _started(("true",), {"app_output": tmp_path / "pipe.npy"}, {})

@@ -1,6 +1,8 @@
 """Whether the outputs of A and B, or of the combinations of a sweep, agree, and how often they are right."""
 
+import contextlib
 import importlib
+import io
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -13,10 +15,12 @@ from edgetop.cli.comparison_text import value_text
 from edgetop.comparison.compare import Comparison
 from edgetop.comparison.outputs import AGREEMENT, Judge, agreements, judged_lines
 from edgetop.errors import InputError
+from edgetop.files import read_file
 from edgetop.formatting import clean
 from edgetop.recording.outputs import read_outputs
 from edgetop.session.turns import SIDES
 
+MAX_LABELS_BYTES = 256 * 1024 * 1024
 JUDGED = ("top-1", "top-5", "metric")
 SHOWN = ("same_top", "snr_db", "max_abs")
 
@@ -26,18 +30,23 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
     labels = metric = None
     if path:
         try:
-            labels = np.asarray(np.load(path, allow_pickle=False))
-        except (OSError, ValueError, EOFError) as error:
+            labels = np.asarray(np.load(io.BytesIO(read_file(Path(path), MAX_LABELS_BYTES)), allow_pickle=False))
+        except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
             why = getattr(error, "strerror", None) or "not an array as numpy.save writes it"
             raise InputError(f"--labels {path}: {why}") from None
     if name:
         module, _, function = name.partition(":")
-        sys.path.insert(0, str(folder or Path.cwd()))  # as `python -m` does
+        place = str(folder or Path.cwd())
+        sys.path.insert(0, place)  # as `python -m` does
         try:
             metric = getattr(importlib.import_module(module), function)
         except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own module: any type it likes
             text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
             raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
+        finally:
+            with contextlib.suppress(ValueError):  # the module has changed the list
+                sys.path.remove(place)
+            sys.path.append(place)  # what edgetop itself loads later comes from elsewhere
     return Judge(labels, metric, name or "")
 
 

@@ -102,6 +102,8 @@ def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequ
     if not plan.next_run:
         return EXIT_DONE if options["dry_run"] else Sweep(folder, plan, terminal).run(options)
     refuse_others(folder)
+    if not Path(plan.folder).is_dir():
+        raise InputError(f"{clean(plan.folder)}: the sweep began in this folder, which is gone", "make it again")
     plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
     with _held(folder):
         print_text(_plan_words(plan, folder, None), err=True)
@@ -176,7 +178,10 @@ def _held(folder: Path) -> Iterator[None]:
 
     Raises InputError where another one runs it.
     """
-    fd = hold(folder)
+    try:
+        fd = hold(folder)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be held: {why(error)}") from None
     if fd is None:
         raise InputError(f"{folder}: this sweep runs", f"edgetop stop {folder} ends it")
     try:
@@ -336,6 +341,8 @@ class Sweep:
 
 def _clear(folder: Path) -> None:
     """End and remove the session of a run that was lost."""
+    if folder.is_symlink():
+        raise InputError(f"{folder}: a link, and no session of this sweep", "remove it")
     until_s = time.monotonic() + ENDING_S
     while folder.exists() and is_live(folder):
         if time.monotonic() > until_s:

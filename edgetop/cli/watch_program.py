@@ -192,7 +192,8 @@ def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, A
     output = own["app_output"]
     if output is not None:
         try:
-            output.open("ab").close()
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            os.close(os.open(output, flags, 0o600))  # as it is opened for the program; a pipe is not waited for
         except OSError as error:
             raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
     shows = options["headless"] and output is None

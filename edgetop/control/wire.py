@@ -160,7 +160,7 @@ def refuse_stopped(name: str, pid: int) -> None:
     """Raises EdgetopError if the process is stopped: it can do nothing until it goes on."""
     if is_stopped(pid):
         advice = f"kill -CONT {pid}, or fg in its shell, lets it go on, and it then takes the order"
-        raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped (Ctrl+Z, SIGSTOP)", advice)
+        raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped, as by Ctrl+Z", advice)
 
 
 def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:

@@ -15,9 +15,11 @@ from edgetop.cli.stop import _stop_sweep
 from edgetop.cli.sweep import command
 from edgetop.cli.terminal import edgetop_command
 from edgetop.cli.watch_program import with_sudo
-from edgetop.errors import InputError
+from edgetop.errors import InputError, OutputError
+from edgetop.recording.recorder import Recorder
 from edgetop.sweep import FILE, LOCK, Plan, Settings, combined, is_running, ordered, read_plan, write_plan
 from tests.support.commands import environment
+from tests.support.recordings import first_manifest
 from tests.support.waiting import wait_until
 
 MODEL = Path(__file__).parents[2] / "edgetop/roofline_models/probe.onnx"
@@ -189,3 +191,23 @@ def test_no_text_of_a_plan_stands_for_an_option(change: tuple[str, str], tmp_pat
     write_plan(tmp_path, given)
     with pytest.raises(InputError, match="is not the plan of a sweep"):
         read_plan(tmp_path)
+
+
+def test_a_session_that_is_a_link_is_not_removed(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.edgetop"
+    Recorder(mine, first_manifest()).finish(first_manifest())
+    (tmp_path / "friend.sweep").mkdir()
+    given = plan()
+    write_plan(tmp_path / "friend.sweep", given)
+    (tmp_path / "friend.sweep" / given.runs[0].session).symlink_to(mine)
+    with pytest.raises(InputError, match="a link, and no session of this sweep"):
+        command.main(["--resume", str(tmp_path / "friend.sweep")], standalone_mode=False)
+    assert (mine / "session.json").exists()
+
+
+def test_a_lock_that_is_a_link_is_told_in_one_line(tmp_path: Path) -> None:
+    write_plan(tmp_path, plan())
+    (tmp_path / LOCK).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="cannot be held"):
+        command.main(["--resume", str(tmp_path)], standalone_mode=False)
+    assert not (tmp_path / "elsewhere").exists()

@@ -299,6 +299,8 @@ def _paths(source: str) -> List[str]:
 
 def read_array(path: str, name: str) -> Any:
     """The array of input `name` in a .npy file, or in a .npz by that key or as its only one."""
+    if not os.path.isfile(path):  # a pipe would be waited for, a device read for ever
+        raise EngineError("input", "%s: not a regular file" % path)
     try:
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
