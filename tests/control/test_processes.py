@@ -83,7 +83,7 @@ def test_a_stop_of_a_stopped_process_says_so_at_once(tmp_path: Path) -> None:
         assert not is_stopped(process.pid)
         process.send_signal(signal.SIGSTOP)
         wait_until(lambda: is_stopped(process.pid))
-        with pytest.raises(EdgetopError, match=rf"process {process.pid}.* is stopped .*kill -CONT {process.pid}"):
+        with pytest.raises(EdgetopError, match=rf"process {process.pid}.* is stopped, .*kill -CONT {process.pid}"):
             give(tmp_path, Order("stop"))
     assert not is_stopped(process.pid)
     assert not is_stopped(0)
