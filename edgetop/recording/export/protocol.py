@@ -6,11 +6,13 @@ standard output is written at once.
 
 import codecs
 import contextlib
+import errno
 import importlib
 import io
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.rows import Span
 
 ELSEWHERE = "name another place with -o"
+READER_S, LOOK_S = 10.0, 0.05  # until a pipe has a reader
 NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
@@ -48,7 +51,7 @@ class NamedOutput:
         if is_device(self.path):
             with (
                 self._write_errors("a part of it may be there"),
-                self.path.open("wb") as file,
+                os.fdopen(_open_device(self.path), "wb") as file,
                 StreamOutput(file).stream(is_text=is_text) as shown,
             ):
                 yield shown
@@ -78,6 +81,27 @@ class NamedOutput:
             why = os.strerror(error.errno) if error.errno else str(error)
             advice = f"free space, or {self._elsewhere}" if error.errno in DISK_FULL else self._elsewhere
             raise OutputError(f"{self.path}: cannot be written: {why}; {what_is_left}", advice) from None
+
+
+def _open_device(path: Path) -> int:
+    """Open a device or a pipe to write into it. Wait for the reader of a pipe, but not for ever. Raises OSError."""
+    until_s = time.monotonic() + READER_S
+    while (fd := _opened(path)) is None:
+        if time.monotonic() > until_s:
+            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO), str(path))
+        time.sleep(LOOK_S)
+    os.set_blocking(fd, True)
+    return fd
+
+
+def _opened(path: Path) -> int | None:
+    """Return a descriptor; None of a pipe that nobody reads (fifo(7)). Raises OSError."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        return None
 
 
 _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # paths to files that are already open
