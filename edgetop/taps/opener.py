@@ -7,9 +7,9 @@ Whoever sends the requests is not trusted. Each is checked from the beginning: O
 gain by the event more than ptrace(2) gives an owner anyway. So a breakpoint is set for that process alone, in a file
 that it has mapped as code, and at the begin of a function. The last rule is there for a process that executes a setuid
 program while it is being checked: a breakpoint at the first instruction of a function does not change what the
-function does, one inside of an instruction would. Nothing of the process is loaded, executed or parsed here, but for
-the one table of the ELF file that lists where functions begin, by reads of eight bytes. That table decides only about
-files of root: what is in files of OWNER, OWNER could change as well.
+function does, one inside of an instruction would, and so would a return probe where no call leads. Nothing of the
+process is loaded, executed or parsed here, but for the one table of the ELF file that lists where functions begin, by
+reads of a few bytes. That table decides only about files of root: what is in files of OWNER, OWNER could change too.
 
 perf_event_open(2), proc(5), elf(5), pidfd_open(2); Documentation/trace/uprobetracer.rst; kernel/trace/trace_uprobe.c
 (`uprobe_perf_filter`: a breakpoint is set in the processes of its events only).
@@ -40,6 +40,8 @@ GROUP = "edgetop"
 SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON = 2, 19, 21, 38  # CAP_DAC_READ_SEARCH: /proc/PID/map_files is its owner's
 # By machine: perf_event_open(2), and the registers that are sampled (perf_regs.h), which `perf.py` names.
 MACHINES = {"x86_64": (298, (0, 5, 7)), "aarch64": (241, (0, 31))}
+# Where a call leaves the return address: DW_CFA_def_cfa of the stack pointer and, on x86_64, DW_CFA_offset.
+CALLED = {"x86_64": b"\x0c\x07\x08\x90\x01", "aarch64": b"\x0c\x1f"}
 ATTRIBUTES = struct.Struct("<IIQQQQQIIQQQQIiQII8x")  # struct perf_event_attr, PERF_ATTR_SIZE_VER7
 SOFTWARE, TRACEPOINT, NO_COUNTER = 1, 2, 9  # PERF_TYPE_*, PERF_COUNT_SW_DUMMY
 TID, TIME, REGISTERS, STACK, IDENTIFIER = 1 << 1, 1 << 2, 1 << 12, 1 << 13, 1 << 16  # PERF_SAMPLE_*
@@ -120,7 +122,7 @@ class Process:
         raise RefusedError("the process has not mapped this place of the file as code")
 
 
-def check_begin(library: int, offset: int) -> None:
+def check_begin(library: int, offset: int, kind: int) -> None:
     """Raise RefusedError unless a function begins at this offset, by the sorted table of .eh_frame_hdr.
 
     Linux Standard Base, "Exception Frames": version, three encodings, count, and pairs of 32-bit numbers.
@@ -143,12 +145,32 @@ def check_begin(library: int, offset: int) -> None:
     wanted, low, high = offset - segment[2] + segment[3] - table[3], 0, count
     while low < high:
         middle = (low + high) // 2
-        entry = os.pread(library, 4, table[2] + 12 + 8 * middle)
-        at = int.from_bytes(entry, "little", signed=True)
-        if len(entry) == 4 and at == wanted:
+        entry = os.pread(library, 8, table[2] + 12 + 8 * middle)
+        at, frame = struct.unpack("<ii", entry) if len(entry) == 8 else (wanted + 1, 0)
+        if at == wanted:
+            if kind == RETURN and not is_called(library, frame + table[2]):
+                raise RefusedError("no call leads to that place")
             return
-        low, high = (middle + 1, high) if len(entry) == 4 and at < wanted else (low, middle)
+        low, high = (middle + 1, high) if at < wanted else (low, middle)
     raise RefusedError("no function begins at that place")
+
+
+def is_called(library: int, place: int) -> bool:
+    """Whether the return address is where a call leaves it when this begins, by its entry in .eh_frame.
+
+    A return probe overwrites what is there. The entries of a program's first instruction, of the parts of a function
+    that the compiler moved away from it, and of the PLT say otherwise: in their common part, or before they advance.
+    """
+    entry = os.pread(library, 256, place)
+    size, back = struct.unpack_from("<II", entry)
+    common = os.pread(library, 64, max(place + 4 - back, 0))
+    kind, _, rest = common[9:].partition(b"\0")  # length, 0, version; two factors, a register, and data follow
+    data, first = rest[4 : 4 + rest[3]], 17 + entry[16]  # length, place of the common part, begin, size, and data
+    if kind not in (b"zR", b"zPR", b"zLR", b"zPLR") or data[-1] != 0x1B or max(rest[:4]) > 127 or entry[16] > 127:
+        return False  # DW_EH_PE_pcrel | sdata4
+    usual = rest[4 + rest[3] : 4 + common[0] - 9 - len(kind) - 1].rstrip(b"\0") == CALLED[os.uname().machine]
+    advances = first >= 4 + size or entry[first] in (0, 2, 3, 4, *range(0x40, 0x80))  # DW_CFA_nop, advance_loc*
+    return usual and advances
 
 
 class Tracing:
@@ -251,7 +273,7 @@ def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: 
             if not stat.S_ISREG(status.st_mode):
                 raise RefusedError("not a file")
             process.check_mapped(status, offset)
-            check_begin(given[1], offset)
+            check_begin(given[1], offset, kind)
             event = open_event(TRACEPOINT, tracing.number(given[1], status, offset, kind), tid, cpu, stack)
         try:
             process.check()  # it may have executed another program meanwhile

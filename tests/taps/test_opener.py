@@ -118,6 +118,18 @@ def test_no_place_but_the_begin_of_a_function_is_granted(opening, sleeper, place
         )  # fmt: skip
 
 
+def test_no_return_is_granted_where_no_call_leads(opening, sleeper):
+    """A return probe overwrites where a call leaves its return address: at a program's entry, that is argc."""
+    one, target = opening(), target_of(sleeper().pid)
+    file = os.open(f"/proc/{target.pid}/exe", os.O_RDONLY)
+    elf = Elf(file)
+    entry = elf.offset(int.from_bytes(os.pread(file, 8, 24), "little"))
+    assert entry is not None
+    assert one.says(target, place=Place(1, file, entry)) == ""
+    assert one.says(target, place=Place(1, file, entry, at_return=True)) == "no call leads to that place"
+    os.close(file)
+
+
 def test_the_breakpoint_is_in_that_process_alone(opening, sleeper, place, libc):
     one, watched, other = opening(), sleeper(), sleeper()
     event = one.client.open(target_of(watched.pid), watched.pid, 0, place)
