@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from edgetop.taps.runtimes import PYBIND, Function
+from edgetop.taps.runtimes import PYBIND, Function, is_module
 
 LOCATE = Path(__file__).with_name("locate.py")
 LOCATE_S = 30.0
@@ -83,8 +83,11 @@ class Loading:
         self.path = path
         self._process: subprocess.Popen[bytes] | None = None
         self._answer, self._until_s = b"", time.monotonic() + LOCATE_S
+        if not is_module(path):
+            raise ValueError(f"{path.rpartition('/')[2]}: it is no module of ONNX Runtime")
         if may_load(path) and may_load(interpreter) and os.path.basename(interpreter).startswith("python"):  # noqa: PTH119
-            self._start(interpreter, path, [site for site in sites if may_load(site)])
+            own_sites = [site for site in sites if os.path.basename(site) in SITES and may_load(site)]  # noqa: PTH119
+            self._start(interpreter, path, own_sites)
         elif own := _own_copy(path, sha256):
             self._start(sys.executable, own, [str(Path(own).parents[2])])
         else:

@@ -2,6 +2,8 @@
 
 A program of its own, started as `python -I -S opener.py OWNER` with an empty environment and a socket as its standard
 input. Each request asks for one event of one thread; the answer is the event's descriptor, or the reason against it.
+It ends when that socket, or what its standard output leads to, is closed at the other end: the first is held by a
+process of OWNER, who may stop it for ever, the second by edgetop.
 
 Whoever sends the requests is not trusted. Each is checked from the beginning: OWNER must own the process, and may not
 gain by the event more than ptrace(2) gives an owner anyway. So a breakpoint is set for that process alone, in a file
@@ -20,6 +22,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import select
 import signal
 import socket
 import stat
@@ -224,7 +227,8 @@ class Tracing:
             for _, line in zip(range(MOST_LINES), lines, strict=False):
                 _, found, name = line.split(maxsplit=1)[0].partition(f":{GROUP}/e")
                 pid = name.partition("_")[0]
-                if found and pid.isdecimal() and not os.path.exists(f"/proc/{pid}"):
+                is_over = pid == str(os.getpid()) or not os.path.exists(f"/proc/{pid}")
+                if found and pid.isdecimal() and is_over:
                     self._remove(f"e{name}")
 
     def close(self) -> None:
@@ -301,14 +305,17 @@ def give_up_rights() -> None:
 
 
 def main() -> None:
-    """Answer requests until the other end of the socket is closed."""
+    """Answer requests until nobody is at the other end of the socket, or of the standard output."""
     owner = int(sys.argv[1])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     namespaces = tuple(os.stat(f"/proc/self/ns/{one}").st_ino for one in ("mnt", "user"))
     tracing = Tracing()
     give_up_rights()
+    ends = select.poll()
+    ends.register(0, select.POLLIN)
+    ends.register(1, 0)  # that the other end is closed
     with socket.socket(fileno=0) as link:
-        while True:
+        while 1 not in dict(ends.poll()):
             data, extra, _, _ = link.recvmsg(REQUEST.size + 1, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC)
             given = array.array("i")
             for level, kind, body in extra:

@@ -35,8 +35,10 @@ ASK_UNIT_S = 1.0
 GONE_UNIT_S = 5.0  # a unit that is stopped for so long is not being restarted
 ANSWER_S = 10.0  # of systemctl
 START_S = 30.0
+END_S = 5.0  # of a helper
 MOST_TEXT = 300
 MOST_LINE = 16_384  # of what the reader reports: a line that is longer is none of its
+MOST_NEWS = 256  # of its lines, of one process: its owner, who may make it say anything, fills no recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +168,10 @@ class WatchedProcess:
         self._pid, self._began = spec.pid, began(spec.pid)
         self._helpers: list[subprocess.Popen[bytes]] = []  # the opener and the reader
         self._link: socket.socket | None = None  # to the reader
+        self._life: socket.socket | None = None  # to the opener, which ends when this one is closed
         self._partial_line = b""  # of the reader's output
         self._loading: Loading | None = None  # a module whose functions are being found
+        self._news = 0  # lines of the reader
         self._mapped: list[str] = []  # runtimes whose calls the reader sees
         self._missing: list[str] = []  # why it cannot see the calls of others
         self._failure = ""  # what ended the reader
@@ -182,20 +186,16 @@ class WatchedProcess:
         owner = owner_of(self._pid)
         folder = self._taps.open()
         link, ours = socket.socketpair()
+        life, self._life = socket.socketpair()
         events, requests = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._link = ours
         words = [sys.executable, "-I", "-B"]
-        self._begin([*words, "-S", str(OPENER), str(owner[0])], requests)
+        self._begin([*words, "-S", str(OPENER), str(owner[0])], requests, life)
         names = [str(PACKAGES), *map(str, owner), str(folder), str(self._pid), str(events.fileno())]
-        self._begin([*words, "-c", READER, *names], link, events)
-        for one in (link, events, requests):
+        self._begin([*words, "-c", READER, *names], link, link=events)
+        for one in (link, life, events, requests):
             one.close()
-        ours.settimeout(START_S)
-        with contextlib.suppress(OSError):
-            while b"\n" not in self._partial_line and (data := ours.recv(MOST_LINE)):
-                self._partial_line += data
-        line, _, self._partial_line = self._partial_line.partition(b"\n")
-        answer = _parsed(line)
+        answer = _parsed(self._first_line(ours))
         if "ready" not in answer:
             self.close()
             raise InputError(f"--pid {self._pid}: {clean(str(answer.get('refused', 'the uprobes could not be set')))}")
@@ -203,13 +203,31 @@ class WatchedProcess:
         for path in (*folder.iterdir(), folder):
             os.chown(path, *(user or (os.getuid(), os.getgid())), follow_symlinks=False)
 
-    def _begin(self, command: list[str], stdin: socket.socket, link: socket.socket | None = None) -> None:
+    def _first_line(self, link: socket.socket) -> bytes:
+        """Wait for what the reader says first."""
+        until_s = time.monotonic() + START_S
+        with contextlib.suppress(OSError):
+            while b"\n" not in self._partial_line and len(self._partial_line) <= MOST_LINE:
+                link.settimeout(max(until_s - time.monotonic(), 0.001))
+                if not (data := link.recv(MOST_LINE)):
+                    break
+                self._partial_line += data
+        line, _, self._partial_line = self._partial_line.partition(b"\n")
+        return line
+
+    def _begin(
+        self,
+        command: list[str],
+        stdin: socket.socket,
+        stdout: socket.socket | None = None,
+        link: socket.socket | None = None,
+    ) -> None:
         """Start a helper; `link`: a socket that it has besides."""
         self._helpers.append(
             subprocess.Popen(  # noqa: S603  this interpreter and our own programs
                 command,
                 stdin=stdin.fileno(),
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL if stdout is None else stdout.fileno(),
                 stderr=subprocess.DEVNULL,
                 env={},
                 cwd="/",
@@ -258,11 +276,15 @@ class WatchedProcess:
         *lines, self._partial_line = self._partial_line.split(b"\n")
         self._partial_line = self._partial_line[: MOST_LINE + 1]
         messages: list[Message] = []
-        for news in map(_parsed, lines):
+        room = max(MOST_NEWS - self._news, 0)
+        self._news += len(lines)
+        for news in map(_parsed, lines[:room]):
             if path := news.get("found"):
-                name = str(path).rpartition("/")[2]
+                name = clean(str(path).rpartition("/")[2])[:MOST_TEXT]
                 self._mapped.append(name)
-                text = f"{name}: calls of {', '.join(map(str, news.get('functions', ())))} are seen by uprobes"
+                names = news.get("functions")
+                seen = ", ".join(map(str, names)) if isinstance(names, list) else "none"
+                text = f"{name}: calls of {seen} are seen by uprobes"
                 messages.append(LogLine("info", "edgetop", clean(text)[:MOST_TEXT]))
             elif missing := news.get("missing"):
                 messages.append(self._misses(str(missing)))
@@ -331,7 +353,7 @@ class WatchedProcess:
         if pid and (since := began(pid)) is not None and (pid, since) != (self._pid, self._began):
             text = f"{self.spec.unit} runs again as process {pid}: not seen for {now_s - self._gone_since_s:.1f} s"
             messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
-            self._pid, self._began, self._gone_since_s = pid, since, None
+            self._pid, self._began, self._gone_since_s, self._news = pid, since, None, 0
             self._order(pid=pid)
         elif state in ("inactive", "failed") and now_s - self._gone_since_s > GONE_UNIT_S:
             return "exit"
@@ -353,12 +375,17 @@ class WatchedProcess:
         if self._loading:
             self._loading.close()
             self._loading = None
-        if self._link:
-            self._link.close()
-            self._link = None
+        for one in (self._link, self._life):
+            if one:
+                one.close()
+        self._link = self._life = None
         for helper in reversed(self._helpers):
             with contextlib.suppress(subprocess.TimeoutExpired):
-                helper.wait(5)
+                helper.wait(END_S)
+            if helper.poll() is None:  # its owner has stopped it
+                with contextlib.suppress(PermissionError, subprocess.TimeoutExpired):
+                    helper.kill()
+                    helper.wait(END_S)
         self._helpers.clear()
         self._taps.close()
 

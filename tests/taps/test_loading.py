@@ -71,6 +71,22 @@ def test_a_module_that_others_may_have_written_is_not_loaded(home):
     assert not ran.exists()
 
 
+def test_no_other_library_is_loaded_and_no_other_folder_is_searched(home):
+    """Which file and which folders are told by the watched process's owner: of root's files, any could be named."""
+    ran = home / "ran"
+    module, python = fake_python(home, f"echo \"$@\" > {ran}; echo '[]'")
+    other = Path(module).rename(home / "libanything.so")
+    with pytest.raises(ValueError, match="it is no module of ONNX Runtime"):
+        Loading(str(other), python, [], "")
+    assert not ran.exists()
+    other.rename(module)
+    for name in ("site-packages", "folder"):
+        (home / name).mkdir(mode=0o755)
+    ends(Loading(module, python, [str(home / "folder"), str(home / "site-packages")], ""))
+    assert str(home / "site-packages") in ran.read_text()
+    assert str(home / "folder") not in ran.read_text()
+
+
 def test_a_link_is_not_followed_to_a_module(home):
     (home / "real").mkdir(mode=0o755)
     module, _ = fake_python(home / "real", "true")

@@ -283,6 +283,16 @@ def uprobes():
     return done.stdout.splitlines()
 
 
+def test_it_ends_with_edgetop_though_its_socket_is_held(opening, sleeper):
+    """The reader holds the socket, and its owner may stop the reader for ever."""
+    ours, other = socket.socketpair()
+    one = opening(stdout=other)
+    other.close()
+    assert one.says(target_of(sleeper().pid)) == ""
+    ours.close()
+    assert one.process.wait(scaled(10)) == 0
+
+
 def test_a_fork_of_the_process_inherits_its_events(opening, place, libc):
     """A thread whose parent has an event could not begin if the kernel refused the event to it."""
     one = opening(0)
