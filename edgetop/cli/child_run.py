@@ -82,9 +82,10 @@ class ChildRun:
         return self._process.returncode is not None
 
     def stop(self) -> None:
-        """End it cleanly: its recording is finished."""
+        """End it cleanly: its recording is finished. One that was stopped (SIGSTOP) goes on for that."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(signal.SIGCONT)
 
     @property
     def progress(self) -> str:
