@@ -172,8 +172,7 @@ def is_called(library: int, place: int) -> bool:
     if kind not in (b"zR", b"zPR", b"zLR", b"zPLR") or data[-1] != 0x1B or max(rest[:4]) > 127 or entry[16] > 127:
         return False  # DW_EH_PE_pcrel | sdata4
     usual = rest[4 + rest[3] : 4 + common[0] - 9 - len(kind) - 1].rstrip(b"\0") == CALLED[os.uname().machine]
-    advances = first >= 4 + size or entry[first] in (0, 2, 3, 4, *range(0x40, 0x80))  # DW_CFA_nop, advance_loc*
-    return usual and advances
+    return usual and (first >= 4 + size or entry[first] in (0, 2, 3, 4, *range(0x40, 0x80)))  # DW_CFA_nop, advance_loc*
 
 
 class Tracing:
@@ -227,8 +226,7 @@ class Tracing:
             for _, line in zip(range(MOST_LINES), lines, strict=False):
                 _, found, name = line.split(maxsplit=1)[0].partition(f":{GROUP}/e")
                 pid = name.partition("_")[0]
-                is_over = pid == str(os.getpid()) or not os.path.exists(f"/proc/{pid}")
-                if found and pid.isdecimal() and is_over:
+                if found and pid.isdecimal() and (int(pid) == os.getpid() or not os.path.exists(f"/proc/{pid}")):
                     self._remove(f"e{name}")
 
     def close(self) -> None:
