@@ -22,7 +22,7 @@ from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.paths import as_component, is_there, recordings_home
-from edgetop.recording.files import SUFFIX, Retention, session_folder
+from edgetop.recording.files import END_NOTE, SUFFIX, Retention, session_folder
 from edgetop.recording.outputs import outputs_file
 from edgetop.runner.cooldown import Cooldown
 from edgetop.runner.limits import Limit, enclosed, joined
@@ -102,6 +102,11 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
 def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
     """Add the file for stored outputs to the engine's specification; `side` of an A/B session: "A" or "B"."""
     return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
+
+
+def with_end_note(spec: EngineSpec, folder: Path | None, options: Options) -> EngineSpec:
+    """Have the engine note in the recording's folder how far it came; not with rotation, when the folder changes."""
+    return replace(spec, end_note=str(folder.absolute() / END_NOTE)) if folder and not options.get("rotate") else spec
 
 
 def limit_of(options: Options) -> Limit:

@@ -182,7 +182,8 @@ def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -
     if program:
         manifest = request.of_program(manifest, program)
         program.output = folder / PROGRAM_LOG if folder else None
-    engine = program or _engine(options, request.with_outputs_file(spec, folder), stack, board_sensors, folder)
+    spec = request.with_end_note(request.with_outputs_file(spec, folder), folder, options)
+    engine = program or _engine(options, spec, stack, board_sensors, folder)
     if options["monitor_cpus"]:
         os.sched_setaffinity(0, options["monitor_cpus"])
     return _Setup(model, board, board_sensors, spec, folder, manifest, engine)

@@ -43,6 +43,7 @@ class EngineSpec:
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
     keep_outputs: int = 0  # of so many inferences before the warm-up
     outputs_file: str = ""  # where to
+    end_note: str = ""  # where the engine notes how far it came, if its conductor dies; "": nowhere
     virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
 
     @property

@@ -30,6 +30,7 @@ JOURNAL = "journal"
 SOCKET = "control.sock"  # of a live session, which takes orders there
 DAMAGED = ".damaged"  # suffix of a journal file that could not be read completely
 LOG = "run.log"  # output of a run that went on without a terminal
+END_NOTE = "engine-end.json"  # what an engine left whose edgetop was killed
 PROGRAM_LOG = "program.log"  # what a watched program printed
 MAX_MANIFEST_BYTES = 4 * 1024 * 1024  # parsed, it takes some 25 times as much memory
 MIN_FREE_BYTES = 16 * 1024 * 1024

@@ -5,7 +5,7 @@ second, the event of its end, and the tables under their names. The journal's fi
 removed only when everything is on the disk, so a recovery may itself be killed at any moment.
 """
 
-import math
+import json
 import os
 from dataclasses import replace
 from itertools import islice
@@ -16,9 +16,9 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.errors import RecordingError
-from edgetop.files import open_regular, remove_partials
+from edgetop.files import open_regular, read_file, remove_partials
 from edgetop.recording.catalog import CATALOG
-from edgetop.recording.files import JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
+from edgetop.recording.files import END_NOTE, JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
 from edgetop.recording.journal import JournalState, Unwritten, read_unwritten, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.rows import MAX_SESSION_NS, sound
@@ -30,7 +30,7 @@ from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
-JOURNAL_DELAY_NS = NS  # a batch is in the journal within this time
+END_NOTE_BYTES = 4096
 LONGEST_GAP_S = 3_600  # of seconds without an inference that are made up for
 COARSE_TIME_NS = 3 * NS  # a file system may round the time of a file down by so much: FAT by 2 s
 _CLOSING = "closing"  # the source of last rows
@@ -136,31 +136,50 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
     elif death and not last.until_ns:
         each.append(Lost(None, None, f"{_DEATHS[death]}, and nothing in its journal can be read"))
     elif death:
-        each.append(_lost_at_the_end(snapshot, last, death, is_more=any(lost and lost.inferences for lost in each)))
+        each.append(_lost_at_the_end(snapshot, last, death))
     if death and (tail := snapshot.torn_bytes()) > 2 * last.longest_frame and not snapshot.is_torn():
         each.append(Lost(None, None, f"{tail} bytes at the end of the journal are damaged"))
     return lost_in_all(*each)
 
 
-def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str, *, is_more: bool) -> Lost:
-    """What a dead writer had not written yet. Its last batch does not show it, since the journal may be truncated.
+def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
+    """What a dead writer had not written yet.
 
-    A writer does not live longer than a delay after its last change of the journal. A truncation of the
-    journal changes it too, and so does a copy that does not preserve the times of files.
+    Only the engine knows how long it went on: its writer may have been stopped or have waited for its disk for any
+    time before it died. A change of the journal's files after the last batch tells that more was there.
     """
-    due_ns = JOURNAL_DELAY_NS + (last.state.fsync_interval_ns if death == "power-loss" else 0)
+    if death == "writer-killed" and (note := _end_note(snapshot.folder)):
+        until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
+        if last.until_ns <= until_ns < MAX_SESSION_NS:
+            return _after_the_last_batch(last, until_ns, note[1])
     wall = last.manifest.wall_time()
-    later_ns = snapshot.changed_ns() - wall.origin_us * 1_000 - last.until_ns if wall else None
-    if later_ns is None or not -COARSE_TIME_NS <= later_ns <= LONGEST_GAP_S * NS:
-        why = f"{_DEATHS[death]}, or its journal was cut off: the times of its files do not tell when"
-        return Lost(None, None, why)
-    if later_ns > due_ns:
-        most_s = math.ceil((later_ns + JOURNAL_DELAY_NS) / NS)
-        changed = f"it was changed {formatting.duration(later_ns)} after its last batch"
-        why = f"{_DEATHS[death]}, or its journal was cut off ({changed}): at most {most_s} s{' more' * is_more}"
-        return Lost(most_s, None, why)
-    words = f"{_DEATHS[death]}: at most {due_ns / NS:g} s{' more' * is_more}"
-    return Lost(due_ns / NS, 0 if is_more else None, words)
+    later_ns = snapshot.changed_ns() - wall.origin_us * 1_000 - last.until_ns if wall else 0
+    changed = f"; its journal was changed {formatting.duration(later_ns)} after its last batch"
+    is_cut = NS + COARSE_TIME_NS < later_ns <= LONGEST_GAP_S * NS
+    why = "the engine left no word of how long it went on"
+    if death == "power-loss" and last.state.fsync_interval_ns:
+        why = f"the journal was flushed every {formatting.duration(last.state.fsync_interval_ns)} while edgetop ran"
+    return Lost(None, None, f"{_DEATHS[death]}, and how much was not written yet is not known: {why}{changed * is_cut}")
+
+
+def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost:
+    """What is lost, by the count of an engine that went on until then."""
+    tally = last.state.tally or Tally()
+    is_counted = tally.counted <= tally.inferences <= sent and tally.inferences  # all single inferences are recorded
+    seconds = (until_ns - last.until_ns) / NS
+    words = f"{_KILLED}, and its engine went on for {seconds:.1f} s after the last batch"
+    return Lost(seconds, sent - tally.inferences if is_counted else None, words)
+
+
+def _end_note(folder: Path) -> tuple[int, int] | None:
+    """When the engine ended (CLOCK_MONOTONIC), and how many inferences it had made; None: it left no note."""
+    try:
+        note = json.loads(read_file(folder / END_NOTE, END_NOTE_BYTES))
+        t_ns, count = note["t_ns"], note["inferences"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    is_sound = type(t_ns) is int and type(count) is int and 0 < t_ns < 2**62 and 0 <= count < 2**62
+    return (t_ns, count) if is_sound else None
 
 
 class _JournalEnd:
@@ -239,7 +258,8 @@ def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: st
     return Batch(until_ns, seconds=seconds, events=(event,), manifest=manifest)
 
 
-_DEATHS = {"writer-killed": "edgetop was killed", "power-loss": "power was lost"}
+_KILLED = "edgetop was killed"
+_DEATHS = {"writer-killed": _KILLED, "power-loss": "power was lost"}
 
 
 def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: Lost | None) -> str:
@@ -247,10 +267,6 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
     what = f"a torn batch of {torn} bytes" if torn and snapshot.is_torn() else f"{torn} damaged bytes at the end"
     spoilt = [what] * bool(torn) + [f"{damaged} damaged bytes"] * bool(damaged)
     aside = f"; {' and '.join(spoilt)}: kept beside the tables" if spoilt else ""
-    for death in _DEATHS.values():
-        is_only_that = lost and lost.why.startswith(death) and lost.inferences is None and ";" not in lost.why
-        if lost and is_only_that and lost.seconds is not None:
-            return f"{death} after {at}: at most {lost.seconds:g} s is lost{aside}"
     return f"completed after {at}: {f'{lost.words} are lost ({lost.why})' if lost else 'nothing is lost'}{aside}"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import RecordingError
-from edgetop.recording.files import FOLDER_MODE, JOURNAL, LOCK, LOG, MANIFEST, PROGRAM_LOG, SOCKET, WriterLock
+from edgetop.recording.files import END_NOTE, FOLDER_MODE, JOURNAL, LOCK, LOG, MANIFEST, PROGRAM_LOG, SOCKET, WriterLock
 from edgetop.recording.outputs import OUTPUTS, outputs_file
 from edgetop.recording.rows import TABLES
 from edgetop.session.turns import SIDES
@@ -25,7 +25,7 @@ PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` 
 ASIDE = ".removing"
 TABLE_FILES = tuple(f"{table}.parquet" for table in TABLES)
 OUTPUT_FILES = (OUTPUTS, *map(outputs_file, SIDES))
-DERIVED = (OUTCOME, PUSHED, LOCK, SOCKET)  # follow from the others, or are of use only beside them
+DERIVED = (OUTCOME, PUSHED, LOCK, SOCKET, END_NOTE)  # follow from the others, or are of use only beside them
 _NAMES = {MANIFEST, LOG, PROGRAM_LOG, *TABLE_FILES, *OUTPUT_FILES, *DERIVED}
 _TEMPORARY = re.compile(rf"\.?({'|'.join(map(re.escape, sorted(_NAMES)))})(\.[\w-]+)*\.(tmp|partial)")
 _DAMAGED = re.compile(r"(\d{8}\.journal|catalog|closing)\.damaged")

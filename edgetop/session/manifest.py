@@ -293,16 +293,22 @@ class Lost:
 
 
 def lost_in_all(*each: Lost | None) -> Lost | None:
-    """The sum; None: nothing is lost. An amount that is unknown in one part is unknown in the sum."""
+    """The sum; None: nothing is lost. An amount that is unknown in one part is unknown in the sum; `why` has the rest.
+
+    >>> lost_in_all(Lost(0.5, 25, "damaged bytes"), Lost(None, None, "power was lost"))
+    Lost(seconds=None, inferences=None, why='damaged bytes (0.5 s and 25 inferences); power was lost')
+    """
     parts = [lost for lost in each if lost is not None]
     if len(parts) < 2:
         return parts[0] if parts else None
     seconds = [lost.seconds for lost in parts if lost.seconds is not None]
     inferences = [lost.inferences for lost in parts if lost.inferences is not None]
+    is_known = len(inferences) == len(parts)
+    whys = [lost.why if is_known or not lost.inferences else f"{lost.why} ({lost.words})" for lost in parts]
     return Lost(
         round(sum(seconds), 6) if len(seconds) == len(parts) else None,
-        sum(inferences) if len(inferences) == len(parts) else None,
-        "; ".join(dict.fromkeys(why for lost in parts for why in lost.why.split("; "))),
+        sum(inferences) if is_known else None,
+        "; ".join(dict.fromkeys(why for text in whys for why in text.split("; "))),
     )
 
 

@@ -28,6 +28,7 @@ class Outlet:
         self._queued = 0  # bytes put into it, by the loop's thread
         self._taken = 0  # bytes taken out, by this thread too where there is a pipe, or else by the reader's
         self._lost = 0
+        self.put_count = 0  # records so far, lost ones included
         self.is_over = False  # the last message of the run was sent, or is in the queue
         if fd >= 0:
             os.set_blocking(fd, False)
@@ -40,6 +41,7 @@ class Outlet:
         `next_ns`: none that comes later of this stream begins before it. That and `stream` are for `streams.Lanes`.
         """
         self._drain()
+        self.put_count += count
         if count == 0:
             return
         size = len(records)

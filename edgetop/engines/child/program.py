@@ -190,7 +190,8 @@ def main(argv: List[str]) -> int:
         os.sched_setaffinity(0, spec["cpus"])
     # Nothing here makes reference cycles, and a collection inside the timed loop would be measured.
     gc.disable()
-    threading.Thread(target=_obey, args=(commands, control, outlet), name="control", daemon=True).start()
+    note = spec.get("end_note", "")
+    threading.Thread(target=_obey, args=(commands, control, outlet, note), name="control", daemon=True).start()
     run_model(spec, outlet, control)
     outlet.finish()
     # Exit without unloading the runtime: some crash in their destructors after a good run.
@@ -209,7 +210,7 @@ def _continue_at_news(control_fd: int) -> None:
         fcntl.fcntl(control_fd, fcntl.F_SETFL, fcntl.fcntl(control_fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
-def _obey(commands: Any, control: Control, outlet: Outlet) -> None:
+def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> None:
     """Wait for commands; when the conductor is gone, exit too, even within a long inference.
 
     A conductor that has the last message goes as well: that is a good end.
@@ -223,7 +224,20 @@ def _obey(commands: Any, control: Control, outlet: Outlet) -> None:
             control.profile_requested = True
         elif command == "turns":
             control.turns = message["turns"]
+    if not outlet.is_over and end_note:
+        _leave_note(end_note, outlet.put_count)
     os._exit(0 if outlet.is_over else EXIT_ORPHANED)
+
+
+def _leave_note(path: str, count: int) -> None:
+    """Note how far the engine came: only by this does whoever completes the recording know how much is lost.
+
+    The inferences of the last 20 ms may not be counted.
+    """
+    with contextlib.suppress(OSError):  # the folder is gone, or full
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+            json.dump({"t_ns": time.monotonic_ns(), "inferences": count}, file)
 
 
 def _help(control_fd: int, data_fd: int) -> int:

@@ -100,14 +100,15 @@ def test_a_stop_ends_the_rest(model: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("last", "status"), [(frames.ENDED, 0), (frames.FAILED, 0), (frames.PHASE, EXIT_ORPHANED)])
 def test_a_closed_control_pipe_is_a_good_end_after_the_last_message(
-    last: int, status: int, monkeypatch: pytest.MonkeyPatch
+    last: int, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     exits: list[int] = []
     monkeypatch.setattr(os, "_exit", exits.append)
     outlet = Outlet()
     outlet.send(last, {})
-    _obey(io.StringIO(""), Control(), outlet)
+    _obey(io.StringIO(""), Control(), outlet, str(tmp_path / "note"))
     assert exits == [status]
+    assert (tmp_path / "note").exists() == (status == EXIT_ORPHANED)
 
 
 @pytest.mark.parametrize("words", [(), ("--helper",)])
