@@ -111,7 +111,8 @@ class Endpoint:
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
             transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=self._tls)
-            return asyncio.StreamWriter(transport, protocol, reader, self._loop), await _head(reader)
+            head = await _head(reader)  # before there is a writer, which warns if it is dropped unclosed
+            return asyncio.StreamWriter(transport, protocol, reader, self._loop), head
         except BaseException:
             if transport:
                 transport.abort()

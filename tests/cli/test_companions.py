@@ -17,6 +17,7 @@ REFUSED = {
     "lake x --ray y": "--ray is for --engine daft",
     "lake x --dialect spark": "--dialect spark needs --print-sql",
     "service --install --system run": "--system and --install contradict each other",
+    "service --user pi run": "--user needs --system",
     "run --live": "--live needs --headless",
     "run --headless --theme dark": "--theme and --headless contradict each other",
     "run --detach --theme dark": "--theme and --detach contradict each other",

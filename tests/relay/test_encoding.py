@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetop.recording import packing
 from edgetop.recording.packing import pack_part
-from edgetop.recording.rows import MAX_SESSION_NS
+from edgetop.recording.rows import MAX_SESSION_NS, MAX_VALUE
 from edgetop.relay import encoding
 from edgetop.relay.encoding import MAX_NUMBERS, MAX_SENSORS, MAX_TEXT, MAX_UNPACKED, NOWHERE, OLD_S, Decoder, Encoder
 from edgetop.session.batch import Batch, merge
@@ -27,7 +27,7 @@ from tests.support.sessions import differences, make_inferences, make_manifest, 
 
 quick = settings(max_examples=60, deadline=None)
 T_NS = st.integers(-NS, MAX_SESSION_NS - 1)
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
+FINITE = st.floats(-MAX_VALUE, MAX_VALUE, exclude_min=True, exclude_max=True)  # what counts as a value
 READINGS = st.lists(st.tuples(T_NS, st.integers(0, 5), FINITE), max_size=20).map(lambda rows: np.array(rows, READING))
 
 

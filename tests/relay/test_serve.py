@@ -30,6 +30,7 @@ from tests.support.sessions import differences
 from tests.support.waiting import scaled, wait_until
 
 PATIENCE_S = scaled(20)
+FOLLOWING = "0b5f6f3e-8f0e-4c57-9f3c-6f5a4f1f2a99"  # the id of the session that follows
 
 
 @pytest.fixture
@@ -322,10 +323,8 @@ def test_a_lost_viewer_is_noticed_at_the_next_frame():
 
 def test_a_relay_goes_on_with_the_session_that_follows(viewer, live, script, tmp_path):
     """The viewer sees it begin anew; its orders go there."""
-    following = (
-        Script(replace(script.manifest, id="the-next", name="t"), step_s=0.5).load().warm_up().begin().measure(2)
-    )
-    script.manifest = replace(script.manifest, followed_by="the-next")
+    following = Script(replace(script.manifest, id=FOLLOWING, name="t"), step_s=0.5).load().warm_up().begin().measure(2)
+    script.manifest = replace(script.manifest, followed_by=FOLLOWING)
     viewer.link.write(wire.hello())
     decoder, restarted = Decoder(), None
     decoder.decode(viewer.until(wire.BATCH).payload)
