@@ -93,6 +93,7 @@ class Endpoint:
             task = self._loop.create_task(self._serve(accepted))
             self._open[task] = None
             task.add_done_callback(lambda done: self._open.pop(done, None))
+            await asyncio.sleep(0)  # let it begin: a task that is cancelled before does not close its socket
 
     async def _serve(self, accepted: socket.socket) -> None:
         """Answer one request and close the connection, whatever the client does."""

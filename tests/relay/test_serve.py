@@ -323,7 +323,9 @@ def test_a_lost_viewer_is_noticed_at_the_next_frame():
 
 def test_a_relay_goes_on_with_the_session_that_follows(viewer, live, script, tmp_path):
     """The viewer sees it begin anew; its orders go there."""
-    following = Script(replace(script.manifest, id=FOLLOWING, name="t"), step_s=0.5).load().warm_up().begin().measure(2)
+    clock = replace(script.manifest.clock, origin_monotonic_ns=script.manifest.clock.origin_monotonic_ns + 10**9)
+    manifest = replace(script.manifest, id=FOLLOWING, name="t", clock=clock)
+    following = Script(manifest, step_s=0.5).load().warm_up().begin().measure(2)
     script.manifest = replace(script.manifest, followed_by=FOLLOWING)
     viewer.link.write(wire.hello())
     decoder, restarted = Decoder(), None
