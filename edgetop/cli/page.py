@@ -13,6 +13,7 @@ import numpy as np
 from edgetop.analysis.timeline import POINTS, Axis, Floats
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+from edgetop.installation import extra_command
 from edgetop.recording.export.protocol import NamedOutput
 
 COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")
@@ -53,7 +54,7 @@ def refuse_html(path: Path, *, force: bool) -> NamedOutput:
     import importlib.util  # noqa: PLC0415
 
     if importlib.util.find_spec("bokeh") is None:
-        raise InputError("--html needs Bokeh, which is not installed", "pip install 'edgetop[html]'")
+        raise InputError("--html needs Bokeh, which is not installed", extra_command("html"))
     return NamedOutput(path, force=force, elsewhere=ELSEWHERE)
 
 

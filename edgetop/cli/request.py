@@ -21,6 +21,7 @@ from edgetop.engines.formats import ModelFile, identify
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
 from edgetop.errors import InputError
+from edgetop.installation import extra_command
 from edgetop.paths import as_component, is_there, recordings_home
 from edgetop.recording.files import END_NOTE, SUFFIX, Retention, session_folder
 from edgetop.recording.outputs import outputs_file
@@ -65,7 +66,7 @@ def find_model(options: Options) -> ModelFile:
     for model_format, module, *_ in RUNTIMES.values():  # ONNX first
         if importlib.util.find_spec(module) is not None:
             return identify(demo.model_path(model_format))
-    raise InputError("no inference runtime is installed", "pip install 'edgetop[onnx]' or 'edgetop[tflite]'")
+    raise InputError("no inference runtime is installed", f"{extra_command('onnx')}, or {extra_command('tflite')}")
 
 
 def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:

@@ -19,6 +19,7 @@ from typing import Any
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
 from edgetop.engines.spawn import CHILD
 from edgetop.formatting import clean, size
+from edgetop.installation import extra_command
 from edgetop.paths import is_there
 from edgetop.sensors.protocol import Missing
 from edgetop.sensors.root import is_compatible
@@ -262,7 +263,7 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         return [problem(RUNTIMES, f"no numpy that loads for {clean(facts.python)}", None, "pip install numpy")]
     if not loads:
         advice = "or name an interpreter that has one with --engine-python"
-        return [problem(RUNTIMES, finding, advice, "pip install 'edgetop[onnx]'  or  'edgetop[tflite]'")]
+        return [problem(RUNTIMES, finding, advice, f"{extra_command('onnx')}  or  {extra_command('tflite')}")]
     if broken:
         return [warning(RUNTIMES, finding, "reinstall what does not load, or remove it")]
     # A Jetson whose ONNX Runtime has no GPU measures its CPU, which few users intend.

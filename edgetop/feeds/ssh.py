@@ -142,8 +142,8 @@ def command_line(target: Target, over_there: str, *, attended: bool) -> list[str
 def not_found(command: str, target: Target) -> str:
     """Return the advice where that command is not on the board."""
     return (
-        f"no {command} on {target}: ssh {target} pipx install edgetop (or say where it is, ssh has not the PATH of a "
-        "login: --remote-command '~/.local/bin/edgetop')"
+        f"no {command} on {target}: install it there from a copy of its folder, as here (edgetop help remote), or say "
+        "where it is, since ssh has not the PATH of a login: --remote-command '~/.local/bin/edgetop'"
     )
 
 

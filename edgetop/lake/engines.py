@@ -12,6 +12,7 @@ from typing import Any
 
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+from edgetop.installation import extra_command
 from edgetop.lake.place import Place
 from edgetop.lake.tables import KEYS, TABLES, dataset
 
@@ -31,7 +32,7 @@ class Answer:
 def refuse_missing(engine: str) -> None:
     """Raises InputError where an engine is not installed."""
     if importlib.util.find_spec(engine) is None:
-        raise InputError(f"{engine} is not installed", f"pip install 'edgetop[{EXTRAS[engine]}]'")
+        raise InputError(f"{engine} is not installed", extra_command(EXTRAS[engine]))
 
 
 def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:

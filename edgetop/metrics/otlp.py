@@ -14,6 +14,7 @@ import numpy as np
 
 from edgetop import __version__
 from edgetop.errors import InputError
+from edgetop.installation import extra_command
 from edgetop.metrics.families import PREFIX, STARTED, Distribution, Family, Sample
 from edgetop.session import histogram
 
@@ -24,7 +25,7 @@ try:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 except ImportError:
-    raise InputError("--otlp needs OpenTelemetry's SDK", "pip install 'edgetop[otel]'") from None
+    raise InputError("--otlp needs OpenTelemetry's SDK", extra_command("otel")) from None
 
 EVERY_S = 10.0
 TIMEOUT_S = 10.0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from edgetop.errors import InputError
+from edgetop.installation import extra_command
 from edgetop.sensors.ina import (
     INA260_SHUNT_OHM,
     INA3221_CHANNELS,
@@ -172,7 +173,7 @@ def _open_bus(number: int) -> Bus:
     try:
         from smbus2 import SMBus  # noqa: PLC0415  optional, and only for those who ask
     except ImportError:
-        raise InputError("--i2c needs smbus2, which is not installed", "pip install 'edgetop[i2c]'") from None
+        raise InputError("--i2c needs smbus2, which is not installed", extra_command("i2c")) from None
     return cast("Bus", SMBus(number))
 
 

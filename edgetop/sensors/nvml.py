@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from edgetop.installation import extra_command
 from edgetop.sensors.counters import EnergyCounter
 from edgetop.sensors.protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.sensors.root import Root
@@ -42,7 +43,7 @@ def discover_gpus(load: Callable[[str], Any]) -> Found:
     try:
         nvml = load("pynvml")
     except ImportError:
-        return nothing("there is an NVIDIA driver, but not its Python bindings", "pip install 'edgetop[nvml]'")
+        return nothing("there is an NVIDIA driver, but not its Python bindings", extra_command("nvml"))
     try:
         nvml.nvmlInit()
         handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]

@@ -155,7 +155,7 @@ def test_a_missing_remote_edgetop_is_one_line_with_advice(open_terminal, ssh):
     terminal = open_terminal("ssh:pi@board", "--remote-command", "no-such-edgetop")
     assert terminal.wait_for_exit() == 2
     said = terminal.text.replace("\r\n", "")
-    assert "no no-such-edgetop on pi@board: ssh pi@board pipx install edgetop" in said
+    assert "no no-such-edgetop on pi@board: install it there from a copy of its folder" in said
     assert "--remote-command '~/.local/bin/edgetop'" in said
 
 

@@ -72,5 +72,5 @@ def test_no_bokeh_or_an_existing_file_is_refused_before_reading(
     with pytest.raises(InputError, match="exists already"):
         refuse_html(there, force=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'edgetop\[html\]'"):
+    with pytest.raises(InputError, match=r"pip install .*bokeh"):
         refuse_html(there, force=True)

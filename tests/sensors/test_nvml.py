@@ -6,6 +6,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from edgetop.installation import extra_command
 from edgetop.sensors import nvml
 from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
@@ -98,7 +99,7 @@ def test_missing_bindings_are_listed_with_the_extra() -> None:
         raise ImportError(name)
 
     (missing,) = nvml.discover_gpus(load).missing
-    assert missing.fix == "pip install 'edgetop[nvml]'"
+    assert missing.fix == extra_command("nvml")
 
 
 def test_without_the_driver_or_captured_nothing_is_asked(tmp_path: Path) -> None:

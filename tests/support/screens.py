@@ -108,7 +108,7 @@ class Opened:
         self.app._driver._size = Size(width, height)  # type: ignore[union-attr]
         self.app.post_message(events.Resize(Size(width, height), Size(width, height)))
         await self.settle()
-        self.app._check_resize()  # which waits for 8 ms otherwise
+        getattr(self.app, "_check_resize", int)()  # Textual 8.1 and later wait for 8 ms otherwise
         await self.settle()
 
     @property

@@ -30,7 +30,7 @@ VIEWS = [
     view("desk-1", **FIGURES, word="STEADY", level="good"),
     view("desk-2", **FIGURES, word="THROTTLING", level="critical", words="THROTTLING: 0:27 thermal, p50 +32 %"),
     view("desk-3", "misfit", reason="edgetop 0.0.9 on desk-3 speaks relay protocol 3: update edgetop on desk-3"),
-    view("desk-4", "unreachable", reason="no edgetop on pi@desk-4: ssh pi@desk-4 pipx install edgetop"),
+    view("desk-4", "unreachable", reason="no edgetop on pi@desk-4: install it there from a copy of its folder"),
 ]
 
 
@@ -69,7 +69,7 @@ async def test_the_worst_board_is_first_and_a_silent_one_says_why():
         rows = screen.rows
         assert rows[0].startswith(" FLEET  4 boards  1 THROTTLING  1 UNREACHABLE  1 OTHER VER>  by worst")
         assert rows[2].startswith(">desk-2  X THROTTLING        12.60    19.10/33    0.2%   83/85   73 %   1 s")
-        assert rows[3].startswith(" desk-4  X UNREACHABLE      no edgetop on pi@desk-4: ssh pi@desk-4 pipx install")
+        assert rows[3].startswith(" desk-4  X UNREACHABLE      no edgetop on pi@desk-4: install it there from a co")
         assert rows[4].startswith(" desk-3  ! OTHER VERSION    edgetop 0.0.9 on desk-3")
         assert "0:27 thermal, p50 +32 %" in rows[6]
         assert any("desk-2     X throttling begins" in row for row in rows)

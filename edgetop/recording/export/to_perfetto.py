@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from edgetop.errors import InputError
+from edgetop.installation import extra_command
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.packing import encodable
 from edgetop.session.records import PHASES
@@ -31,7 +32,7 @@ class TraceWriter:
             from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as protos  # noqa: PLC0415  an extra
         except ImportError:
             raise InputError(
-                "Perfetto traces need the perfetto package", "pip install 'edgetop[perfetto]', or --to json"
+                "Perfetto traces need the perfetto package", f"{extra_command('perfetto')}, or --to json"
             ) from None
         self._file = file
         # A clock from an odd file must not make the timestamps, which are unsigned, fail.

@@ -61,7 +61,7 @@ def test_without_a_runtime_it_says_which_interpreter_lacks_it(model: Path, tmp_p
     failed = run_whole(ProcessEngine(spec_for(model), bare_interpreter(tmp_path))).one(Failed)
     assert failed.stage == "runtime"
     assert failed.message == f"no runtime for onnx models is installed for {sys.executable}"
-    assert "edgetop[onnx]" in failed.advice
+    assert "-m pip install onnxruntime" in failed.advice
 
 
 def test_it_collects_no_garbage_while_it_measures(model: Path, tmp_path: Path) -> None:

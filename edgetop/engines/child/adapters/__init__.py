@@ -16,8 +16,8 @@ from ..errors import EngineError, one_line
 
 # engine name -> (format, module that must be importable, adapter module, adapter class, extra to install)
 RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
-    "onnxruntime": ("onnx", "onnxruntime", "onnx", "OnnxRuntime", "onnx"),
-    "litert": ("tflite", "ai_edge_litert", "tflite", "LiteRt", "tflite"),
+    "onnxruntime": ("onnx", "onnxruntime", "onnx", "OnnxRuntime", "onnxruntime"),
+    "litert": ("tflite", "ai_edge_litert", "tflite", "LiteRt", "ai-edge-litert"),
     "tflite-runtime": ("tflite", "tflite_runtime", "tflite", "TfliteRuntime", "tflite-runtime"),
 }
 
@@ -61,7 +61,8 @@ def _adapter(name: str, providers: Sequence[Any] = ()) -> Any:
 
 
 def _install_hint(name: str) -> str:
-    return "pip install 'edgetop[%s]', or name an interpreter that has it with --engine-python" % RUNTIMES[name][4]
+    command = "%s -m pip install %s" % (sys.executable, RUNTIMES[name][4])
+    return command + ", or name an interpreter that has it with --engine-python"
 
 
 def open_helper(spec: Dict[str, Any], service: str) -> Any:

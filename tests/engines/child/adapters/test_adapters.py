@@ -81,7 +81,7 @@ def test_a_missing_runtime_names_interpreter_and_remedy(
         choose(engine, "tflite")
     assert raised.value.stage == "runtime"
     assert sys.executable in raised.value.message
-    assert "edgetop[tflite]" in raised.value.advice
+    assert "-m pip install ai-edge-litert" in raised.value.advice
     assert "--engine-python" in raised.value.advice
 
 
