@@ -136,26 +136,39 @@ def _user(pid: int) -> str:
 def why_unwatched(pid: int) -> str:
     """Why `opener.py` would refuse this process to its owner; "": it would not."""
     try:
-        own = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
-        fields = dict(line.split(":", 1) for line in own.splitlines() if ":" in line)
+        fields = _status_of(pid)
         if len(set(fields["Uid"].split())) > 1 or len(set(fields["Gid"].split())) > 1:
             return "its user and group changed when it began"
         for one in ("mnt", "user"):
             if Path(f"/proc/{pid}/ns/{one}").stat().st_ino != Path(f"/proc/self/ns/{one}").stat().st_ino:
                 return "it is in a container, or in another mount namespace"
-        has_rights = int(fields["CapPrm"], 16) and set(fields["Uid"].split()) != {"0"}
-        return "it has more rights than its user" if has_rights else ""
+        user = int(fields["Uid"].split()[0])
+        if user and (int(fields["CapPrm"], 16) or Path(f"/proc/{pid}/status").stat().st_uid != user):
+            return "it has more rights than its user"
+        return ""
     except (OSError, KeyError, ValueError):
         return "it may not be looked into"
 
 
 def owner_of(pid: int) -> tuple[int, int]:
-    """Return the user and the group of a process. Raises InputError where it cannot be watched."""
+    """Return the user and the group of a process. Raises InputError where it cannot be watched.
+
+    Not the owner of its folder in /proc: that is root where the process may not be traced (proc(5), "dumpable").
+    """
     command_of(pid)
     if why := why_unwatched(pid):
         raise InputError(f"--pid {pid}: not watched: {why}", "edgetop help watch")
-    status = Path(f"/proc/{pid}").stat()
-    return status.st_uid, status.st_gid
+    try:
+        fields = _status_of(pid)
+    except OSError:
+        raise InputError(f"--pid {pid}: it has ended") from None
+    return int(fields["Uid"].split()[0]), int(fields["Gid"].split()[0])
+
+
+def _status_of(pid: int) -> dict[str, str]:
+    """Return the fields of /proc/PID/status. Raises OSError."""
+    text = Path(f"/proc/{pid}/status").read_text("utf-8", "replace")
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
 
 class WatchedProcess:

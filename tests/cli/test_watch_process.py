@@ -130,3 +130,21 @@ def test_a_container_is_refused_in_a_line(words, tmp_path):
     if CAN_SEE:
         why = "not watched: it is in a container, or in another mount namespace (edgetop help watch)"
         assert done.stderr == f"edgetop: --pid {process.pid}: {why}\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_process_that_its_user_may_not_trace_is_refused(tmp_path):
+    """Its folder in /proc is root's then, and it must not be taken for a process of root."""
+    script = "import ctypes, os, sys; os.setresuid(65534, 65534, 65534); ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); "
+    script += "print('ready', flush=True); sys.stdin.read()"
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        done = edgetop("watch", "--headless", "--pid", str(process.pid), home=tmp_path)
+    finally:
+        process.kill()
+        process.communicate()
+    assert done.returncode == 2
+    if CAN_SEE:
+        why = "not watched: it has more rights than its user (edgetop help watch)"
+        assert done.stderr == f"edgetop: --pid {process.pid}: {why}\n"
