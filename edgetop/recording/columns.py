@@ -155,12 +155,6 @@ SCHEMAS = {
     "seconds": SECONDS,
 }
 
-# Tables with the columns that they had in earlier versions, which a writer that was killed left unpublished.
-EARLIER = {
-    "inferences": pa.schema([f for f in INFERENCES if f.name != "variant"]),
-    "seconds": pa.schema([f for f in SECONDS if f.name not in (RESPONSE[-1], *RESPONSE_SUMS, *_RUNS)]),
-}
-
 # Columns that the first files of format 1 had not.
 CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count", "variant")
 

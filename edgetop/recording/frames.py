@@ -16,8 +16,8 @@ MAGIC = b"ETj1"
 # all that and the payload.
 _HEADER = struct.Struct("<4sB3sIIqI")
 _CHECKED = _HEADER.size - 4
-# Flags: a frame that needs no earlier one; the reference that the others of its run need; a frame that needs only the
-# reference of its run; a deflated payload (earlier versions used Zstandard).
+# Flags: a frame that needs no other one; the reference that the others of its run need; a frame that needs only the
+# reference of its run; a deflated payload.
 OPENING, REFERENCE, ALONE, DEFLATED = 1, 2, 4, 8
 
 MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # we write no larger frames

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from edgetop.files import open_regular, sync_folder
 from edgetop.recording.files import (
@@ -43,9 +42,6 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Clock
 from edgetop.session.manifest import Lost, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
-
-if TYPE_CHECKING:  # loads Arrow
-    from edgetop.recording.arrow_frames import EarlierFrames
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SEGMENT_NS = 600 * NS
@@ -282,10 +278,9 @@ class SegmentReader:
         """`end`: read no further, whatever is appended. `state`: after earlier segments, continued here."""
         self.file = file
         self.frames = FrameReader(file.fd, end)
-        self._earlier: EarlierFrames | None = None
         self._references: dict[int, Frame] = {}
         self._dictionary: tuple[Frame | None, bytes] = (None, b"")  # the last reference, inflated
-        self._undecoded_bytes = self._damage_counted = self._until_ns = 0
+        self._undecoded_bytes = self._damage_counted = 0
         self.state = state or JournalState()
 
     @property
@@ -313,21 +308,14 @@ class SegmentReader:
                 yield batch
 
     def _batch(self, frame: Frame, wanted: Collection[str] | None, most_inferences: int | None) -> Batch:
-        readers = None
-        if frame.has(DEFLATED):
-            reference = self._reference_of(frame)
-            if self._dictionary[0] is not reference:
-                self._dictionary = reference, inflated(reference.payload, reference.unpacked_bytes)
-            payload = inflated(frame.payload, frame.unpacked_bytes, self._dictionary[1])
-        else:  # of an earlier version, which wrote Arrow messages
-            from edgetop.recording import arrow_frames  # noqa: PLC0415  loads Arrow
-
-            self._earlier, readers = self._earlier or arrow_frames.EarlierFrames(), arrow_frames.READERS
-            alone = self._reference_of(frame) if frame.has(ALONE) else None
-            payload = self._earlier.payload_of(frame, alone, is_gap=self.damaged_bytes > self._damage_counted)
-        parts = split(payload)
-        batch = unpack(parts, frame.number, wanted, most_inferences, readers=readers)
-        self._note(frame, parts, partial_of(parts, readers))
+        if not frame.has(ALONE) or not frame.has(DEFLATED):
+            raise ValueError("a frame of another encoding")
+        reference = self._reference_of(frame)
+        if self._dictionary[0] is not reference:
+            self._dictionary = reference, inflated(reference.payload, reference.unpacked_bytes)
+        parts = split(inflated(frame.payload, frame.unpacked_bytes, self._dictionary[1]))
+        batch = unpack(parts, frame.number, wanted, most_inferences)
+        self._note(frame, parts)
         return batch
 
     def _reference_of(self, frame: Frame) -> Frame:
@@ -337,21 +325,14 @@ class SegmentReader:
         self._references = {frame.run: reference}
         return reference
 
-    def _note(self, frame: Frame, parts: Parts, partial: Seconds | None) -> None:
+    def _note(self, frame: Frame, parts: Parts) -> None:
         state = self.state
+        before, after = tallies_of(parts, frame.number)
         state.fsync_interval_ns = interval_of(parts) or state.fsync_interval_ns
-        state.partial = partial or state.partial
-        is_damaged = self.damaged_bytes > self._damage_counted
-        tallies = tallies_of(parts, frame.number)
-        if tallies is not None:
-            state.missing = state.missing.after(state.tally, tallies[0], is_damaged=is_damaged)
-            state.tally = tallies[1]
-            state.first_tally = state.first_tally or tallies[0]
-        else:  # of an earlier version, which recorded only times
-            if is_damaged:
-                missing = state.missing.after(Tally(self._until_ns), Tally(frame.number), is_damaged=True)
-                state.missing = replace(missing, is_counted=False)
-            self._until_ns = frame.number
+        state.partial = partial_of(parts) or state.partial
+        state.missing = state.missing.after(state.tally, before, is_damaged=self.damaged_bytes > self._damage_counted)
+        state.tally = after
+        state.first_tally = state.first_tally or before
 
 
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
@@ -485,7 +466,7 @@ class UnwrittenNote:
 
 
 def read_unwritten(journal: Path) -> Unwritten:
-    """What a writer noted last; nothing from writers of earlier versions."""
+    """Return what a writer noted last."""
     try:
         notes = [match for name in names_in(journal) if (match := _UNWRITTEN.fullmatch(name))]
     except OSError:

@@ -27,7 +27,7 @@ from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
 from edgetop.session.seconds import SECOND, Seconds
 
-# Kinds 1 to 4 and 6 to 9 are those of earlier versions (`arrow_frames`).
+# Kinds 1 to 4 and 6 to 9 are taken: development versions wrote them.
 MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
 MAX_NUMBERS = 8 * 1024 * 1024  # of one column: 64 MiB
 LEVEL = 1  # of zlib: higher ones take twice the time for 3 % of the size
@@ -38,8 +38,6 @@ _INFO_FIELDS = tuple(field.name for field in fields(OperatorInfo))
 TALLY_STEP_NS = 1_000_000  # the precision of a tally's time: digits that vary in each batch cost room in each
 
 Parts = Mapping[int, bytes]  # of a payload, by their kinds
-# For each kind the field of a batch (or "partial") and what decodes it, given the limit of a column.
-Readers = Mapping[int, tuple[str, Callable[[bytes, int], Any]]]
 
 
 def pack(batch: Batch) -> bytes:
@@ -87,17 +85,16 @@ def unpack(
     most_inferences: int | None = None,
     *,
     most_numbers: int = MAX_NUMBERS,
-    readers: Readers | None = None,
 ) -> Batch:
     """Decode the batch of a frame, or only the `wanted` fields of it.
 
-    `most_inferences`: of more, only the last one is returned. `most_numbers`: the limit of one column. `readers`: those
-    of another version. Raises ValueError if a part is invalid.
+    `most_inferences`: of more, only the last one is returned. `most_numbers`: the limit of one column. Raises
+    ValueError if a part is invalid.
     """
     fields = {
         name: read(parts[kind], most_numbers)
-        for kind, (name, read) in (readers or READERS).items()
-        if kind in parts and name != "partial" and (wanted is None or name in wanted)
+        for kind, (name, read) in READERS.items()
+        if kind in parts and (wanted is None or name in wanted)
     }
     batch = Batch(until_ns=until_ns, **fields)
     if most_inferences is None or len(batch.inferences) <= most_inferences:
@@ -254,14 +251,14 @@ def _read_events(data: bytes, _: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
-READERS: Readers = {
+# For each kind, the field of a batch and what decodes it, given the limit of a column.
+READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
     MANIFEST: ("manifest", lambda data, _: from_json(_parsed(data))),
     INFERENCES: ("inferences", _read_inferences),
     READINGS: ("readings", _read_readings),
     EVENTS: ("events", _read_events),
     SECONDS: ("seconds", _read_seconds),
     BURSTS: ("bursts", _read_bursts),
-    PARTIAL: ("partial", _read_seconds),
 }
 
 
@@ -280,10 +277,9 @@ def pack_partial(second: Seconds) -> bytes:
     return pack_part(PARTIAL, _pack_seconds(second)) if len(second) else b""
 
 
-def partial_of(parts: Parts, readers: Readers | None = None) -> Seconds | None:
-    """The second of `pack_partial`. Raises ValueError."""
-    given = (items for items in (readers or READERS).items() if items[0] in parts and items[1][0] == "partial")
-    return next((read(parts[kind], MAX_NUMBERS) for kind, (_, read) in given), None)
+def partial_of(parts: Parts) -> Seconds | None:
+    """Decode the second of `pack_partial`; None if there is none. Raises ValueError if it is invalid."""
+    return _read_seconds(parts[PARTIAL], MAX_NUMBERS) if PARTIAL in parts else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,13 +302,10 @@ def pack_tally(before: Tally, after: Tally) -> bytes:
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
-def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally] | None:
-    """The tallies before and after a frame; None from a writer of an earlier version. Raises ValueError."""
-    data = parts.get(TALLY)
-    if data is None:
-        return None
+def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
+    """Return the tallies before and after a frame. Raises ValueError if it holds none, or none that is whole."""
     numbers, number, shift = [], 0, 0
-    for byte in data:
+    for byte in parts.get(TALLY, b""):
         number |= (byte & 127) << shift
         shift += 7
         if byte < 128:

@@ -72,16 +72,18 @@ def _recover(folder: Path) -> None:
     sensor_ids = [info.id for info in closing.manifest.sensors]
     tables = Tables(journal)
     missing = snapshot.missing_seconds()
+    sources = {_CLOSING: False, CATALOG: snapshot.catalog.is_spoilt}
     for number in snapshot.segments:
-        compact(snapshot.again(number).read(), segment_name(number), tables, sensor_ids, missing)
+        segment = snapshot.again(number)
+        compact(segment.read(), segment_name(number), tables, sensor_ids, missing)
+        sources[segment_name(number)] = segment.is_spoilt
     if closing.events or len(closing.seconds):
         source = journal / (segment_name(max(snapshot.segments)) if snapshot.segments else _CLOSING)
         os.close(open_regular(source, os.O_RDWR | os.O_CREAT))
         waiting = WaitingRows(tables, source.name)
         waiting.add(closing)
         waiting.flush()
-    sources = {segment_name(number): segment.is_spoilt for number, segment in snapshot.segments.items()}
-    tables.publish(folder, closing.manifest, {**sources, _CLOSING: False, CATALOG: snapshot.catalog.is_spoilt})
+    tables.publish(folder, closing.manifest, sources)
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:

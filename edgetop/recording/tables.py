@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from edgetop.files import open_regular, sync_folder
 from edgetop.recording import columns, footer
 from edgetop.recording.catalog import CATALOG, Catalog, RowGroup, piece_name, pieces, read_catalog
-from edgetop.recording.columns import EARLIER, SCHEMAS, Infos, as_described, completed
+from edgetop.recording.columns import SCHEMAS, Infos, as_described, completed
 from edgetop.recording.files import SOCKET, Descriptor, set_aside, write_all, write_manifest
 from edgetop.recording.rows import release_memory
 from edgetop.session.manifest import Manifest
@@ -66,25 +66,6 @@ class Tables:
             self._pieces[name].append(piece)
         self._catalog = Catalog(folder, catalog.size)
         self._committed = self._marks()
-        for name in EARLIER:
-            self._renew(name)
-
-    def _renew(self, name: str) -> None:
-        """Rewrite the pieces of a writer of an earlier version with all columns of the table."""
-        for old in list(self._pieces[name]):
-            groups, source = self._groups_of(name, old), piece_name(name, old.number)
-            metadata = metadata_of(name, groups)
-            if not groups or metadata.num_columns == len(SCHEMAS[name]):
-                continue
-            self._add_piece(name)
-            file = pq.ParquetFile(f"/proc/self/fd/{old.file.fd}", metadata=metadata)
-            for number in range(len(groups)):
-                rows = as_described(file.read_row_group(number), SCHEMAS[name])
-                self.append(name, completed(rows, SCHEMAS[name]), source)
-            self.commit()
-            self._pieces[name].remove(old)
-            (self._folder / source).unlink()
-            self._committed = self._marks()
 
     def _add_piece(self, name: str) -> _Piece:
         pieces = self._pieces[name]
@@ -242,19 +223,8 @@ def _template(schema: pa.Schema) -> bytes:
 
 
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
-    """The index of a piece that has no footer yet, with the present or an earlier schema of its table.
-
-    Raises ValueError if an entry is damaged.
-    """
-    try:
-        return _metadata_as(SCHEMAS[name], groups)
-    except ValueError:
-        if name not in EARLIER:
-            raise
-        return _metadata_as(EARLIER[name], groups)
-
-
-def _metadata_as(schema: pa.Schema, groups: list[RowGroup]) -> pq.FileMetaData:
+    """Return the index of a piece that has no footer yet. Raises ValueError if an entry is damaged."""
+    schema = SCHEMAS[name]
     end = footer.footer_of(_template(schema), sum(group.rows for group in groups), [group.entry for group in groups])
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer.MAGIC + end))
