@@ -33,6 +33,7 @@ START_TIMEOUT_S = 20.0  # its import takes seconds on a small board, its first a
 SILENT_TIMEOUT_S = 15.0
 LEAST_RETRY_S, MOST_RETRY_S = 10.0, 600.0
 MAX_LINE_BYTES = 64 * 1024
+NO_WORD = "its program ended without a word: it needs Python 3.8 or later"
 
 
 class JetsonStats:
@@ -145,7 +146,7 @@ class JetsonStats:
         assert self._process
         silent_s = self._now() - self._answered_at_s
         if self._process.poll() is not None or len(self._pending) > MAX_LINE_BYTES:
-            return self._give_up("its program ended without a word")
+            return self._give_up(NO_WORD)
         if silent_s > (SILENT_TIMEOUT_S if self._has_answered else START_TIMEOUT_S):
             return self._give_up(f"it said nothing for {silent_s:.0f} s")
         return Gap("jetson-stats has no news" if self._has_answered else "jetson-stats is starting")

@@ -1,6 +1,5 @@
 """jetson-stats: its real client asks a service that speaks its protocol; what fails costs these sensors alone."""
 
-import ast
 import json
 import os
 import signal
@@ -28,7 +27,7 @@ from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import Sampler
 from edgetop.session.clock import SystemClock
-from tests.support.environments import environment
+from tests.support.environments import environment, find_interpreter
 from tests.support.trees import plant
 from tests.support.waiting import wait_until
 
@@ -177,10 +176,16 @@ def test_it_is_never_imported_here() -> None:
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
-def test_its_program_is_python_3_6_and_tells_what_it_lacks() -> None:
-    ast.parse(PROGRAM.read_text(), feature_version=(3, 6))
-    with source([sys.executable, "-E", "-S", str(PROGRAM)]) as made:
+@pytest.mark.parametrize("python", sorted({sys.executable, str(find_interpreter("3.8") or sys.executable)}))
+def test_its_program_tells_what_it_lacks(python: str) -> None:
+    with source([python, "-E", "-S", str(PROGRAM)]) as made:
         assert wait_for_gap(made, "jetson-stats: ") == "jetson-stats: No module named 'jtop'"
+
+
+def test_an_interpreter_that_is_too_old_is_told_what_is_needed() -> None:
+    """Python 3.6, JetPack 4's, does not compile the program: it ends before its first line."""
+    with source([sys.executable, "-c", "from __future__ import braces"]) as made:
+        assert "it needs Python 3.8 or later" in wait_for_gap(made, "jetson-stats: ")
 
 
 # A program of the test's own in its place.

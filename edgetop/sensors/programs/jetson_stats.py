@@ -1,13 +1,15 @@
 """Asks jetson-stats and prints a JSON line for each new answer, until its standard input is closed.
 
-Run by the interpreter that has jetson-stats, which may be JetPack 4's Python 3.6; edgetop
-need not be installed there. Its client is documented at https://rnext.it/jetson_stats.
+It runs in the interpreter that has jetson-stats, which is Python 3.8 or later, as on JetPack 5, and need not have
+edgetop. The client is documented at https://rnext.it/jetson_stats.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import threading
-from typing import Any, Dict, TextIO
+from typing import Any, TextIO
 
 INTERVAL_S = 1.0  # shorter ones are unreliable (rbonghi/jetson_stats#414)
 PID, GPU_MEMORY_KIB = 0, 8  # of a row of `processes`
@@ -47,18 +49,18 @@ def _ask(out: TextIO) -> None:
     _say(out, {"error": "its service has stalled"})
 
 
-def _answer(client: Any) -> Dict[str, Any]:
-    answer: Dict[str, Any] = {"uptime_s": client.uptime.total_seconds()}
+def _answer(client: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = {"uptime_s": client.uptime.total_seconds()}
     processes = client.processes
     if processes is not None:
-        table: Dict[int, int] = {}
+        table: dict[int, int] = {}
         for row in processes:
             table[row[PID]] = table.get(row[PID], 0) + row[GPU_MEMORY_KIB]
         answer["gpu_kib"] = table
     return answer
 
 
-def _say(out: TextIO, answer: Dict[str, Any]) -> None:
+def _say(out: TextIO, answer: dict[str, Any]) -> None:
     out.write(json.dumps(answer) + "\n")
     out.flush()
 
