@@ -309,12 +309,13 @@ def _preparing(seen: Evidence) -> Verdict:
 
 EXIT_STATUS = "exit-status-"  # how a program that was watched ended, before the number
 GATE_ENDED = "slo"  # how a gate ends a session: `end_reason`
+ROTATED = "rotated"  # the run goes on in the next session
 _FINAL: dict[str, tuple[str, Level, str]] = {
     "duration": ("FINISHED", "good", "the duration is over"),
     "runs": ("FINISHED", "good", "all runs are done"),
     "exit": ("FINISHED", "good", "the program ended"),
     "resolved": ("FINISHED", "good", "the difference is known as well as was asked for"),
-    "rotated": ("FINISHED", "good", "the next session goes on"),
+    ROTATED: ("FINISHED", "good", "the next session goes on"),
     "user": ("STOPPED", "neutral", "by the user"),
     "signal": ("STOPPED", "neutral", "by a signal"),
     "writer-killed": ("CUT SHORT", "warning", "edgetop was killed"),

@@ -17,6 +17,7 @@ from edgetop.files import read_text, why
 
 if TYPE_CHECKING:
     from edgetop.cli.live_session import Observer
+    from edgetop.metrics.endpoint import Endpoint
     from edgetop.metrics.otlp import Collector
     from edgetop.metrics.prometheus import Textfile
     from edgetop.runner.session_state import SessionState
@@ -73,9 +74,12 @@ METRICS_OPTIONS = (
 class Exporters:
     """The exporters of a session. All open before the session runs, so that bad options are refused in time."""
 
-    def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack) -> None:
-        """They are closed when `stack` is left. Raises InputError."""
-        self._stack = stack
+    def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
+        """They are closed when `stack` is left; the endpoint, for which scrapers are waited, when `last` is.
+
+        Raises InputError.
+        """
+        self._stack, self._last = stack, last
         self.observers: list[Observer] = []
         self.session_state: SessionState | None = None  # takes failures as events
         if options.get("prom_textfile"):
@@ -88,14 +92,14 @@ class Exporters:
         if options.get("otlp"):
             from edgetop.metrics import otlp  # noqa: PLC0415  takes 16 MiB
 
-            self._send_to(otlp.Collector(options["otlp"]), otlp.EVERY_S, "--otlp", last=True)
+            self._send_to(otlp.Collector(options["otlp"]), otlp.EVERY_S, "--otlp")
 
-    def _send_to(self, sink: "Textfile | Collector", every_s: float, option: str, *, last: bool = False) -> None:
+    def _send_to(self, sink: "Textfile | Collector", every_s: float, option: str) -> None:
         from edgetop.metrics.outlet import Outlet  # noqa: PLC0415  as above
 
         self._stack.callback(sink.close)
         outlet = Outlet(every_s, sink.send, partial(self._report, option))
-        self._stack.callback(outlet.close, last=last)
+        self._stack.callback(outlet.close)
         self.observers.append(outlet.observe)
 
     def _report(self, option: str, why: str) -> None:
@@ -112,11 +116,21 @@ class Exporters:
         host, port = options["metrics"]
         token = _token(options["metrics_token_file"])
         endpoint = Endpoint(host, port, token, options["metrics_cert"], options["metrics_key"])
-        self._stack.callback(endpoint.close)
+        self._last.callback(endpoint.close)
+        self._last.callback(_hand_over, endpoint)
         if not port or not _is_loopback(host):
             anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
             print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
         self.observers.append(endpoint.observe)
+
+
+def _hand_over(endpoint: "Endpoint") -> None:
+    """Wait until scrapers have read how the session ended. A session that just vanishes would be taken for dead."""
+    if (owed_s := endpoint.owed_s()) > 0:
+        text = f"the metrics stay until Prometheus has read that the session is over: up to {owed_s:.0f} s"
+        print_text(f"edgetop: {text} (Ctrl+C ends it)", err=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        endpoint.hand_over()
 
 
 def _token(file: Path | None) -> str | None:

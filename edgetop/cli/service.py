@@ -28,7 +28,8 @@ Examples:
 """
 KEPT_GOING = {"run": run.command, "watch": watch_program.command, "demo": demo.command}
 UNIT_MODE = 0o644  # less the umask; systemd reads it as the user
-WATCHDOG_S, RESTART_S, STOP_S = 120, 30, 60
+WATCHDOG_S, RESTART_S = 120, 30
+STOP_S = 150  # a watched program may take 90 s to end, and then scrapers may take 60 s to read that
 # What a unit executes, beside what its folder holds.
 OUR_CODE = (Path(sys.executable), Path(run.__file__), Path(sysconfig.get_path("purelib")))
 OURS = "# Written by edgetop service"

@@ -100,17 +100,18 @@ def watch(options: Options, terminal: Terminal) -> End:
     if mallopt and options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
         mallopt(_M_ARENA_MAX, 1)  # threads share one arena: 4 MiB less
         mallopt(_M_TRIM_THRESHOLD, 128 * 1024)  # free memory at its end goes back at once
-    with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
-        exporters, managers = Exporters(options, stack), unattended.service_managers(stack)
-        session = _assemble(options, stack, signals)
-        exporters.session_state = session.state
-        session.conductor.start()
-        session.analyse([*_observers(options, session, stack), *exporters.observers, *managers])
-        if options.get("sessions_quota"):
-            unattended.keep_room(session, options["sessions_quota"], stack)
-        stack.callback(session.stop_observers)
-        _show(session, options, terminal, settings)
-    return _end(session, options)
+    with contextlib.ExitStack() as last:
+        with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
+            exporters, managers = Exporters(options, stack, last), unattended.service_managers(stack)
+            session = _assemble(options, stack, signals)
+            exporters.session_state = session.state
+            session.conductor.start()
+            session.analyse([*_observers(options, session, stack), *exporters.observers, *managers])
+            if options.get("sessions_quota"):
+                unattended.keep_room(session, options["sessions_quota"], stack)
+            stack.callback(session.stop_observers)
+            _show(session, options, terminal, settings)
+        return _end(session, options)
 
 
 def _end(session: LiveSession, options: Options) -> End:

@@ -4,6 +4,9 @@ A scrape takes the analysis' lock while values are collected, as a screen does, 
 Clients are foreign: one thread serves all of them and waits for none. A connection carries one request, whose size and
 time are limited. If there are too many connections, the oldest one is closed, so that a scraper gets its answer beside
 any number of clients that send or read slowly.
+
+A scraper that finds nobody cannot tell a session that ended from a board that died. So at the end the endpoint can
+wait until each scraper has read how the session ended (`hand_over`).
 """
 
 import asyncio
@@ -12,8 +15,10 @@ import hmac
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
@@ -29,6 +34,18 @@ MOST_REQUEST_BYTES = 16 * 1024  # the request line and the headers
 BACKLOG = 128
 SCRAPES_AT_ONCE = 2  # threads that collect values; each waits for the analysis' lock
 ACCEPT_AGAIN_S = 0.5  # after the system had no descriptor for a connection
+SCRAPER_HEADER = "x-prometheus-scrape-timeout-seconds"  # sent by Prometheus and by what scrapes in its stead
+MOST_SCRAPERS = 8
+LONGEST_INTERVAL_S = 60.0  # between two scrapes; Prometheus' default
+LATE_S = 1.0  # a scrape may be
+_NO_HEADERS: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scrape:
+    at_s: float  # of time.monotonic
+    interval_s: float  # since the one before, or LONGEST_INTERVAL_S
+    is_last: bool  # the session was over
 
 
 class Endpoint:
@@ -45,6 +62,8 @@ class Endpoint:
         self._token = token
         self._analysis: Analysis | None = None
         self._open: dict[asyncio.Task[None], None] = {}  # the connections, oldest first
+        self._taken: dict[str, _Scrape] = {}  # the latest scrape of each scraper's address
+        self._is_taken = threading.Condition()
         try:
             listener = _listener(host, port)
         except (OSError, OverflowError) as error:
@@ -59,6 +78,19 @@ class Endpoint:
 
     def observe(self, analysis: Analysis) -> None:
         self._analysis = analysis
+
+    def owed_s(self) -> float:
+        """Return in how many seconds at most every scraper will have read how the session ended; 0: they have."""
+        if not (self._analysis and _is_over(self._analysis)):
+            return 0.0
+        due_s = [one.at_s + one.interval_s for one in self._taken.values() if not one.is_last]
+        return max(0.0, max(due_s, default=0.0) + LATE_S - time.monotonic())
+
+    def hand_over(self) -> None:
+        """Wait until every scraper has read how the session ended, or is late."""
+        with self._is_taken:
+            while (left_s := self.owed_s()) > 0:
+                self._is_taken.wait(left_s)
 
     def close(self) -> None:
         """Stop listening and drop all connections."""
@@ -124,10 +156,11 @@ class Endpoint:
     async def _respond(self, writer: asyncio.StreamWriter, head: bytes | None) -> None:
         if head is None:
             status, kind, body = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, PLAIN, b"the request is too long\n"
-            method = ""
+            method, headers, is_last = "", _NO_HEADERS, False
         else:
             method, path, headers = _parsed(head)
-            status, kind, body = await self._answer(method, path, headers)
+            status, kind, body, is_last = await self._answer(method, path, headers)
+        peer = writer.get_extra_info("peername")
         more = "WWW-Authenticate: Bearer\r\n" if status == HTTPStatus.UNAUTHORIZED else ""
         writer.write(
             f"HTTP/1.1 {status.value} {status.phrase}\r\nServer: edgetop\r\nConnection: close\r\n{more}"
@@ -137,21 +170,34 @@ class Endpoint:
             writer.write(body)
         writer.close()
         await writer.wait_closed()
+        if (status, method) == (HTTPStatus.OK, "GET") and SCRAPER_HEADER in headers:
+            self._note_scrape(str(peer[0]) if peer else "", is_last=is_last)
 
-    async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes]:
+    def _note_scrape(self, scraper: str, *, is_last: bool) -> None:
+        now_s = time.monotonic()
+        with self._is_taken:
+            before = self._taken.pop(scraper, None)
+            if len(self._taken) >= MOST_SCRAPERS:
+                del self._taken[next(iter(self._taken))]
+            interval_s = min(now_s - before.at_s, LONGEST_INTERVAL_S) if before else LONGEST_INTERVAL_S
+            self._taken[scraper] = _Scrape(now_s, interval_s, is_last)
+            self._is_taken.notify_all()
+
+    async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes, bool]:
+        """Return status, content type and body of the answer, and whether it tells how the session ended."""
         given, analysis = headers.get("authorization", ""), self._analysis
         if method not in ("GET", "HEAD"):
-            return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n"
+            return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n", False
         if self._token is not None and not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
-            return HTTPStatus.UNAUTHORIZED, PLAIN, b"a bearer token is needed\n"
+            return HTTPStatus.UNAUTHORIZED, PLAIN, b"a bearer token is needed\n", False
         if path.partition("?")[0] != PATH:
-            return HTTPStatus.NOT_FOUND, PLAIN, f"metrics are at {PATH}\n".encode()
+            return HTTPStatus.NOT_FOUND, PLAIN, f"metrics are at {PATH}\n".encode(), False
         if analysis is None:
-            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"the session begins\n"
+            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"the session begins\n", False
         wants_openmetrics = "application/openmetrics-text" in headers.get("accept", "")
         kind = OPENMETRICS if wants_openmetrics else PLAIN
-        body = await self._loop.run_in_executor(self._scrapes, _scraped, analysis, wants_openmetrics)
-        return HTTPStatus.OK, kind, body
+        body, is_last = await self._loop.run_in_executor(self._scrapes, _scraped, analysis, wants_openmetrics)
+        return HTTPStatus.OK, kind, body, is_last
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes | None:
@@ -166,10 +212,15 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
     return head
 
 
-def _scraped(analysis: Analysis, openmetrics: bool) -> bytes:
+def _scraped(analysis: Analysis, openmetrics: bool) -> tuple[bytes, bool]:
+    """Return the metrics, and whether they are of a session that is over."""
     with analysis.lock:
-        found = families(analysis)
-    return rendered(found, openmetrics=openmetrics)
+        found, is_last = families(analysis), _is_over(analysis)
+    return rendered(found, openmetrics=openmetrics), is_last
+
+
+def _is_over(analysis: Analysis) -> bool:
+    return analysis.progress.view().phase == "over"
 
 
 def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:

@@ -13,15 +13,18 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tracks import TrackView
+from edgetop.analysis.verdict import ROTATED, final_verdict
 from edgetop.formatting import clean
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest
 
 PREFIX = "edgetop_"
 STARTED = "session_start_timestamp_seconds"
+RUNNING, DURATION, FAILED = "session_running", "session_duration_seconds", "session_failed"
 MOST = 64  # samples of a family
 MOST_LABELS = 16  # of those that the user gave the session
 MOST_CHARACTERS = 120  # of the value of a label
@@ -119,7 +122,7 @@ def families(analysis: Analysis) -> list[Family]:
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     """Yield the metrics, without those that an error of edgetop has cost: an absent one is not known."""
     made: list[Family] = []
-    for make in (_of_session, _verdict, _of_inferences, _throttled, _memory_growth, _energy, _of_sensors):
+    for make in (_of_session, _of_progress, _verdict, _of_inferences, _throttled, _memory_growth, _energy, _of_sensors):
         name = f"metrics: {make.__name__.strip('_')}"
         group, failed = analysis.faults.attempt(name, partial(_all_of, make, analysis, manifest), lambda: ())
         made += () if failed and make is not _verdict else group
@@ -139,6 +142,26 @@ def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
     if wall := manifest.wall_time():
         yield _one(STARTED, "gauge", "When the session began, as Unix time.", wall.origin_us / 1e6, "seconds")
     yield _one("timestamp_seconds", "gauge", "When these values were taken, as Unix time.", time.time(), "seconds")
+
+
+def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
+    """Yield what alerts rest on: whether the session runs, how far it is, and whether it failed or stands still.
+
+    The duration is of CLOCK_MONOTONIC, as of the newest data: it moves whatever the board's clock does, and stops if
+    edgetop does.
+    """
+    progress = analysis.progress.view()
+    end_reason = (progress.end_reason or "") if progress.phase == "over" and progress.end_reason != ROTATED else None
+    yield _one(RUNNING, "gauge", "1 while the session runs, 0 once it is over.", float(end_reason is None))
+    about = "How long the session has been running, as of its newest data."
+    yield _one(DURATION, "gauge", about, progress.now_ns / 1e9, "seconds")
+    failed = end_reason is not None and final_verdict(end_reason).level in ("warning", "critical")
+    about = "1 if the session is over because its engine, its program, a gate or its disk failed."
+    yield _one(FAILED, "gauge", about, float(failed))
+    if progress.phase in ("warmup", "measure"):
+        service = analysis.statistics()
+        stalled = is_stalled(progress, service.max_ns if service else None, manifest)
+        yield _one("stalled", "gauge", "1 while an inference is overdue.", float(stalled))
 
 
 def _verdict(analysis: Analysis, _: Manifest) -> Iterator[Family]:

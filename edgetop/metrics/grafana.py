@@ -17,10 +17,10 @@ def _quantile(quantile: float, where: str = "") -> str:
     return f"histogram_quantile({quantile}, sum by ({_EACH}, le) ({rate}))"
 
 
-def _per_inference(what: str, where: str = "", selector: str = "") -> str:
+def _per_inference(what: str, where: str = "", selector: str = "", by: str = _EACH) -> str:
     """A counter's rate by that of inferences."""
     counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
-    return f"sum by ({_EACH}) (rate({counter}[5m])) / sum by ({_EACH}) (rate({_COUNT}{{{where}}}[5m]))"
+    return f"sum by ({by}) (rate({counter}[5m])) / sum by ({by}) (rate({_COUNT}{{{where}}}[5m]))"
 
 
 _ABOUT = "model, runtime, board"
@@ -79,23 +79,92 @@ PANELS = (
     )),
 )  # fmt: skip
 
+# Alert rules. None reads a clock of the board: what is live is known from values that move, from scrape to scrape.
+_BY = "job, instance, run"
+_ON_BOARD = "on (job, instance)"
+_ON = f"on ({_BY})"
+_IS_LIVE = f"and {_ON} edgetop:session_live"
+_NOT_RECORDING = "edgetop_verdict{verdict='NOT RECORDING'}"
+
+
+def _any(metric: str, *by: str) -> str:
+    return f"max by ({', '.join((_BY, *by))}) ({metric}) > 0"
+
+
+def _of_board(metric: str) -> str:
+    return f"max by ({_BY}) ({metric})"
+
+
+def _last(metric: str, within: str) -> str:
+    return _of_board(f"last_over_time({metric}[{within}])")
+
+
+_RUNNING, _FAILED = "edgetop_session_running", "edgetop_session_failed"
+_RUNNING_BEFORE, _FAILED_BEFORE = _last("edgetop:session_running", "1d"), _last("edgetop:session_failed", "1d")
+_RUNNING_LAST = _last(_RUNNING, "10m")
+_RUNNING_KEPT = f"({_RUNNING_LAST} * {_ON} {_RUNNING_BEFORE} or {_RUNNING_LAST} or {_RUNNING_BEFORE})"
+_IS_DOWN, _IS_UP = f"and {_ON_BOARD} up == 0", f"and {_ON_BOARD} up == 1"
+
+# Name and expression, in the order of evaluation. While a board cannot be scraped, these keep what was known last. The
+# end of a session may lie between two evaluations, so its last sample counts as well as what was recorded before. A
+# textfile is removed at the end: where nothing is told by a board that answers, no session runs.
+RECORDED = (
+    (
+        "edgetop:session_running",
+        f"{_of_board(_RUNNING)} or {_RUNNING_KEPT} {_IS_DOWN} or 0 * {_RUNNING_BEFORE} {_IS_UP}",
+    ),
+    (
+        "edgetop:session_live",
+        f"{_of_board(_RUNNING)} == 1 and {_ON} {_of_board('changes(edgetop_session_duration_seconds[5m])')} > 0",
+    ),
+    (
+        "edgetop:session_failed",
+        f"{_of_board(_FAILED)} or ({_last(_FAILED, '10m')} or {_FAILED_BEFORE}) {_IS_DOWN}",
+    ),
+)
+
 # Name, condition, for how long, severity, what to say.
 ALERTS = (
     (
-        "EdgetopThrottled", f"max by ({_EACH}, cause) (edgetop_throttled) > 0", "1m", "warning",
+        "EdgetopBoardSilent", f"edgetop:session_running == 1 unless {_ON} edgetop:session_live", "2m", "critical",
+        "the session on {{ $labels.instance }} is silent, and it was not ended",
+    ),
+    (
+        "EdgetopSessionFailed",
+        f"{_of_board('max_over_time(edgetop_session_failed[15m])')} == 1 or edgetop:session_failed == 1", "0m",
+        "critical", "the session on {{ $labels.instance }} failed: its engine, its program, a gate or its disk",
+    ),
+    (
+        "EdgetopStalled", f"{_any('edgetop_stalled')} {_IS_LIVE}", "2m", "critical",
+        "an inference on {{ $labels.instance }} does not come back",
+    ),
+    (
+        "EdgetopNoInference", f"edgetop:session_live unless {_ON} {_any(_COUNT)}", "15m", "warning",
+        "the session on {{ $labels.instance }} runs, and has measured no inference",
+    ),
+    (
+        "EdgetopInferenceErrors", f"sum by ({_BY}) (rate(edgetop_inference_errors_total[5m])) > 0", "10m", "critical",
+        "inferences on {{ $labels.instance }} fail: {{ $value | humanize }} a second",
+    ),
+    (
+        "EdgetopNotRecording", f"{_any(_NOT_RECORDING)} {_IS_LIVE}", "5m", "critical",
+        "what is measured on {{ $labels.instance }} is not recorded",
+    ),
+    (
+        "EdgetopInternalError", f"{_any('edgetop_internal_error', 'part')} {_IS_LIVE}", "1m", "warning",
+        "an error of edgetop on {{ $labels.instance }} cost a part of its analysis: {{ $labels.part }}",
+    ),
+    (
+        "EdgetopThrottled", f"{_any('edgetop_throttled', 'cause')} {_IS_LIVE}", "1m", "warning",
         "{{ $labels.instance }} limits itself: {{ $labels.cause }}",
     ),
     (
-        "EdgetopDeadlineMisses", f"{_per_inference('edgetop_deadline_misses_total')} > 0.01", "5m", "warning",
+        "EdgetopDeadlineMisses", f"{_per_inference('edgetop_deadline_misses_total', by=_BY)} > 0.01", "5m", "warning",
         "{{ $labels.instance }} misses its deadline in {{ $value | humanizePercentage }} of inferences",
     ),
     (
-        "EdgetopMemoryLeak", f"max by ({_EACH}) (edgetop_memory_leak) > 0", "10m", "warning",
+        "EdgetopMemoryLeak", f"{_any('edgetop_memory_leak')} {_IS_LIVE}", "10m", "warning",
         "the engine's memory on {{ $labels.instance }} grows and does not level off",
-    ),
-    (
-        "EdgetopBoardSilent", f"time() - max by ({_EACH}) (max_over_time(edgetop_timestamp_seconds[1h])) > 120", "1m",
-        "critical", "nothing has come from {{ $labels.instance }} for {{ $value | humanizeDuration }}",
     ),
 )  # fmt: skip
 
@@ -173,6 +242,8 @@ def _fleet_table(y: int) -> dict[str, Any]:
 def alert_rules() -> str:
     """A rule file of Prometheus, in YAML. No text in it has a quote."""
     lines = ["groups:", "  - name: edgetop", "    rules:"]
+    for name, expression in RECORDED:
+        lines += [f"      - record: {name}", f'        expr: "{expression}"']
     for name, condition, lasting, severity, summary in ALERTS:
         lines += [
             f"      - alert: {name}",

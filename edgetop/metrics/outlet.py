@@ -34,11 +34,11 @@ class Outlet:
             self._due_s = time.monotonic() + self._every_s
             self._waiting.put(found)
 
-    def close(self, *, last: bool) -> None:
-        """`last`: send once more how it ended."""
+    def close(self) -> None:
+        """Send once more, how it ended."""
         until_s = time.monotonic() + FAREWELL_S
         try:
-            if last and self._analysis:
+            if self._analysis:
                 with self._analysis.lock:
                     found = families(self._analysis)
                 self._waiting.put(found, timeout=FAREWELL_S)
@@ -46,7 +46,7 @@ class Outlet:
             self._thread.join(max(0.0, until_s - time.monotonic()))
         except queue.Full:
             pass
-        if last and self._thread.is_alive() and not self._trouble:
+        if self._thread.is_alive() and not self._trouble:
             self._on_trouble(f"nobody has taken the last ones within {FAREWELL_S:.0f} s")
 
     def _work(self) -> None:

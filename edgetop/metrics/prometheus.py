@@ -7,7 +7,7 @@ counters and infos are named, in units, and in the last line.
 
 Several runs may write into one folder. Each takes the lowest number that is free, which is the label `run` of its
 series: so a run that follows another continues its series. A lock, which the kernel lets go of however its holder
-ends, says what is free; a file that a killed run left behind goes with the next one.
+ends, says what is free; a file that a killed or failed run left behind goes with the next one.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.files import open_regular, remove_partials, replacing
-from edgetop.metrics.families import Distribution, Family, Labels, Sample
+from edgetop.metrics.families import DURATION, FAILED, PREFIX, RUNNING, Distribution, Family, Labels, Sample
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,6 +29,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 EVERY_S = 10.0  # scrapes come every 15 s or more seldom
 MOST_RUNS = 64
 _FILE_MODE = 0o644  # node_exporter is another user
+_OF_A_FAILED_RUN = {f"{PREFIX}{name}" for name in ("session", RUNNING, DURATION, FAILED)}  # left in its file
 
 
 def rendered(families: Iterable[Family], *, openmetrics: bool, labels: Labels = ()) -> bytes:
@@ -74,7 +75,7 @@ class Textfile:
         if not folder.is_dir():
             advice = "give the folder of node_exporter's --collector.textfile.directory"
             raise InputError(f"--prom-textfile {folder}: no such folder", advice)
-        self._folder, self._run = folder, 0
+        self._folder, self._run, self._has_failed = folder, 0, False
         try:
             for run in range(1, MOST_RUNS + 1):
                 if self._run and not _paths(folder, run)[1].exists():
@@ -91,6 +92,9 @@ class Textfile:
 
     def send(self, found: Sequence[Family]) -> str:
         """Why it could not be written; "": it was. A reader sees the file before or the new one, whole."""
+        self._has_failed = any(family.name == PREFIX + FAILED and family.samples[0].value for family in found)
+        if self._has_failed:  # other values would be taken for those of now
+            found = [family for family in found if family.name in _OF_A_FAILED_RUN]
         try:
             with replacing(_paths(self._folder, self._run)[0], _FILE_MODE, durable=False) as file:
                 os.fchmod(file.fileno(), _FILE_MODE)  # whatever the umask is
@@ -100,7 +104,11 @@ class Textfile:
         return ""
 
     def close(self) -> None:
-        _remove(self._folder, self._run, self._lock)
+        """Remove the file. That of a failed run stays, and says so until the next run."""
+        if self._has_failed:
+            os.close(self._lock)
+        else:
+            _remove(self._folder, self._run, self._lock)
 
 
 def _paths(folder: Path, run: int) -> tuple[Path, Path]:

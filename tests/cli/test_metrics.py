@@ -1,5 +1,8 @@
 """The options of metrics, as they are written."""
 
+import json
+import socket
+import urllib.request
 from contextlib import ExitStack
 
 import pytest
@@ -7,7 +10,8 @@ from click import BadParameter
 
 from edgetop.cli.metrics import Exporters, address, collector
 from edgetop.errors import InputError
-from tests.support.commands import edgetop
+from edgetop.metrics.endpoint import SCRAPER_HEADER
+from tests.support.commands import edgetop, start_edgetop
 from tests.support.scripts import measured
 from tests.support.sessions import folded
 from tests.support.waiting import wait_until
@@ -33,7 +37,7 @@ def test_it_says_where_it_listens_if_others_can_read_it(capsys, tmp_path) -> Non
     token.write_text("s3cret\n")
     for host, file, told in (("0.0.0.0", None, "whoever reaches it"), ("0.0.0.0", token, ""), ("127.0.0.1", None, "")):
         with ExitStack() as stack:
-            Exporters({**NOTHING, "metrics": (host, 0), "metrics_token_file": file}, stack)
+            Exporters({**NOTHING, "metrics": (host, 0), "metrics_token_file": file}, stack, stack)
         said = capsys.readouterr().err
         assert said.startswith(f"edgetop: metrics are at http://{host}:")
         assert ("whoever reaches it" in said) is bool(told)
@@ -44,13 +48,11 @@ def test_a_token_that_cannot_be(tmp_path) -> None:
     for name, why in (("none", "cannot be read: No such file"), ("empty", "is empty")):
         options = {**NOTHING, "metrics": ("127.0.0.1", 0), "metrics_token_file": tmp_path / name}
         with ExitStack() as stack, pytest.raises(InputError, match=why):
-            Exporters(options, stack)
+            Exporters(options, stack, stack)
 
 
-@pytest.mark.parametrize(
-    ("option", "kind", "at_the_end"), [("otlp", "otlp.Collector", 1), ("prom_textfile", "prometheus.Textfile", 0)]
-)
-def test_a_collector_is_told_how_it_ended_and_a_file_is_removed_then(option, kind, at_the_end, monkeypatch) -> None:
+@pytest.mark.parametrize(("option", "kind"), [("otlp", "otlp.Collector"), ("prom_textfile", "prometheus.Textfile")])
+def test_how_it_ended_is_told_before_an_exporter_is_closed(option, kind, monkeypatch) -> None:
     steps = []
 
     class Sink:
@@ -66,10 +68,41 @@ def test_a_collector_is_told_how_it_ended_and_a_file_is_removed_then(option, kin
 
     monkeypatch.setattr(f"edgetop.metrics.{kind}", Sink)
     with ExitStack() as stack:
-        (observe,) = Exporters({**NOTHING, option: "there"}, stack).observers
+        (observe,) = Exporters({**NOTHING, option: "there"}, stack, stack).observers
         observe(folded(measured(1).batches))
         wait_until(lambda: steps)
-    assert steps == ["sent", *["sent"] * at_the_end, "closed"]
+    assert steps == ["sent", "sent", "closed"]
+
+
+def scraped(port):
+    """What Prometheus reads; "": nobody answers."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={SCRAPER_HEADER: "10"})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.read().decode()
+    except OSError:
+        return ""
+
+
+@pytest.mark.slow
+def test_a_scraper_learns_that_the_session_is_over(tmp_path) -> None:
+    """The result is there before that, and the program ends when it has been scraped."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    run = start_edgetop("demo", "--headless", "--json", "--speed", "60x", "--metrics", str(port), home=tmp_path)
+    try:
+        wait_until(lambda: "edgetop_session_running 1.0" in scraped(port))
+        run.terminate()
+        said = next(line for line in run.stderr if "until Prometheus has read that the session is over" in line)
+        last = scraped(port)
+        out, _ = run.communicate(timeout=30)
+    finally:
+        run.kill()
+    assert (run.returncode, json.loads(out)["session"]["end_reason"]) == (0, "signal")
+    assert "Ctrl+C ends it" in said
+    assert "edgetop_session_running 0.0" in last
+    assert "edgetop_session_failed 0.0" in last
 
 
 @pytest.mark.slow

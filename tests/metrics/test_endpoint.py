@@ -69,6 +69,47 @@ def test_other_paths_and_times(served) -> None:
     assert get(served(looks=False))[0] == 503
 
 
+def test_it_waits_for_each_scraper_to_read_the_end(analysis) -> None:
+    """Prometheus is a scraper; what reads by hand is none."""
+    server = Endpoint("127.0.0.1", 0)
+    with contextlib.closing(server):
+        port = int(server.url.rpartition(":")[2].partition("/")[0])
+        server.observe(analysis)
+        get(port, **{endpoint.SCRAPER_HEADER: "10"})
+        wait_until(lambda: server._taken)
+        assert server.owed_s() == 0, "the session goes on"
+        server.observe(folded(measured(5).end().batches))
+        assert 50 < server.owed_s() <= endpoint.LONGEST_INTERVAL_S + endpoint.LATE_S
+        get(port)  # by hand
+        assert server.owed_s() > 50
+        waiting = threading.Thread(target=server.hand_over)
+        waiting.start()
+        get(port, **{endpoint.SCRAPER_HEADER: "10"})
+        waiting.join(scaled(20))
+        assert (waiting.is_alive(), server.owed_s()) == (False, 0)
+
+
+def test_it_waits_no_longer_than_one_interval() -> None:
+    server = Endpoint("127.0.0.1", 0)
+    with contextlib.closing(server):
+        server.observe(folded(measured(5).end().batches))
+        now_s = time.monotonic()
+        for scraper, ago_s in (("late", 20), ("left", 900), ("due", 5)):
+            server._taken[scraper] = endpoint._Scrape(now_s - ago_s, 10.0, is_last=False)
+        assert 5 < server.owed_s() <= 6
+        server._taken.pop("due")
+        assert server.owed_s() == 0
+        server.hand_over()
+
+
+def test_a_crowd_of_scrapers_is_bounded() -> None:
+    server = Endpoint("127.0.0.1", 0)
+    with contextlib.closing(server):
+        for number in range(100):
+            server._note_scrape(str(number), is_last=False)
+        assert len(server._taken) == endpoint.MOST_SCRAPERS
+
+
 def test_a_token_is_asked_for(served) -> None:
     port = served(token="s3cret")
     assert get(port)[0] == get(port, Authorization="Bearer s3cre")[0] == get(port, Authorization="Basic x")[0] == 401

@@ -13,15 +13,16 @@ from hypothesis.extra import numpy as arrays
 from prometheus_client.openmetrics import parser as openmetrics_parser
 from prometheus_client.parser import text_string_to_metric_families
 
+from edgetop.analysis.faults import occurred
 from edgetop.errors import InputError
 from edgetop.metrics.families import BOUNDS_NS, MOST, Distribution, Family, Sample, families
-from edgetop.metrics.grafana import alert_rules, dashboard
+from edgetop.metrics.grafana import RECORDED, dashboard
 from edgetop.metrics.outlet import Outlet
 from edgetop.metrics.prometheus import Textfile, rendered
 from edgetop.session import histogram
 from edgetop.session.manifest import Load
 from tests.support.prometheus_queries import queries
-from tests.support.scripts import HOSTILE, POWER_SENSORS, SENSORS, Script, leaking, manifest, powered, sensor
+from tests.support.scripts import HOSTILE, POWER_SENSORS, SENSORS, Script, leaking, manifest, measured, powered, sensor
 from tests.support.sessions import folded
 from tests.support.waiting import wait_until
 
@@ -141,10 +142,15 @@ def test_a_battery_has_no_counter_of_energy() -> None:
 @pytest.mark.slow
 def test_dashboard_and_alerts_name_what_is_there(analysis) -> None:
     """Every metric, and every label by which a query selects or groups, is in a scrape."""
-    scrape = scraped(analysis) | {k: v for k, v in scraped(folded(leaking().batches)).items() if "leak" in k}
+    broken = folded(measured(3).batches)
+    broken.faults.add("power", ValueError("broken"), ())
+    scrape = scraped(folded(leaking().batches)) | scraped(broken) | scraped(analysis)
+    occurred.clear()
     labels = {name: {label for of, _ in samples for label in of} for name, samples in scrape.items()}
-    added = {"instance", "run"}  # by Prometheus, and by the textfile
+    added = {"job", "instance", "run"}  # by Prometheus, and by the textfile
+    recorded = {name for name, _ in RECORDED}
     for query in queries():
+        assert set(re.findall(r"edgetop:\w+", query)) <= recorded, query
         named = set(re.findall(r"edgetop_\w+", query))
         assert named <= set(scrape), query
         wanted = set(re.findall(r"(\w+)=", query)) | set(
@@ -160,7 +166,37 @@ def test_dashboard_and_alerts_name_what_is_there(analysis) -> None:
         (x, y) for of in areas for x in range(of["x"], of["x"] + of["w"]) for y in range(of["y"], of["y"] + of["h"])
     ]
     assert len(cells) == len(set(cells)), "panels lie over one another"
-    assert alert_rules().count("- alert:") == 4
+
+
+@pytest.mark.parametrize(
+    ("reason", "running", "failed"),
+    [("duration", 0, 0), ("user", 0, 0), ("signal", 0, 0), ("rotated", 1, 0), ("engine-died", 0, 1), ("slo", 0, 1),
+     ("exit-status-1", 0, 1), ("input-error", 0, 1)],
+)  # fmt: skip
+def test_how_a_session_ended(reason, running, failed) -> None:
+    """A reason that is no failure is the end of a run on purpose."""
+    found = scraped(folded(measured(3).end(reason).batches))
+    assert (found["edgetop_session_running"], found["edgetop_session_failed"]) == ([({}, running)], [({}, failed)])
+    assert "edgetop_stalled" not in found
+
+
+def test_a_session_that_stands_still() -> None:
+    script = measured(10)
+    found = scraped(folded(script.batches))
+    assert (found["edgetop_session_running"], found["edgetop_stalled"]) == ([({}, 1)], [({}, 0)])
+    assert found["edgetop_session_duration_seconds"] == [({}, script.now_ns / 1e9)]
+    later = scraped(folded(script.wait(20).batches))
+    assert later["edgetop_stalled"] == [({}, 1)]
+    assert later["edgetop_session_duration_seconds"] == [({}, script.now_ns / 1e9)]
+
+
+def test_the_duration_is_of_no_clock_that_is_set(monkeypatch) -> None:
+    """Alerts rest on it: it moves with each batch, whatever the time is, and with nothing else."""
+    script = measured(10)
+    for now_s in (0.0, 4e9):
+        monkeypatch.setattr("edgetop.metrics.families.time.time", lambda now_s=now_s: now_s)
+        found = scraped(folded(script.batches))
+        assert found["edgetop_session_duration_seconds"] == [({}, script.now_ns / 1e9)]
 
 
 def test_values_are_written_with_all_their_digits() -> None:
@@ -204,6 +240,24 @@ def test_what_a_killed_run_left_goes_with_the_next(tmp_path, analysis) -> None:
     alive.close()
 
 
+def test_a_failed_run_leaves_its_file_until_the_next(tmp_path) -> None:
+    """It says that the session failed, and tells no values that would be taken for those of now."""
+    died = Textfile(tmp_path)
+    died.send(families(folded(measured(3).end("engine-died").batches)))
+    died.close()
+    text = (tmp_path / "edgetop-1.prom").read_text()
+    found = {family.name: family.samples[0].value for family in text_string_to_metric_families(text)}
+    assert found.keys() == {
+        "edgetop_session_info", "edgetop_session_running", "edgetop_session_duration_seconds", "edgetop_session_failed",
+    }  # fmt: skip
+    assert (found["edgetop_session_running"], found["edgetop_session_failed"]) == (0, 1)
+    new = Textfile(tmp_path)
+    new.send(families(folded(measured(3).batches)))
+    assert 'edgetop_session_failed{run="1"} 0.0' in (tmp_path / "edgetop-1.prom").read_text()
+    new.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_cannot_be(tmp_path) -> None:
     with pytest.raises(InputError, match="no such folder"):
         Textfile(tmp_path / "none")
@@ -215,7 +269,7 @@ def test_a_folder_that_cannot_be(tmp_path) -> None:
 
 def test_a_disk_that_hangs_holds_nobody_up_and_is_told_once(analysis) -> None:
     """What comes meanwhile is skipped; trouble is told when it begins, and when it is over."""
-    said, answers, given = [], ["full", "full", "", ""], []
+    said, answers, given = [], ["full", "full", "", "", ""], []
 
     def send(found):
         given.append(found)
@@ -225,7 +279,7 @@ def test_a_disk_that_hangs_holds_nobody_up_and_is_told_once(analysis) -> None:
     for number in range(1, 5):
         outlet.observe(analysis)
         wait_until(lambda number=number: len(given) == number and outlet._waiting.empty())
-    outlet.close(last=False)
+    outlet.close()
     assert said == ["full", ""]
 
 
@@ -234,7 +288,7 @@ def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
     said, released = [], threading.Event()
     outlet = Outlet(0.0, lambda _: "" if released.wait(20) else "late", said.append)
     outlet.observe(analysis)
-    outlet.close(last=True)
+    outlet.close()
     assert said == ["nobody has taken the last ones within 0 s"]
     released.set()
     outlet._waiting.put(None)
