@@ -6,10 +6,12 @@ both. The order is that of the last line, with the most important first, and of 
 """
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Protocol
+
+from textual.app import App
 
 from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can
@@ -17,13 +19,13 @@ from edgetop.formatting import clean, size, span
 from edgetop.paths import bytes_below
 from edgetop.session.events import Order, Severity
 from edgetop.ui import playback
-from edgetop.ui.keys import Command, Entry, help_lines
+from edgetop.ui.characters import CharacterSet
+from edgetop.ui.keys import AnyCommand, Command, Entry, help_lines
 from edgetop.ui.layout import PANES
-from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.monitor import Host, MonitorScreen
 from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.settings import WINDOWS_NS
 
-Commanded = Any  # a session's screen, or the fleet's
 EXPLANATION = """\
 Percentiles are nearest-rank. A "?" behind one marks too few inferences. The \
 latency chart has p50 and p99 as lines, and a dim band from the shortest to \
@@ -36,7 +38,19 @@ REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 # ruff: noqa: PLC0415
 
 
-def open_help(screen: Commanded, explanation: str) -> None:
+class CommandedScreen(Protocol):
+    """What the commands need that the screen of a session and that of a fleet share."""
+
+    host: Host
+    characters: CharacterSet
+
+    @property
+    def app(self) -> App[object]: ...
+
+    def present_commands(self) -> Iterator[AnyCommand]: ...
+
+
+def open_help(screen: CommandedScreen, explanation: str) -> None:
     from edgetop.ui.dialogs import help_dialog
 
     screen.app.push_screen(help_dialog(help_lines(screen.present_commands()), explanation))
@@ -51,7 +65,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 def palette_entries(screen: MonitorScreen) -> list[Entry]:
     """Return the palette's entries: what each key does, and each window, theme and export format by its name."""
-    alike: dict[str, list[Command]] = {}
+    alike: dict[str, list[Command[MonitorScreen]]] = {}
     for command in screen.present_commands():
         alike.setdefault(command.words, []).append(command)
     entries = [
@@ -106,7 +120,7 @@ def _open_stop(screen: MonitorScreen) -> None:
     screen.app.push_screen(dialog, lambda order: screen.feed.order(order) if order else None)
 
 
-def open_filter(screen: Commanded, rows: str, before: str, use: Callable[[str], object]) -> None:
+def open_filter(screen: CommandedScreen, rows: str, before: str, use: Callable[[str], None]) -> None:
     """Ask which of these rows to show, by their words. `use`: is given the words while they are typed."""
     from edgetop.ui.dialogs import InputDialog
 
@@ -183,7 +197,7 @@ def _profile(screen: MonitorScreen) -> None:
         screen.report(f"operators: {clean(text)}", seconds=5)
 
 
-def open_mark(screen: Commanded, mark: Callable[[str], object]) -> None:
+def open_mark(screen: CommandedScreen, mark: Callable[[str], None]) -> None:
     """Ask for a note, which becomes a mark in the session."""
     from edgetop.ui.dialogs import InputDialog
 
@@ -220,7 +234,7 @@ def _reset(screen: MonitorScreen) -> None:
     screen.report("statistics reset; the recording keeps everything", seconds=3)
 
 
-def open_themes(screen: Commanded) -> None:
+def open_themes(screen: CommandedScreen) -> None:
     from edgetop.ui.dialogs import PaletteDialog
 
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
@@ -269,7 +283,7 @@ _CURSOR = "read all values at an earlier, later moment"
 _ROWS, _PAGE, _REFRESH = "choose a row, or scroll", "scroll by a page", "refresh more often, less often"
 _RUN_CONTINUES = "leave; the run continues"
 
-COMMANDS = (
+COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("help", "question_mark,f1", "help", lambda s: open_help(s, EXPLANATION), footer="help"),
     Command("leave", "q", "leave; asks whether the run stops", _open_leave, footer="leave",
             replaced_with=Can.VISIT | Can.SEEK),
@@ -281,7 +295,7 @@ COMMANDS = (
             needs=Can.DETACH, asks="the run continues, edgetop attach returns"),
     # In a replay.
     Command("play", "space", "play, pause", playback.play,
-            footer=lambda s: "pause" if s.transport.is_playing else "play", needs=Can.SPEED),
+            footer=playback.play_words, needs=Can.SPEED),
     Command("slower", "less_than_sign,minus", "play slower", lambda s: playback.step_speed(s, -1), help=_SPEEDS,
             footer="speed", needs=Can.SPEED),
     Command("faster", "greater_than_sign,plus,equals_sign", "play faster", lambda s: playback.step_speed(s, 1),
@@ -295,7 +309,7 @@ COMMANDS = (
     Command("replay-cursor-on", "full_stop", "read all values at a later moment", lambda s: s.step_cursor(1),
             help=_CURSOR, footer="read", needs=Can.SEEK),
     Command("start", "home", "seek to the start", lambda s: s.seek(0), help=_EDGES, needs=Can.SEEK),
-    Command("end", "end", "seek to the end", lambda s: s.seek(s.transport.end_ns), help=_EDGES, needs=Can.SEEK),
+    Command("end", "end", "seek to the end", playback.seek_end, help=_EDGES, needs=Can.SEEK),
     Command("next-throttling", "n", "next throttling", lambda s: playback.seek_event(s, 1, playback.THROTTLING),
             help=_THROTTLINGS, footer="throttling", needs=Can.SEEK),
     Command("previous-throttling", "p,N", "previous throttling",

@@ -89,7 +89,7 @@ class FleetScreen(Screen[None]):
 
     # Commands.
 
-    def present_commands(self) -> Iterator[Command]:
+    def present_commands(self) -> Iterator["Command[FleetScreen]"]:
         return (command for command in self._commands.values() if command.applies(Can.NOTHING))
 
     def action_command(self, command_id: str) -> None:
@@ -185,7 +185,7 @@ class FleetScreen(Screen[None]):
 
 
 _ROWS, _PAGE, _ENDS = "choose a board", "a page of boards", "the first, the last board"
-COMMANDS = (
+COMMANDS: tuple[Command[FleetScreen], ...] = (
     Command("help", "question_mark,f1", "help", lambda s: commands.open_help(s, EXPLANATION), footer="help"),
     Command("depart", "q,d,ctrl+c", "leave; the runs continue", FleetScreen.interrupt, footer="leave"),
     Command("open", "enter", "the board's full screen; Esc comes back", FleetScreen.open, footer="open"),

@@ -4,24 +4,27 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from textual.binding import Binding, BindingsMap
 from textual.keys import Keys, _character_to_key
 
 from edgetop.feeds.protocol import Can
 
+ScreenT = TypeVar("ScreenT")
+ScreenT_contra = TypeVar("ScreenT_contra", contravariant=True)
+
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command of the screen: its keys, its settings, and its words in the footer, the help and the palette."""
+class Command(Generic[ScreenT_contra]):
+    """A command of a screen: its keys, its settings, and its words in the footer, the help and the palette."""
 
     id: str  # by which a user's settings give it other keys
     keys: str  # in Textual's names, separated by commas
     words: str  # what it does
-    run: Callable[[Any], object]  # is given the monitor screen
+    run: Callable[[ScreenT_contra], object]
     help: str = ""  # the line of the help that it shares with its neighbours; "": its words
-    footer: str | Callable[[Any], str] = ""  # its words in the last line, or how they are grouped; "": it is not there
+    footer: str | Callable[[ScreenT_contra], str] = ""  # its words in the last line, which may group it; "": not there
     needs: Can = Can.NOTHING  # of the feed
     replaced_with: Can = Can.NOTHING  # with a feed that can do any of this, another command has its place
     asks: str = ""  # what its key does when it is pressed again, and only then; "": at once
@@ -36,8 +39,11 @@ class Command:
         """The name of each of its keys, as it stands on a keyboard."""
         return [key_word(key) for key in self.keys.split(",")]
 
-    def footer_words(self, screen: object) -> str:
+    def footer_words(self, screen: ScreenT_contra) -> str:
         return self.footer if isinstance(self.footer, str) else self.footer(screen)
+
+
+AnyCommand = Command[NoReturn]  # a command of whatever screen: it can be described, but not run
 
 
 class Entry(NamedTuple):
@@ -55,17 +61,17 @@ _NAMES = {_character_to_key(character): character for character in "?!/,.<>+-=[]
 _NAMES |= {"pagedown": "PgDn", "pageup": "PgUp"}
 
 
-def bindings(commands: Iterable[Command]) -> BindingsMap:
+def bindings(commands: Iterable[AnyCommand]) -> BindingsMap:
     """Return what a screen that has these commands gives to Textual."""
     return BindingsMap([Binding(of.keys, f"command({of.id!r})", of.words, id=of.id) for of in commands])
 
 
-def remapped(commands: Iterable[Command], keys: Mapping[str, str]) -> tuple[Command, ...]:
+def remapped(commands: Iterable[Command[ScreenT]], keys: Mapping[str, str]) -> tuple[Command[ScreenT], ...]:
     """The same with other keys, by id."""
     return tuple(replace(command, keys=keys.get(command.id, command.keys)) for command in commands)
 
 
-def conflict(commands: Sequence[Command]) -> tuple[str, str, str] | None:
+def conflict(commands: Sequence[AnyCommand]) -> tuple[str, str, str] | None:
     """A key that would do two things, and the ids of these; None: there is none."""
     for can in FEEDS:
         holders: dict[str, str] = {}
@@ -77,7 +83,7 @@ def conflict(commands: Sequence[Command]) -> tuple[str, str, str] | None:
     return None
 
 
-def help_lines(commands: Iterable[Command]) -> list[tuple[str, str]]:
+def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
     """Keys, and what they do. Neighbours that do the same kind of thing share a line."""
     lines: dict[str, list[str]] = {}
     for command in commands:
@@ -85,7 +91,7 @@ def help_lines(commands: Iterable[Command]) -> list[tuple[str, str]]:
     return [(" ".join(names), words) for words, names in lines.items()]
 
 
-def footer_keys(commands: Iterable[Command], screen: object) -> list[tuple[str, str]]:
+def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
     """The first key of each command of the last line, and its words; those with the same words stand together."""
     grouped: dict[str, list[str]] = {}
     for command in commands:

@@ -85,7 +85,7 @@ class MonitorScreen(Screen[None]):
 
     def __init__(
         self, host: Host, feed: Feed, analysis: Analysis, settings: ScreenSettings, characters: CharacterSet,
-        theme: Theme, commands: Sequence[Command], leave_now: Callable[[], bool],
+        theme: Theme, commands: Sequence["Command[MonitorScreen]"], leave_now: Callable[[], bool],
     ) -> None:  # fmt: skip
         super().__init__()
         self.host, self.feed, self.analysis, self.settings, self.characters = host, feed, analysis, settings, characters
@@ -95,7 +95,10 @@ class MonitorScreen(Screen[None]):
         self.lens = Lens()
         self.live = self.view = analysis.view(settings.window_ns)  # of now, and what panes show: of when it was frozen
         self._commands = {command.id: command for command in commands}
-        self._present: tuple[Can | None, tuple[Command, ...]] = None, ()  # those that apply, and to what feed
+        self._present: tuple[Can | None, tuple[Command[MonitorScreen], ...]] = (
+            None,
+            (),
+        )  # those that apply, and to what feed
         self._bindings = bindings(commands)
         self._leave_now = leave_now
         self._header = FrameWidget(self._header_lines, theme, characters, id="header")
@@ -186,7 +189,7 @@ class MonitorScreen(Screen[None]):
 
     # Commands.
 
-    def present_commands(self) -> Iterator[Command]:
+    def present_commands(self) -> Iterator["Command[MonitorScreen]"]:
         """Yield the commands that apply to this feed now."""
         can = self.feed.can
         if self._present[0] != can:

@@ -20,6 +20,11 @@ def play(screen: MonitorScreen) -> None:
         screen.redraw_all()
 
 
+def play_words(screen: MonitorScreen) -> str:
+    """Return what the key of `play` does now."""
+    return "pause" if screen.transport and screen.transport.is_playing else "play"
+
+
 def step_speed(screen: MonitorScreen, step: int) -> None:
     if player := screen.feed.player:
         now = player.transport.speed
@@ -32,6 +37,11 @@ def step_speed(screen: MonitorScreen, step: int) -> None:
 def seek_by(screen: MonitorScreen, seconds: int) -> None:
     if transport := screen.transport:
         screen.seek(transport.t_ns + seconds * NS)
+
+
+def seek_end(screen: MonitorScreen) -> None:
+    if transport := screen.transport:
+        screen.seek(transport.end_ns)
 
 
 def seek_event(screen: MonitorScreen, step: int, kind: str = "") -> None:
