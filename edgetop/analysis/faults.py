@@ -5,12 +5,12 @@ never fed answers in its place: nothing is known. Whoever makes a figure is told
 that the figure is shown as not available, and never as 0, as none or as good.
 """
 
+import threading
 import traceback
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from types import GeneratorType
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
@@ -26,7 +26,16 @@ MAX_STORED = 32
 occurred: "dict[tuple[str, str, str], Fault]" = {}
 
 _NONE: frozenset[str] = frozenset()
-_read: ContextVar[set[str] | None] = ContextVar("failed folds that were read", default=None)
+
+
+class _Notes(threading.local):
+    """The failed folds and figures that were read, in their order, by all figures that are being made: one is made of
+    what was read since it began."""
+
+    names: list[str] | None = None  # None: no figure is being made
+
+
+_notes = _Notes()
 
 
 class UnavailableError(Exception):
@@ -84,15 +93,20 @@ class Faults:
         `unknown`: the same figure where nothing is known. A figure that failed once is not tried again. Raises
         UnavailableError if that fails as well.
         """
-        outer, read = _read.get(), set[str]()
-        token = _read.set(read)
+        if (names := _notes.names) is not None:
+            return self._collected(names, name, make, unknown)
+        _notes.names = names = []
         try:
-            made = self._attempt(name, make, unknown)
+            return self._collected(names, name, make, unknown)
         finally:
-            _read.reset(token)
-        if read and outer is not None:
-            outer |= read
-        return made, frozenset(read) if read else _NONE
+            _notes.names = None
+
+    def _collected(
+        self, names: list[str], name: str, make: Callable[[], T], unknown: Callable[[], T]
+    ) -> tuple[T, frozenset[str]]:
+        begin = len(names)
+        made = self._attempt(name, make, unknown)
+        return made, _NONE if len(names) == begin else frozenset(names[begin:])
 
     def _attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> T:
         if name not in self.found:
@@ -137,8 +151,24 @@ class Guard:
             self._fail(error)
             return getattr(self, attribute)
         if callable(found):  # asked for at each tick: the next time it is found at once
-            found = vars(self)[attribute] = partial(self._call, attribute)
+            found = vars(self)[attribute] = self._guarded(attribute, getattr(self._fold, attribute))
         return found
+
+    def _guarded(self, attribute: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that costs little more than the fold's own as long as nothing has failed."""
+        failed = self._faults.found
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if not failed:
+                try:
+                    result = function(*arguments, **named)
+                except Exception as error:  # noqa: BLE001  as above
+                    self._fail(error)
+                else:
+                    return self._each(result) if type(result) is GeneratorType else result
+            return self._call(attribute, *arguments, **named)
+
+        return call
 
     def __setattr__(self, attribute: str, value: object) -> None:
         if self._name not in self._faults.found:
@@ -152,7 +182,7 @@ class Guard:
         except Exception as error:  # noqa: BLE001  as above
             self._fail(error)
             return self._call(attribute, *arguments, **named)
-        return self._each(result) if isinstance(result, Generator) else result
+        return self._each(result) if isinstance(result, GeneratorType) else result
 
     def _each(self, items: Iterator[Any]) -> Iterator[Any]:
         try:
@@ -185,29 +215,30 @@ def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Collect the names of the failed folds and figures that are read in this context."""
-    outer, inner = _read.get(), set[str]()
-    token = _read.set(inner)
+    """Return the names of the failed folds and figures that are read in this context, once it has ended."""
+    outer, read = _notes.names, set[str]()
+    names = _notes.names = [] if outer is None else outer
+    begin = len(names)
     try:
-        yield inner
+        yield read
     finally:
-        _read.reset(token)
-        if outer is not None:
-            outer |= inner
+        _notes.names = outer
+        read.update(names[begin:])
 
 
 @contextmanager
 def aside() -> Iterator[None]:
     """Read in this context what only adds to a figure, which stands without it."""
-    token = _read.set(None)
+    names = _notes.names
+    begin = len(names or ())
     try:
         yield
     finally:
-        _read.reset(token)
+        if names is not None:
+            del names[begin:]
 
 
 def note(names: Collection[str]) -> None:
     """Add to what a figure that is being made was made of."""
-    read = _read.get() if names else None
-    if read is not None:
-        read.update(names)
+    if names and _notes.names is not None:
+        _notes.names.extend(names)

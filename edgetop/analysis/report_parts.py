@@ -113,8 +113,8 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
 def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     """Return the figures that a tool printed without single inferences. What it did not print is None."""
     printed = analysis.tool_summary
-    tool: Any = printed.get("tool")
-    if tool is None:
+    tool = printed.get("tool")
+    if not isinstance(tool, str):  # or by nobody: events of other programs may be anything
         return None
     figures: Any = {
         key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
