@@ -7,10 +7,9 @@ the packages themselves, and the environment that edgetop runs in.
 import re
 import shlex
 import sys
-import sysconfig
 from pathlib import Path
 
-_PACKAGE = re.compile(r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]")
+_PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
 
 
 def packages_of(extra: str) -> list[str]:
@@ -25,7 +24,7 @@ def packages_of(extra: str) -> list[str]:
         lines = metadata.requires("edgetop") or []
     except metadata.PackageNotFoundError:  # it runs from a folder
         lines = []
-    found = (_PACKAGE.match(line) for line in lines)
+    found = (re.match(_PACKAGE, line) for line in lines)
     return sorted(one[1].strip() for one in found if one and one[2] == extra and not one[1].startswith("edgetop"))
 
 
@@ -36,6 +35,8 @@ def install_command(*packages: str) -> str:
         return shlex.join(["pipx", "inject", prefix.name, *packages])
     if (prefix / "uv-receipt.toml").exists() or not _has_pip():
         return shlex.join(["uv", "pip", "install", "--python", sys.executable, *packages])
+    import sysconfig  # noqa: PLC0415  for a hint alone
+
     is_managed = sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
     allowed = ["--break-system-packages"] if is_managed else []  # PEP 668; edgetop itself got there in the same way
     return shlex.join([sys.executable, "-m", "pip", "install", *allowed, *packages])

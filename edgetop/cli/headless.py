@@ -116,17 +116,20 @@ class Lines:
     def text(self, view: MonitorView) -> str:
         now_ns, verdict = view.progress.now_ns, view.verdict
         words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
-        has_figures = view.progress.phase == "over" or view.latency.window is not None
-        changed = words != self._printed and view.progress.measured_ns is not None and has_figures
-        changed |= words != self._printed and bool(
-            view.progress.stopping or view.progress.unseen
-        )  # for the user to act
+        changed = words != self._printed and _is_worth_a_line(view)
         self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
         if not changed and now_ns < self._next_ns:
             return ""
         self._printed = words
         self._next_ns = now_ns + LINE_EVERY_NS
         return f"{clean(progress_line(view))}\n"
+
+
+def _is_worth_a_line(view: MonitorView) -> bool:
+    progress = view.progress
+    if progress.stopping or progress.unseen:  # for the user to act
+        return True
+    return progress.measured_ns is not None and (progress.phase == "over" or view.latency.window is not None)
 
 
 class PlainLines:

@@ -45,11 +45,11 @@ from edgetop.session.manifest import (
     shortened,
 )
 from edgetop.session.seconds import NS
-from edgetop.taps.process import WatchedProcess
-from edgetop.taps.program import WatchedProgram
 
 if TYPE_CHECKING:
     from edgetop.engines.turns import TurnsEngine
+    from edgetop.taps.process import WatchedProcess
+    from edgetop.taps.program import WatchedProgram
 
 Options = Mapping[str, Any]
 POWER_TURN_NS = NS  # of an A/B session where a sensor reads the board's power, which is seldom updated more often
@@ -336,7 +336,7 @@ def _ab(options: Options) -> Ab:
     return Ab(tuple(variants), options["until"], options["order_seed"])
 
 
-def program_file(program: WatchedProgram | WatchedProcess) -> ModelFile:
+def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:
     """The program in the place of a model, until one is seen: the session is named after it."""
     words = [word for word in program.spec.command if not word.startswith("-")]
     named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
@@ -348,7 +348,7 @@ def program_spec(options: Any, model: ModelFile) -> EngineSpec:
     return EngineSpec(str(model.path), "", runs=options["runs"], duration_ns=options["duration"], warmup_runs=0)
 
 
-def of_program(manifest: Manifest, program: WatchedProgram | WatchedProcess) -> Manifest:
+def of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:
     """`manifest` of a session whose inferences the program makes."""
     command = program.spec.command
     return replace(

@@ -52,11 +52,11 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
-from edgetop.taps.process import WatchedProcess
-from edgetop.taps.program import WatchedProgram
 
 if TYPE_CHECKING:
     from edgetop.analysis.report import Report
+    from edgetop.taps.process import WatchedProcess
+    from edgetop.taps.program import WatchedProgram
     from edgetop.ui.settings import ScreenSettings
 
 BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself

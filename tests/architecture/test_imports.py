@@ -64,8 +64,11 @@ def importers_of(*modules):
 
 
 def loaded_by(code):
-    loaded = "{name.split('.')[0] for name, module in sys.modules.items() if module}"
-    script = f"import sys\n{code}\nprint(*sorted({loaded}))"
+    return {name.split(".")[0] for name in modules_loaded_by(code)}
+
+
+def modules_loaded_by(code):
+    script = f"import sys\n{code}\nprint(*sorted(name for name, module in sys.modules.items() if module))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
 
@@ -146,13 +149,14 @@ def test_a_model_file_is_read_without_a_runtime_or_onnx():
 
 
 def test_a_headless_session_loads_nothing_it_does_not_use():
-    loaded = loaded_by("import edgetop.cli.watch, edgetop.cli.headless")
-    assert not loaded & {"textual", "hashlib", "email", "argparse", "statistics", "ssl"}
+    loaded = modules_loaded_by("import edgetop.cli.watch, edgetop.cli.headless")
+    unused = {"textual", "hashlib", "email", "argparse", "statistics", "ssl", "sysconfig", "edgetop.taps"}
+    assert not loaded & unused
 
 
 def test_a_run_is_built_before_analysis_is_loaded():
     """The engine starts first; the analysis takes as long to load as a small model."""
-    assert not {module for module in loaded_by("import edgetop.cli.watch") if module.startswith("edgetop.analysis")}
+    assert not {module for module in modules_loaded_by("import edgetop.cli.watch") if module.startswith("edgetop.analysis")}
     assert "numpy" not in loaded_by("import edgetop.engines.spawn")
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.headless import PlainLines, follow, plain_line
+from edgetop.cli.headless import Lines, PlainLines, follow, plain_line
 from edgetop.session.seconds import NS
 from tests.support.screens import view_of
 from tests.support.scripts import HOSTILE, ListFeed, Script, manifest, measured, measured_with_power, throttled_by
@@ -97,3 +97,18 @@ def test_a_line_comes_at_each_refresh_and_one_at_the_end() -> None:
     assert said == [0, 10, 20]
     assert "Finished" in lines.text(view)
     assert not lines.text(view)
+
+
+def test_figures_of_the_last_seconds_are_made_for_a_line_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the most expensive part of a look at a session; every two seconds one is taken."""
+    made = []
+    whole = Analysis.latency_view
+    monkeypatch.setattr(Analysis, "latency_view", lambda *given: made.append(1) or whole(*given))
+    lines, analysis = Lines(), Analysis()
+    texts = []
+    for batch in measured(30).batches:
+        analysis.fold(batch)
+        texts.append(lines.text(analysis.view(10 * NS)))
+    printed = len([text for text in texts if text])
+    assert 3 <= printed < 10
+    assert len(made) <= printed + 2  # no figures yet: the word that changed is looked at again
