@@ -11,20 +11,16 @@ import importlib.util
 import json
 import os
 import pwd
-import select
-import signal
 import stat
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
+from edgetop.taps.asking import Asked
 from edgetop.taps.runtimes import PYBIND, Function, is_module
 
 LOCATE = Path(__file__).with_name("locate.py")
 LOCATE_S = 30.0
-MOST_ANSWER = 16_384
 SITES = ("site-packages", "dist-packages")
 
 
@@ -81,15 +77,13 @@ class Loading:
         Raises ValueError with the reason if the module may not be loaded.
         """
         self.path = path
-        self._process: subprocess.Popen[bytes] | None = None
-        self._answer, self._until_s = b"", time.monotonic() + LOCATE_S
         if not is_module(path):
             raise ValueError(f"{path.rpartition('/')[2]}: it is no module of ONNX Runtime")
         if may_load(path) and may_load(interpreter) and os.path.basename(interpreter).startswith("python"):  # noqa: PTH119
             own_sites = [site for site in sites if os.path.basename(site) in SITES and may_load(site)]  # noqa: PTH119
-            self._start(interpreter, path, own_sites)
+            self._asked = _asked(interpreter, path, own_sites)
         elif own := _own_copy(path, sha256):
-            self._start(sys.executable, own, [str(Path(own).parents[2])])
+            self._asked = _asked(sys.executable, own, [str(Path(own).parents[2])])
         else:
             name = path.rpartition("/")[2]
             raise ValueError(
@@ -97,39 +91,23 @@ class Loading:
                 "the same version of onnxruntime beside edgetop would do"
             )
 
-    def _start(self, interpreter: str, path: str, sites: list[str]) -> None:
-        self._process = subprocess.Popen(  # noqa: S603  our own program
-            [interpreter, "-I", "-S", "-B", "-c", LOCATE.read_text("utf-8"), path, *sites],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={},
-            cwd="/",
-            start_new_session=True,
-        )
-        assert self._process.stdout
-        os.set_blocking(self._process.stdout.fileno(), False)
-
     def poll(self) -> list[Function] | None:
         """Return the functions; None: not yet. Raises ValueError if they cannot be found."""
-        assert self._process
-        assert self._process.stdout
-        name, out = self.path.rpartition("/")[2], self._process.stdout
-        while len(self._answer) <= MOST_ANSWER and select.select([out], [], [], 0)[0]:
-            data = out.read(4096)
-            if not data:
-                status = self._process.wait(5)
-                if status:
-                    raise ValueError(f"{name}: where it runs a model was not found: exit status {status}")
-                return self._functions(name)
-            self._answer += data
-        if len(self._answer) > MOST_ANSWER or time.monotonic() > self._until_s:
-            raise ValueError(f"{name}: where it runs a model was not found: no answer")
-        return None
-
-    def _functions(self, name: str) -> list[Function]:
+        name = self.path.rpartition("/")[2]
         try:
-            said: dict[str, Any] = json.loads(self._answer)
+            answer = self._asked.poll()
+        except TimeoutError as error:
+            raise ValueError(f"{name}: where it runs a model was not found: {error}") from None
+        if answer is None:
+            return None
+        status, said = answer
+        if status:
+            raise ValueError(f"{name}: where it runs a model was not found: exit status {status}")
+        return self._functions(name, said)
+
+    def _functions(self, name: str, answer: bytes) -> list[Function]:
+        try:
+            said: dict[str, Any] = json.loads(answer)
             version, caller = str(said["version"])[:64], int(said["caller"])
             found = [
                 Function("onnxruntime", version, str(method), self.path, int(offset), caller)
@@ -140,14 +118,12 @@ class Loading:
         return found
 
     def close(self) -> None:
-        if self._process:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(5)
-            assert self._process.stdout
-            self._process.stdout.close()
-            self._process = None
+        self._asked.close()
+
+
+def _asked(interpreter: str, path: str, sites: list[str]) -> Asked:
+    order = [interpreter, "-I", "-S", "-B", "-c", LOCATE.read_text("utf-8"), path, *sites]
+    return Asked(order, LOCATE_S, env={}, cwd="/")
 
 
 def _own_copy(path: str, sha256: str) -> str | None:

@@ -38,6 +38,7 @@ MOST_PROBES = 64  # places in files
 MOST_STACK = 4096
 MOST_LINES = 1 << 16  # of a process's mappings: vm.max_map_count is 65,530
 MOST_SEGMENTS = 64
+CHECKED_S = 1.0  # what a program has mapped is read again after so long: it may have thousands of mappings
 TRACING = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 GROUP = "edgetop"
 SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON = 2, 19, 21, 38  # CAP_DAC_READ_SEARCH: /proc/PID/map_files is its owner's
@@ -55,6 +56,9 @@ CLONE_NEWNS, PRIVATE_MOUNTS = 0x20000, 0x44000  # unshare(2); mount(2): MS_REC |
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
+mapped: "dict[tuple[object, ...], float]" = {}  # places of programs, and when they were found to be mapped
+
+
 class RefusedError(Exception):
     """The request is not granted; the text says why."""
 
@@ -65,33 +69,35 @@ def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
         return file.read(most).decode("utf-8", "replace")
 
 
-def start_time(folder: int, name: str = "stat") -> int:
-    fields = text_at(folder, name).rpartition(")")[2].split()
+def status_of(folder: int, tid: int) -> "list[str]":
+    """Return a thread's fields from its state on: 19 is its start time, 23 to 25 are where its program is in memory."""
+    # Not those of /proc/PID/stat, which adds up the times of all threads.
+    fields = text_at(folder, f"task/{tid}/stat").rpartition(")")[2].split()
     if fields[0] in "ZX":
         raise RefusedError("the process has ended")
-    return int(fields[19])
+    return fields
 
 
-def open_process(pidfd: int) -> int:
-    """Return a descriptor of the folder /proc/PID, which stays that of this process."""
+def open_process(pidfd: int) -> "tuple[int, int]":
+    """Return a process's number, and a descriptor of the folder /proc/PID, which stays that of this process."""
     with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
         lines = dict(line.split(":", 1) for line in file.read(4096).splitlines() if ":" in line)
     pid = int(lines.get("Pid", "-1"))
     if pid <= 0:
         raise RefusedError("the process has ended")
-    return os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return pid, os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 class Process:
     """A process that is checked to be the owner's."""
 
     def __init__(self, pidfd: int, owner: int, since: int, namespaces: "tuple[int, ...]") -> None:
-        self.folder = open_process(pidfd)
+        self._pid, self.folder = open_process(pidfd)
         self._owner, self._since, self._namespaces = owner, since, namespaces
 
     def check(self) -> None:
         """Raise RefusedError unless it is the same process as at the begin, and nobody else's than the owner's."""
-        if start_time(self.folder) != self._since:
+        if int(status_of(self.folder, self._pid)[19]) != self._since:
             raise RefusedError("another process has that number now")
         lines = (line.split() for line in text_at(self.folder, "status").splitlines())
         fields = {words[0]: words[1:] for words in lines if words}
@@ -105,24 +111,36 @@ class Process:
         if tuple(os.stat(f"ns/{one}", dir_fd=self.folder).st_ino for one in ("mnt", "user")) != self._namespaces:
             raise RefusedError("the process is in a container, or in another mount namespace")
 
-    def check_thread(self, tid: int, began: int) -> None:
-        """Raise RefusedError unless the thread is the one that began at that time."""
-        if start_time(self.folder, f"task/{tid}/stat") != began:
+    def check_thread(self, tid: int, began: str) -> None:
+        if status_of(self.folder, tid)[19] != began:
             raise RefusedError("the thread has ended")
 
     def check_mapped(self, library: os.stat_result, offset: int) -> None:
-        """Raise RefusedError unless the process has mapped this place of the file as code."""
-        maps = os.open("maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self.folder)
-        with os.fdopen(maps, encoding="utf-8", errors="replace") as lines:
-            for _, line in zip(range(MOST_LINES), lines, strict=False):
-                span, rights, begins_at = line.split(maxsplit=3)[:3]
-                begin, end = (int(number, 16) for number in span.split("-"))
-                if "x" in rights and int(begins_at, 16) <= offset < int(begins_at, 16) + end - begin:
-                    with contextlib.suppress(OSError):  # memory without a file
-                        one = os.stat(f"map_files/{begin:x}-{end:x}", dir_fd=self.folder)
-                        if (one.st_dev, one.st_ino) == (library.st_dev, library.st_ino):
-                            return
-        raise RefusedError("the process has not mapped this place of the file as code")
+        """Raise RefusedError unless the process has mapped this place of the file as code, or had a moment ago."""
+        # An event stays open when its place is unmapped: one that is opened a moment later gives nothing more. Another
+        # program of the process, which may have other rights, is looked at anew.
+        program = [status_of(self.folder, self._pid)[one] for one in (19, 23, 24, 25)]
+        place, now = (self._pid, *program, library.st_dev, library.st_ino, offset), time.monotonic()
+        if now - mapped.get(place, now - CHECKED_S) >= CHECKED_S:
+            if not is_mapped(self.folder, library, offset):
+                raise RefusedError("the process has not mapped this place of the file as code")
+            if len(mapped) >= MOST_PROBES:
+                mapped.clear()
+            mapped[place] = now
+
+
+def is_mapped(folder: int, library: os.stat_result, offset: int) -> bool:
+    maps = os.open("maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+    with os.fdopen(maps, encoding="utf-8", errors="replace") as lines:
+        for _, line in zip(range(MOST_LINES), lines, strict=False):
+            span, rights, begins_at = line.split(maxsplit=3)[:3]
+            begin, end = (int(number, 16) for number in span.split("-"))
+            if "x" in rights and int(begins_at, 16) <= offset < int(begins_at, 16) + end - begin:
+                with contextlib.suppress(OSError):  # memory without a file
+                    one = os.stat(f"map_files/{begin:x}-{end:x}", dir_fd=folder)
+                    if (one.st_dev, one.st_ino) == (library.st_dev, library.st_ino):
+                        return True
+    return False
 
 
 def check_begin(library: int, offset: int, kind: int) -> None:
@@ -267,7 +285,7 @@ def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: 
     process = Process(given[0], owner, since, namespaces)
     try:
         process.check()
-        began = start_time(process.folder, f"task/{tid}/stat")
+        began = status_of(process.folder, tid)[19]
         if kind == DUMMY:
             event = open_event(SOFTWARE, NO_COUNTER, tid, cpu, 0)
         else:
@@ -297,9 +315,8 @@ def give_up_rights() -> None:
         data = struct.pack("<IIIIII", low, low, 0, upper, upper, 0)
         if LIBC.capset(struct.pack("<Ii", 0x20080522, 0), data) == 0:  # _LINUX_CAPABILITY_VERSION_3
             break
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 29, 1 << 29))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for what, most in ((resource.RLIMIT_AS, 1 << 29), (resource.RLIMIT_NOFILE, 256), (resource.RLIMIT_CORE, 0)):
+        resource.setrlimit(what, (most, most))
 
 
 def main() -> None:

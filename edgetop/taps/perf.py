@@ -185,6 +185,10 @@ class Probes:
         """Return the processes that are watched and have not ended."""
         return [pid for pid in self._covered if Path(f"/proc/{pid}").exists()]
 
+    @property
+    def thread_count(self) -> int:
+        return sum(map(len, self._covered.values()))
+
     def add(self, *places: Place) -> None:
         """Set breakpoints.
 

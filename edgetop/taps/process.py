@@ -23,6 +23,7 @@ from edgetop.engines.protocol import Ended, EngineUpdate, Failed, LogLine, Messa
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.taps import opener
+from edgetop.taps.asking import Asked
 from edgetop.taps.loading import Loading
 from edgetop.taps.runtimes import Function, libraries, mappings, models
 from edgetop.taps.taps import Taps
@@ -37,6 +38,7 @@ ANSWER_S = 10.0  # of systemctl
 START_S = 30.0
 END_S = 5.0  # of a helper
 MOST_TEXT = 300
+MOST_DIGITS = 9
 MOST_LINE = 16_384  # of what the reader reports: a line that is longer is none of its
 MOST_NEWS = 256  # of its lines, of one process: its owner, who may make it say anything, fills no recording
 
@@ -73,22 +75,53 @@ def command_of(pid: int) -> tuple[str, ...]:
     return tuple(text.rstrip("\0").split("\0")) if text else (name,)
 
 
+class UnitQuestion:
+    """Asks systemctl(1) for a unit's main process."""
+
+    def __init__(self, unit: str) -> None:
+        """Raises InputError where systemctl cannot be asked."""
+        program = shutil.which("systemctl")
+        if program is None:
+            raise InputError(f"--unit {unit}: there is no systemctl here", "give the process: --pid N")
+        self._unit = unit
+        order = [program, "show", "--property=MainPID,ActiveState,LoadState", "--", unit]
+        try:
+            self._asked = Asked(order, ANSWER_S)
+        except OSError:
+            raise self._no_answer() from None
+
+    def poll(self, *, waits: bool = False) -> tuple[int, str] | None:
+        """Return the main process, 0 where the unit has none, and the unit's state; None: not yet.
+
+        Raises InputError where there is no answer. It is to be closed then, too.
+        """
+        try:
+            answer = self._asked.wait() if waits else self._asked.poll()
+            if answer is None:
+                return None
+            lines = answer[1].decode("utf-8", "replace").splitlines()
+            fields = dict(line.split("=", 1) for line in lines if "=" in line)
+            pid = int(fields["MainPID"])
+        except (OSError, KeyError, ValueError):
+            raise self._no_answer() from None
+        if fields.get("LoadState") == "not-found":
+            raise InputError(f"--unit {self._unit}: there is no such unit", "systemctl list-units --type=service")
+        return pid, fields.get("ActiveState", "")
+
+    def _no_answer(self) -> InputError:
+        message = f"--unit {self._unit}: systemctl does not tell its main process"
+        return InputError(message, f"systemctl status {self._unit}")
+
+    def close(self) -> None:
+        self._asked.close()
+
+
 def main_process(unit: str) -> tuple[int, str]:
-    """A systemd unit's main process, 0 where it has none, and its state (systemctl(1)). Raises InputError."""
-    program = shutil.which("systemctl")
-    if program is None:
-        raise InputError(f"--unit {unit}: there is no systemctl here", "give the process: --pid N")
-    order = [program, "show", "--property=MainPID,ActiveState,LoadState", "--", unit]
-    try:
-        done = subprocess.run(order, capture_output=True, text=True, timeout=ANSWER_S, check=False)  # noqa: S603  systemd's
-        fields = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
-        pid = int(fields["MainPID"])
-    except (OSError, subprocess.SubprocessError, KeyError, ValueError):
-        message = f"--unit {unit}: systemctl does not tell its main process"
-        raise InputError(message, f"systemctl status {unit}") from None
-    if fields.get("LoadState") == "not-found":
-        raise InputError(f"--unit {unit}: there is no such unit", "systemctl list-units --type=service")
-    return pid, fields.get("ActiveState", "")
+    """Return a unit's main process, 0 where it has none, and its state. Raises InputError."""
+    with contextlib.closing(UnitQuestion(unit)) as question:
+        answer = question.poll(waits=True)
+        assert answer
+        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +220,14 @@ class WatchedProcess:
         self._news = 0  # lines of the reader
         self._mapped: list[str] = []  # runtimes whose calls the reader sees
         self._missing: list[str] = []  # why it cannot see the calls of others
+        self._setting = ""  # in which runtime breakpoints are just being set
         self._failure = ""  # what ended the reader
         self._taps = Taps()
         self._reported_start = self._over = False
         self._stop = ""
         self._gone_since_s: float | None = None
         self._asked_unit_s = 0.0
+        self._question: UnitQuestion | None = None  # to systemctl, which may take its time
 
     def start_helpers(self, user: tuple[int, int] | None = None) -> None:
         """Needs root. `user`: user and group that this process will have. Raises InputError where it cannot be."""
@@ -275,6 +310,8 @@ class WatchedProcess:
         return EngineUpdate(records, tuple(messages))
 
     def _why_quiet(self) -> str:
+        if self._setting:
+            return self._setting
         if self._mapped:
             return f"{', '.join(self._mapped[:3])} is mapped, no call yet"
         unmapped = f"process {self._pid} has mapped no library of ONNX Runtime or LiteRT (edgetop help watch)"
@@ -292,8 +329,13 @@ class WatchedProcess:
         room = max(MOST_NEWS - self._news, 0)
         self._news += len(lines)
         for news in map(_parsed, lines[:room]):
-            if path := news.get("found"):
+            if path := news.get("sets"):
+                threads = clean(str(news.get("threads")))[:MOST_DIGITS]
                 name = clean(str(path).rpartition("/")[2])[:MOST_TEXT]
+                self._setting = f"{name} is mapped, and breakpoints are being set in {threads} threads"
+            elif path := news.get("found"):
+                name = clean(str(path).rpartition("/")[2])[:MOST_TEXT]
+                self._setting = ""
                 self._mapped.append(name)
                 names = news.get("functions")
                 seen = ", ".join(map(str, names)) if isinstance(names, list) else "none"
@@ -312,6 +354,7 @@ class WatchedProcess:
 
     def _misses(self, why: str) -> Message:
         """Remember why a runtime's calls are not seen, and say it."""
+        self._setting = ""
         self._missing.append(clean(why)[:MOST_TEXT])
         return LogLine("warning", "edgetop", self._missing[-1], "runtime-unseen")
 
@@ -357,12 +400,10 @@ class WatchedProcess:
             self._gone_since_s = now_s
             text = f"process {self._pid} of {self.spec.unit} has ended"
             messages.append(LogLine("warning", "program", text, "unit-ended"))
-        if now_s - self._asked_unit_s < ASK_UNIT_S:
+        answer = self._unit_state(self.spec.unit, now_s)
+        if answer is None:
             return ""
-        self._asked_unit_s = now_s
-        pid, state = 0, "inactive"
-        with contextlib.suppress(InputError):
-            pid, state = main_process(self.spec.unit)
+        pid, state = answer
         if pid and (since := began(pid)) is not None and (pid, since) != (self._pid, self._began):
             text = f"{self.spec.unit} runs again as process {pid}: not seen for {now_s - self._gone_since_s:.1f} s"
             messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
@@ -371,6 +412,21 @@ class WatchedProcess:
         elif state in ("inactive", "failed") and now_s - self._gone_since_s > GONE_UNIT_S:
             return "exit"
         return ""
+
+    def _unit_state(self, unit: str, now_s: float) -> tuple[int, str] | None:
+        """Return the unit's main process and its state; None: it is not known just now."""
+        try:
+            if self._question is None:
+                if now_s - self._asked_unit_s < ASK_UNIT_S:
+                    return None
+                self._asked_unit_s, self._question = now_s, UnitQuestion(unit)
+            answer = self._question.poll()
+        except InputError:
+            answer = 0, "inactive"
+        if answer and self._question:
+            self._question.close()
+            self._question = None
+        return answer
 
     def stop(self) -> None:
         """End watching; the process goes on."""
@@ -388,6 +444,9 @@ class WatchedProcess:
         if self._loading:
             self._loading.close()
             self._loading = None
+        if self._question:
+            self._question.close()
+            self._question = None
         for one in (self._link, self._life):
             if one:
                 one.close()

@@ -174,6 +174,7 @@ class Tap:
             places.append(Place(begin, library, function.offset, stack_bytes=STACK_BYTES if function.is_method else 0))
             if function.is_method:
                 self._unlearned.add(begin)
+        report(sets=found[0].path, threads=self._probes.thread_count)
         self._probes.add(*places)
         report(found=found[0].path, functions=[function.name for function in found])
 

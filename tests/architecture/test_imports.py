@@ -156,7 +156,9 @@ def test_a_headless_session_loads_nothing_it_does_not_use():
 
 def test_a_run_is_built_before_analysis_is_loaded():
     """The engine starts first; the analysis takes as long to load as a small model."""
-    assert not {module for module in modules_loaded_by("import edgetop.cli.watch") if module.startswith("edgetop.analysis")}
+    assert not {
+        module for module in modules_loaded_by("import edgetop.cli.watch") if module.startswith("edgetop.analysis")
+    }
     assert "numpy" not in loaded_by("import edgetop.engines.spawn")
 
 

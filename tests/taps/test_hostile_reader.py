@@ -1,15 +1,18 @@
 """What the reader of uprobes says is foreign: it runs as the owner of the watched process, who may trace or stop it."""
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from edgetop.engines.protocol import LogLine
+from edgetop.engines.protocol import LogLine, Started
 from edgetop.errors import InputError
-from edgetop.taps import process
+from edgetop.taps import process, taps
 from edgetop.taps.process import MOST_NEWS, ProcessSpec, WatchedProcess
 from tests.support.waiting import wait_until
 
@@ -25,9 +28,9 @@ def watched(monkeypatch):
     sleeper = subprocess.Popen(["sleep", "100"])
     made = []
 
-    def start(script):
+    def start(script, unit=None):
         monkeypatch.setattr(process, "READER", script)
-        made.append(WatchedProcess(ProcessSpec((), sleeper.pid)))
+        made.append(WatchedProcess(ProcessSpec((), sleeper.pid, unit=unit)))
         made[-1].start_helpers()
         made[-1].start()
         return made[-1]
@@ -83,6 +86,42 @@ def test_a_reader_that_is_stopped_is_left_by_nobody(watched, monkeypatch):
     wait_until(lambda: texts.extend(said(one)) or texts)
     one.close()
     assert not Path(f"/proc/{texts[0]}").exists()
+
+
+def test_while_breakpoints_are_set_the_screen_says_so(watched, monkeypatch):
+    """A process of many threads takes its time: it has mapped a library, of which nothing is seen yet."""
+    monkeypatch.setattr(taps, "QUIET_NS", 0)
+    said = json.dumps({"sets": "/x/libonnxruntime.so\x1b", "threads": 1500}).encode()
+    one = watched(f"{READY}say({said!r})\nos.read(0, 1)")
+    wait_until(lambda: one.poll() and one._setting)
+    assert one._why_quiet() == "libonnxruntime.so\\x1b is mapped, and breakpoints are being set in 1500 threads"
+
+
+def test_a_unit_that_is_asked_about_stops_nothing(watched, monkeypatch, tmp_path):
+    """systemctl may take ten seconds and more; the readings of the session come from the same thread."""
+    (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho begun > {tmp_path}/begun\ncat {tmp_path}/answer\n")
+    (tmp_path / "systemctl").chmod(0o755)
+    os.mkfifo(tmp_path / "answer")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    one = watched(f"{READY}os.read(0, 1)", unit="camera.service")
+    os.kill(one.spec.pid, signal.SIGKILL)
+    messages = []
+    wait_until(lambda: messages.extend(one.poll().messages) or (tmp_path / "begun").exists())
+    for _ in range(3):
+        messages += one.poll().messages
+    wait_until(lambda: is_answered(tmp_path / "answer"))
+    wait_until(lambda: messages.extend(one.poll().messages) or any(isinstance(each, Started) for each in messages[1:]))
+    assert messages[-1] == Started(os.getpid(), "")
+
+
+def is_answered(path):
+    """Whether systemctl still waits for what it is to say, and now says it."""
+    with contextlib.suppress(OSError):
+        answer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        os.write(answer, f"MainPID={os.getpid()}\nActiveState=active\n".encode())
+        os.close(answer)
+        return True
+    return False
 
 
 def said(one):

@@ -1,0 +1,59 @@
+"""A program that is asked something, without waiting for it; how long it takes and how much it says is bounded."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Any
+
+MOST_SAID = 1 << 16
+
+
+class Asked:
+    """A program that answers by what it prints. It is in a process group of its own, which `close` ends."""
+
+    def __init__(self, order: Sequence[str], within_s: float, **settings: Any) -> None:
+        """`settings`: of Popen. Raises OSError if the program cannot be started."""
+        self._said, self._until_s = b"", time.monotonic() + within_s
+        self._process = subprocess.Popen(  # noqa: S603  the callers' own programs
+            order,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **settings,
+        )
+
+    def poll(self) -> tuple[int, bytes] | None:
+        """Return the exit status and all that was printed; None: not yet.
+
+        Raises TimeoutError if it takes too long, or prints too much.
+        """
+        assert self._process.stdout
+        out = self._process.stdout.fileno()
+        while len(self._said) <= MOST_SAID and select.select([out], [], [], 0)[0]:
+            if not (data := os.read(out, 4096)):
+                if (status := self._process.poll()) is not None:
+                    return status, self._said
+                break  # it ends in a moment
+            self._said += data
+        if len(self._said) > MOST_SAID or time.monotonic() > self._until_s:
+            raise TimeoutError("no answer")
+        return None
+
+    def wait(self) -> tuple[int, bytes]:
+        """Return the same as `poll`, when it is there."""
+        while (answer := self.poll()) is None:
+            time.sleep(0.01)
+        return answer
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        assert self._process.stdout
+        self._process.stdout.close()
