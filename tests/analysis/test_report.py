@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.report import report, report_document
+from edgetop.cli.summary import summary
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology, to_json
@@ -325,3 +326,12 @@ def test_the_energy_of_an_operator_is_its_share_by_time() -> None:
 def test_what_is_left_is_to_the_nearer_limit() -> None:
     memory = readings_of(("mem/system-available", 700.0), ("mem/cgroup-left", 90.0))["memory"]
     assert memory["left_mib"] == 90.0
+
+
+@pytest.mark.parametrize("tool", [7, -0.5, True, None])
+def test_a_tool_that_has_no_name_printed_nothing(tool: float | None) -> None:
+    """Events may come from anybody: their texts are texts only where they were checked."""
+    event = Event(0, "tool-summary", "info", "import", "", {"tool": tool, "p50_ms": 2.0, "count": 9})
+    analysis = folded((Batch(manifest=make_manifest(), events=(event,), restart=True),))
+    assert report_document(analysis)["latency"]["count"] == 0
+    assert "as printed by" not in summary(report(analysis))

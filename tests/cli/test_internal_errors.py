@@ -1,7 +1,9 @@
 """An error in the analysis: the command gives what stands, says what is missing and what to send, and exits with 4."""
 
+import contextlib
 import json
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +13,14 @@ import pytest
 
 from edgetop.analysis.folds import FOLDS
 from edgetop.cli.main import main
+from edgetop.errors import EdgetopError
 from edgetop.recording.reader import Recording
+from edgetop.session.batch import Batch
+from edgetop.session.events import Event
+from edgetop.session.records import MEASURE
 from tests.support.broken_program import breaks
 from tests.support.commands import ROOT, environment
-from tests.support.waiting import scaled
+from tests.support.waiting import scaled, wait_until
 
 FINISHED = ROOT / "tests/recordings/v1/finished.edgetop"
 FIRST = ROOT / "tests/recordings/v1/first.edgetop"
@@ -85,19 +91,42 @@ def test_a_list_says_it_and_keeps_no_such_outcome(tmp_path: Path, capsys: pytest
 
 @pytest.mark.slow
 def test_a_run_goes_on_and_is_recorded_to_the_end(tmp_path: Path) -> None:
-    words = ["tracks", 3, "run", "--headless", "--runs", 60, "--rate", 40, "--profile-every", 0, "-o", tmp_path / "s"]
-    done = subprocess.run(
+    words = ["tracks", 0, "run", "--headless", "--rate", 40, "--profile-every", 0, "-o", tmp_path / "s"]
+    run = subprocess.Popen(
         [sys.executable, "-m", "tests.support.broken_program", *map(str, words)],
-        cwd=ROOT, env=environment(tmp_path), capture_output=True, text=True, timeout=scaled(60), check=False,
+        cwd=ROOT, env=environment(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert done.returncode == 4, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "internal error in tracks: BrokenError: on purpose" in done.stderr
-    assert "60 inferences" in done.stdout
-    recording = Recording(tmp_path / "s.edgetop")
-    batches = list(recording.play(inferences=True))
-    assert recording.manifest.end_reason == "runs"
+    try:
+        folder = tmp_path / "s.edgetop"
+        wait_until(lambda: faults_in(folder))
+        before = measured_in(folder)
+        wait_until(lambda: measured_in(folder) > before)
+        run.send_signal(signal.SIGTERM)
+        out, err = run.communicate(timeout=scaled(60))
+    finally:
+        run.kill()
+        run.communicate()
+    assert run.returncode == 4, err
+    assert "Traceback" not in err
+    assert "internal error in tracks: BrokenError: on purpose" in err
+    recording = Recording(folder)
+    assert recording.manifest.end_reason == "signal"
     assert not recording.problems
-    assert sum(int((batch.inferences["phase"] == 2).sum()) for batch in batches) == 60
-    (event,) = (one for batch in batches for one in batch.events if one.kind == "analysis-failed")
+    assert f"{measured_in(folder)} inferences" in out
+    (event,) = faults_in(folder)
     assert "BrokenError: on purpose" in str(event.data["traceback"])
+
+
+def batches_of(folder: Path) -> list[Batch]:
+    """All that is recorded by now."""
+    with contextlib.suppress(EdgetopError, OSError):  # not yet
+        return list(Recording(folder).play(inferences=True))
+    return []
+
+
+def faults_in(folder: Path) -> list[Event]:
+    return [one for batch in batches_of(folder) for one in batch.events if one.kind == "analysis-failed"]
+
+
+def measured_in(folder: Path) -> int:
+    return sum(int((batch.inferences["phase"] == MEASURE).sum()) for batch in batches_of(folder))

@@ -18,6 +18,7 @@ from edgetop.errors import InputError
 from edgetop.formatting import count
 from edgetop.recording.export.protocol import Output, Selection
 from edgetop.recording.packing import encodable
+from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span, within
 from edgetop.session import histogram
 from edgetop.session.batch import Batch, merge
@@ -27,6 +28,8 @@ from edgetop.session.seconds import ABSENT, NS, QUANTILES, Seconds
 
 MAX_PER_SECOND = 1_000
 MAX_ROWS = 100_000_000  # a request for more contains an impossible time
+MAX_EMPTY_ROWS = 2_000_000  # and so does one for more rows that nothing was recorded for: three weeks at 1 Hz
+CUT = "lower --hz, or cut with --end"
 WINDOW_CELLS = 2_000_000  # values held at once
 WINDOW_S, RAW_WINDOW_S = 600, 10
 LATE_NS = 10 * NS  # the reading of a slow sensor may come after others of later times
@@ -173,7 +176,10 @@ def export(selection: Selection, output: Output) -> None:
     span = selection.bounds.in_steps_of(grid.seconds * NS)
     rows = (span.end_ns - span.begin_ns) // grid.cell_ns
     if rows > MAX_ROWS:
-        raise InputError(f"{recording.folder}: that is {count(rows)} rows", "lower --hz, or cut with --end")
+        raise InputError(f"{recording.folder}: that is {count(rows)} rows", CUT)
+    if rows > MAX_EMPTY_ROWS and rows - (filled := _most_filled(recording, grid)) > MAX_EMPTY_ROWS:
+        message = f"{recording.folder}: that is {count(rows)} rows, and it has data for {count(filled)} at most"
+        raise InputError(message, CUT)
     wide = _Wide(recording.manifest, grid)
     is_fine = grid.per_second > 1
     batches = recording.play(inferences=is_fine, step_s=RAW_WINDOW_S if is_fine else WINDOW_S, span=span)
@@ -186,6 +192,12 @@ def export(selection: Selection, output: Output) -> None:
                 waiting = []
         if waiting:
             writer.write_table(pa.concat_tables(waiting))
+
+
+def _most_filled(recording: Recording, grid: Grid) -> int:
+    """Return an upper bound of the rows for which the recording has anything, by what its tables say of themselves."""
+    data = sum(piece.rows for name in ("seconds", "readings", "events") for piece in recording.pieces(name))
+    return data * grid.per_second  # single inferences lie in seconds
 
 
 class _Wide:

@@ -159,9 +159,16 @@ def test_a_reading_that_comes_late_is_in_its_row_too(tmp_path):
     assert (len(table), table[700][SENSOR_IDS[0]], table[300]["count"]) == (703, 40.0, None)
 
 
-def test_a_time_that_cannot_be_true_is_refused(recorded, tmp_path):
+YEARS_NS = 3 * 365 * 86_400 * NS
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "hz"), [(2**62, 1.0), (YEARS_NS, 1.0), (YEARS_NS, 0.1), (86_400 * NS, 1_000.0)]
+)
+def test_a_time_that_cannot_be_true_is_refused(recorded, duration_ns, hz, tmp_path):
+    """Years that say that they hold something are not written second by second."""
     path = recorded / "session.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "duration_ns": 2**62}))
+    path.write_text(json.dumps({**json.loads(path.read_text()), "duration_ns": duration_ns}))
     with pytest.raises(InputError, match="rows"):
-        export(recorded, "parquet", tmp_path / "out")
+        export(recorded, "parquet", tmp_path / "out", hz=hz)
     assert not (tmp_path / "out").exists()
