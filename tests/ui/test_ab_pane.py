@@ -1,11 +1,13 @@
 """The pane of an A/B session: what stands in it at each size."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.ui.characters import CharacterSet
+from edgetop.ui.panes.ab import ab_body
 from edgetop.ui.panes.latency import LATENCY
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import width
@@ -57,3 +59,13 @@ def test_in_one_line_and_in_the_title(analysis: Analysis) -> None:
     assert LATENCY.line
     assert re.search(f"B is slower at p50: {FIVE_PERCENT}", "".join(span.text for span in LATENCY.line(view, area)))
     assert LATENCY.title(view, area) == "25 quads"
+
+
+def test_no_difference_at_all_has_a_gauge(analysis: Analysis) -> None:
+    """As coarse times of a few quads have it: the interval is one point, at "no difference"."""
+    view = analysis.ab_view()
+    assert view
+    ratios = {name: ratio and replace(ratio, value=1.0, ci95=(1.0, 1.0)) for name, ratio in view.ratios.items()}
+    lines = ab_body(replace(view, ratios=ratios, until=0.0), Area(90, 8, CharacterSet(ascii_only=True)))
+    p50 = "".join(span.text for span in lines[2])
+    assert "0.1 %" in p50

@@ -19,6 +19,7 @@ GAUGE_CELLS = 24
 CHART_ROWS = 4  # at least, with its axis
 NAME_CELLS = 28
 STEPS = 12  # of the axis of the distributions
+LEAST_SHARE = 0.001  # half range of a gauge: what differs less is equal to the eye
 WIDE_CELLS = 76  # for the gauges beside the words
 
 
@@ -39,7 +40,7 @@ def ab_body(view: AbView, area: Area) -> Sequence[Line]:
     lines = [_variant(view, side, area) for side in range(len(view.variants))]
     # The half range of the gauges: the farthest interval end of p50 and throughput, as a share.
     farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
-    widest = max(round_step(farthest, 1), view.until)
+    widest = max(round_step(max(farthest, LEAST_SHARE), 1), view.until)
     lines += [_ratio(name, ratio, widest, area) for name, ratio in view.ratios.items() if ratio or name != "energy"]
     room = area.height - len(lines)
     if room >= CHART_ROWS:
