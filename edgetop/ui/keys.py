@@ -1,13 +1,14 @@
 """The commands of the monitor screen: when each applies, and how their keys are written and parsed."""
 
 import string
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Generic, NamedTuple, NoReturn, TypeVar
 
 from textual.binding import Binding, BindingsMap
-from textual.keys import Keys, _character_to_key
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
 from edgetop.feeds.protocol import Can
 
@@ -57,7 +58,19 @@ class Entry(NamedTuple):
 # What every kind of feed can do: for which keys can be present together.
 FEEDS = (Can.NOTHING, Can.ORDERS, Can.ORDERS | Can.DETACH, Can.ORDERS | Can.VISIT, Can.SEEK | Can.SPEED)
 
-_NAMES = {_character_to_key(character): character for character in "?!/,.<>+-=[]{}"}
+
+def key_of(character: str) -> str:
+    """Return Textual's name of the key that types this character.
+
+    >>> key_of("?"), key_of("a")
+    ('question_mark', 'a')
+    """
+    name = character if character.isalnum() else unicodedata.name(character, character).lower()
+    name = name.replace("-", "_").replace(" ", "_")
+    return KEY_NAME_REPLACEMENTS.get(name, name)
+
+
+_NAMES = {key_of(character): character for character in "?!/,.<>+-=[]{}"}
 _NAMES |= {"pagedown": "PgDn", "pageup": "PgUp"}
 
 
@@ -110,12 +123,12 @@ def key_word(key: str) -> str:
 
 def key_names() -> Sequence[str]:
     """The names in bindings of keys that are no letters and no digits."""
-    punctuation = [_character_to_key(character) for character in string.punctuation]
+    punctuation = [key_of(character) for character in string.punctuation]
     return [*(key.value for key in Keys if not key.value.startswith("<")), *punctuation]
 
 
 def parse_key(text: str) -> str | None:
     """`f`, `?`, `F5`, `ctrl+p` in the names of bindings; None: there is no such key."""
     if len(text) == 1 and text.isprintable() and text != " ":
-        return text if text.isalnum() else _character_to_key(text)
+        return text if text.isalnum() else key_of(text)
     return text.lower() if text.lower() in key_names() else None

@@ -15,8 +15,7 @@ from itertools import repeat
 from typing import Any
 
 from rich.cells import cell_len
-from rich.color import ColorSystem
-from rich.console import Console
+from rich.console import COLOR_SYSTEMS, Console
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Size
@@ -200,7 +199,7 @@ def _row(x: int, y: int, strip: Strip) -> Row:
 def written(parts: Iterable[Part], console: Console) -> str:
     """Each part in its place, with no style set that is in force: between two of one style the cursor moves."""
     sent: list[str] = []
-    colours = console._color_system or ColorSystem.TRUECOLOR  # noqa: SLF001  as Textual's strips do
+    colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # as Textual's strips do
     in_force, style = "", None
     for x, y, cells in parts:
         sent.append(f"\x1b[{y + 1};{x + 1}H")

@@ -1,8 +1,13 @@
 """The keys as data: no two things on one key, and other keys by id."""
 
+import string
+
+import pytest
+from textual.binding import Binding
+
 from edgetop.feeds.protocol import Can
 from edgetop.ui.commands import COMMANDS, IDS
-from edgetop.ui.keys import FEEDS, Command, conflict, footer_keys, help_lines, remapped
+from edgetop.ui.keys import FEEDS, Command, conflict, footer_keys, help_lines, key_of, remapped
 
 
 def named(command_id: str) -> Command:
@@ -55,3 +60,9 @@ def test_the_last_line_has_first_keys_joined_where_words_agree() -> None:
     names = ("help", "palette", "slower", "faster", "zoom-latency", "zoom-heat", "zoom-power", "redraw")
     keys = footer_keys([named(name) for name in names], None)
     assert keys == [("?", "help"), ("Ctrl+P", "commands"), ("<>", "speed"), ("1-3", "panes")]
+
+
+@pytest.mark.parametrize("character", sorted({*string.punctuation} - {","}))
+def test_a_character_has_the_key_name_that_textual_gives_it(character: str) -> None:
+    (binding,) = Binding.make_bindings([Binding(character, "")])
+    assert key_of(character) == binding.key
