@@ -211,11 +211,23 @@ static uint64_t edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64
     return sequence;
 }
 
-/* State what it cost the program to have one call timed, as it was measured just now: kept is a mean of some fifteen. */
+/* State what it cost the program to have one call timed, as it was measured just now: the median of the last nine, since
+ * the program may lose its CPU between two looks at the clock. */
 static inline void edgetop_cost(struct edgetop_ring *ring, int64_t cost_ns) {
-    int64_t before = ring->cost_ns;
-    if (cost_ns >= 0 && cost_ns < 1000000)
-        ring->cost_ns = (uint32_t)(before ? before + (cost_ns - before) / 8 : cost_ns);
+    static uint32_t last[9], count;
+    uint32_t sorted[9], known, i, j;
+    if (cost_ns < 0 || cost_ns > UINT32_MAX)
+        return;
+    known = __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    last[known % 9] = (uint32_t)cost_ns;
+    known = known < 9 ? known : 9;
+    for (i = 0; i < known; i++) {
+        uint32_t one = last[known < 9 ? i + 1 : i];
+        for (j = i; j && sorted[j - 1] > one; j--)
+            sorted[j] = sorted[j - 1];
+        sorted[j] = one;
+    }
+    ring->cost_ns = sorted[known / 2];
 }
 
 static inline void edgetop_report(const char *name, int kind, int64_t start_ns, int64_t end_ns, int ok, uint32_t frame) {

@@ -35,7 +35,7 @@ class Rings:
     def __init__(self) -> None:
         self.folder: Path | None = None  # None: not yet
         self.sources: set[str] = set()  # of all rings so far
-        self.cost_ns = 0  # the highest that a process has measured; 0: unknown
+        self._costs: dict[int, int] = {}  # in ns, by ring: the last one that its process has measured
         self._lock = -1
         self._open: dict[str, Ring] = {}  # by file name
         self._tries: dict[str, int] = {}  # of files that are no ring yet
@@ -59,6 +59,11 @@ class Rings:
         return self.folder
 
     @property
+    def cost_ns(self) -> int:
+        """Return the cost of timing one call: the median of what the processes have measured. 0: unknown."""
+        return sorted(self._costs.values())[len(self._costs) // 2] if self._costs else 0
+
+    @property
     def lost(self) -> int:
         """Return how many calls were overwritten before they were read."""
         return self._lost_before + sum(ring.lost for ring in self._open.values())
@@ -76,7 +81,8 @@ class Rings:
                     ring.find_whole()
             read = [(ring, ring.read_to_end() if ring in ended else ring.read()) for ring in rings]
             self.sources.update(ring.source for ring in rings if ring.source)
-            self.cost_ns = max([self.cost_ns, *(ring.cost_ns for ring in rings)])
+            self._costs.update({ring.number: cost for ring in rings if (cost := ring.cost_ns)})
+            self._costs = dict(list(self._costs.items())[-MAX_RINGS:])
             yield read, ended
             for ring in rings:
                 self._judge(ring)

@@ -145,6 +145,17 @@ def test_calls_of_another_clock_do_not_count_and_are_told_once(taps):
     assert [(message.count, message.why) for message in more] == [(1, lost.why)]
 
 
+def test_the_cost_is_that_of_a_usual_process_also_when_it_has_ended(taps):
+    """A process that lost its CPU while it measured does not speak for all."""
+    for cost_ns in (0, 400, 15_000_000, 500):
+        ring = process(taps.folder, is_alive=True)
+        ring.has_cost(cost_ns)
+        ring._numbers.release()
+        ring._map.close()
+    *_, messages = polled(taps, is_over=True)
+    assert [message.cost_ns for message in messages if isinstance(message, StreamsSeen)] == [500]
+
+
 def test_a_removed_folder_is_told(taps):
     for path in taps.folder.iterdir():
         path.unlink()

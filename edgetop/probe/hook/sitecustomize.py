@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TAP = "EDGETOP_TAP"  # the folder for rings
 CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
 SAMPLE_NS, SAMPLE_CALLS = 20_000_000, 16  # the least time and the number of calls from one sampled call to the next
-COST_AT = 8  # by then what is measured is a call that is not sampled
+FIRST_COST_AT, COSTS_KEPT = 8, 9
 CALM_CALLS, SURE_LOOKS = 7, 32  # looking at the inputs' shapes takes longer than all else: one call in eight, later
 SESSIONS_NAMED = 8  # of one model; any more share a name
 
@@ -59,10 +59,10 @@ class _SessionState:
 
     __slots__ = ("calm", "flags", "number", "record", "ring", "same", "shapes", "text")
 
-    def __init__(self, ring, text, flags):
+    def __init__(self, tap, ring, text, flags):
         self.ring, self.text, self.number, self.flags, self.shapes = ring, text, ring.name(text), flags, None
-        self.record = ring.recorder(self.number)
-        self.calm = 0  # calls to come that are only recorded: the shapes of their inputs are not looked at
+        # `calm` sets how many calls to come are only recorded: the shapes of their inputs are not looked at.
+        self.record, self.calm = tap.recorder(ring, self.number)
         self.same = 0  # looks in a row that found the same shapes
 
     def __reduce__(self):
@@ -102,8 +102,8 @@ class _Wrapper:
     def __init__(self, probe, tap, describe):
         self._probe, self._tap, self._describe = probe, tap, describe
         self._sessions = {}  # of each model, so far
-        self._cost_ns = 0  # of a call that is not sampled, as a running mean; and of one that is
-        self._sample_ns = 0
+        self._costs_ns = []  # the last few, of calls that are not sampled
+        self._samples_ns = []  # and of those that are
 
     def _state(self, session):
         """The state of the session; None: there is no ring. It is made anew in a forked child, with the same name."""
@@ -111,7 +111,7 @@ class _Wrapper:
         if ring is None or (state is not None and state.ring is ring):
             return state
         text = state.text if state is not None else self._text(session)
-        state = _SessionState(ring, text, self._probe.FIRST)
+        state = _SessionState(self._tap, ring, text, self._probe.FIRST)
         try:
             session._edgetop = state  # noqa: SLF001
         except Exception:  # noqa: S110  a class with slots: it is described again each time
@@ -128,15 +128,15 @@ class _Wrapper:
 
     def call(self, real):
         """`real`, timed. An interrupted call (KeyboardInterrupt, SystemExit) is no inference, and not recorded."""
-        now, note, sample, tap, turn, due = time.monotonic_ns, self._note, self._sampled(real), self._tap, 0, 0
+        now, note, sample, costs, turn, due = time.monotonic_ns, self._note, self._sampled(real), self._costs, 0, 0
+        is_sampled = False  # the next call
 
         def timed(*args, **options):
-            nonlocal turn, due
-            turn += 1  # two threads may count as one here: which call is sampled does not matter
-            start = now()
-            if turn >= SAMPLE_CALLS and start >= due:
-                turn, due = 0, start + SAMPLE_NS
+            nonlocal is_sampled
+            if is_sampled:
+                is_sampled = False
                 return sample(args, options)
+            start = now()
             try:
                 result = real(*args, **options)
             except Exception:
@@ -144,24 +144,34 @@ class _Wrapper:
                 raise
             end = now()
             try:
-                state = args[0]._edgetop  # noqa: SLF001
-                if state.calm and state.ring is tap.made:
-                    state.calm -= 1
-                    state.record(start, end)
-                else:
-                    note(start, end, 1, args, options)
-            except AttributeError:  # the session's first call
+                calm = args[0]._edgetop.record(start, end)  # noqa: SLF001
+                if calm < 1:
+                    looked(start, end, args, options, calm)
+            except Exception:  # the session's first call
+                looked(start, end, args, options)
+            return result
+
+        def looked(start, end, args, options, calm=None):
+            """Note what is more than a time, of one call in eight. Two threads may count as one in `turn`."""
+            nonlocal turn, due, is_sampled
+            try:
+                if calm == 0:
+                    costs(now() - end)
+                    turn += CALM_CALLS
+                    return
                 note(start, end, 1, args, options)
+                turn += 1
+                if turn == FIRST_COST_AT and not self._costs_ns:
+                    costs(now() - end)
+                if turn >= SAMPLE_CALLS and end >= due:
+                    turn, due, is_sampled = 0, end + SAMPLE_NS, True
             except Exception:  # noqa: S110  nothing of this may reach the program
                 pass
-            if turn == COST_AT:
-                self._costs(now() - end)
-            return result
 
         return _like(real, timed)
 
     def _sampled(self, real):
-        """`real`, timed, with the CPU time of its thread, and how long that waited for a CPU: 0.1 ms where it is rare.
+        """`real`, timed, with the CPU time of its thread, and how long that waited for a CPU: 0.2 ms where it is rare.
 
         That would change what it measures at 20 calls a second, so one call in SAMPLE_CALLS has it.
         """
@@ -193,16 +203,20 @@ class _Wrapper:
                 raise
             end = now()
             note(start, end, 1, args, options, used(since, start, end))
-            self._sample_ns = start - entered + now() - end
+            _keep(self._samples_ns, start - entered + now() - end)
             return result
 
         return timed
 
     def _costs(self, took_ns):
-        """State what timing a call costs this very program at its own pace: a running mean, with the sampled calls."""
+        """State what timing a call costs this very program at its own pace, with the sampled calls.
+
+        By medians: the program may lose its CPU, or the GIL, between two looks at the clock.
+        """
         try:
-            self._cost_ns += (took_ns - self._cost_ns) // (8 if self._cost_ns else 1)
-            self._tap.made.has_cost(self._cost_ns + self._sample_ns // SAMPLE_CALLS)
+            _keep(self._costs_ns, took_ns)
+            sample_ns = _median(self._samples_ns) // SAMPLE_CALLS if self._samples_ns else 0
+            self._tap.made.has_cost(_median(self._costs_ns) + sample_ns)
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
 
@@ -218,7 +232,7 @@ class _Wrapper:
             if flags:
                 state.flags = 0
             feed = args[2] if len(args) > 2 else options.get("input_feed")
-            state.calm = CALM_CALLS
+            state.calm(CALM_CALLS)
             if type(feed) is dict:
                 flags |= self._shape_flag(state, feed)
             cpu_us = 0
@@ -237,9 +251,10 @@ class _Wrapper:
             return 0
         if shapes == state.shapes:
             state.same += 1
-            state.calm = CALM_CALLS if state.same >= SURE_LOOKS else 0
+            state.calm(CALM_CALLS if state.same >= SURE_LOOKS else 0)
             return 0
-        state.same = state.calm = 0
+        state.same = 0
+        state.calm(0)
         return self._reshaped(state, feed, shapes)
 
     def _reshaped(self, state, feed, shapes):
@@ -296,6 +311,15 @@ class _Wrapper:
                 pass
 
         return _like(real, timed)
+
+
+def _keep(last, value):
+    last.append(value)
+    del last[:-COSTS_KEPT]
+
+
+def _median(values):
+    return sorted(values)[len(values) // 2]
 
 
 def _like(real, timed):
