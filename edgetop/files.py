@@ -7,9 +7,11 @@ waited for, and nothing is read without a bound.
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import re
+import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping
@@ -32,11 +34,12 @@ def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Itera
     or can be made again; a crash of the machine may lose them. Raises OSError.
     """
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    partial = f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
+    partial = partial_name(path)
     try:
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
         try:
             with os.fdopen(fd, "wb") as file:
+                hold(fd)
                 yield file
                 file.flush()
                 if durable:
@@ -58,13 +61,43 @@ def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable
         file.write(content.encode() if isinstance(content, str) else content)
 
 
+def partial_name(path: Path) -> str:
+    """Return a name beside `path` that nobody can guess, for a file or a folder that is not whole yet."""
+    return f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
+
+
+def hold(fd: int) -> bool:
+    """Lock a partial file or folder until it is closed (flock(2)). False where another holds it, or none can."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def remove_partials(path: Path) -> None:
-    """Remove what a writer of this file left when it was killed. Only for who may write it alone, as by a lock."""
+    """Remove what writers of this file or folder left when they were killed. What another still writes is locked."""
     left = re.compile(rf"\.{re.escape(path.name[:200])}\.[0-9a-f]{{16}}\.partial")
     with contextlib.suppress(OSError):
         for name in os.listdir(path.parent):  # noqa: PTH208  names are wanted
             if left.fullmatch(name):
-                (path.parent / name).unlink()
+                _remove_partial(path.parent / name)
+
+
+def _remove_partial(partial: Path) -> None:
+    """Remove a file or folder of ours that nobody holds."""
+    with contextlib.suppress(OSError):
+        fd = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        try:
+            status = os.fstat(fd)
+            if status.st_uid != os.geteuid() or not hold(fd):
+                return
+            if stat.S_ISDIR(status.st_mode):
+                shutil.rmtree(partial, ignore_errors=True)
+            elif stat.S_ISREG(status.st_mode):
+                partial.unlink()
+        finally:
+            os.close(fd)
 
 
 def sync_folder(folder: Path) -> None:

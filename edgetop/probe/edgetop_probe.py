@@ -32,7 +32,7 @@ SLOTS = 32_768
 SLOT = struct.Struct("<QqqQHBBIII")  # sequence, start, end, thread, name, kind, ok, flags, CPU time in us, number
 SLOT_BYTES = SLOT.size
 _write, _ident = SLOT.pack_into, get_ident  # looked up faster than attributes
-_sequence = struct.Struct("Q").pack_into  # native: it is stored at once, where "<Q" stores byte after byte
+_write_sequence = struct.Struct("Q").pack_into  # at once; "<Q" writes byte after byte
 COST_AT, NAME_COUNT_AT = 48, 52
 CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
@@ -91,6 +91,33 @@ class Ring:
         _write(self._map, at, 0, start_ns, end_ns, thread or _ident(), name, kind, ok, flags, cpu_us, number)
         self._numbers[at >> 3] = sequence + 1
 
+    def recorder(self, name, tap):
+        """Return two functions. The first writes one call of this name that went well: `put`, with all prepared.
+
+        It touches as little memory as it can: a program that calls 20 times a second has cold caches. It returns how
+        many more calls it will write before the second function has to give it another number of them; below 0, it has
+        written nothing. In a forked child it writes nothing: this is not the ring of `tap` any more.
+        """
+        following, memory, header, size, write, thread = self._next, self._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
+        calm, ends = 0, _write_sequence
+
+        def record(start_ns, end_ns):
+            nonlocal calm
+            if calm < 1 or tap.made is not self:
+                return -1
+            calm -= 1
+            sequence = following()
+            at = header + sequence % SLOTS * size
+            write(memory, at, 0, start_ns, end_ns, thread(), name, CALL, 1, 0, 0, 0)
+            ends(memory, at, sequence + 1)
+            return calm
+
+        def give(calls):
+            nonlocal calm
+            calm = calls
+
+        return record, give
+
     def leave_out(self, count):
         """Skip the numbers of that many lost calls: a reader counts them."""
         for _ in range(count):
@@ -124,33 +151,6 @@ class Tap:
             except (OSError, ValueError):
                 self.is_watched = False
         return self.made
-
-    def recorder(self, ring, name):
-        """Return two functions. The first writes one call of this name that went well: `put`, with all prepared.
-
-        It touches as little memory as it can: a program that calls 20 times a second has cold caches. It returns how
-        many calls more it will write before it has to be given a new number of them, by the second function; below 0
-        it has written nothing. After a fork it writes nothing any more.
-        """
-        following, memory, header, size, write, thread = ring._next, ring._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
-        calm, ends = 0, _sequence
-
-        def record(start_ns, end_ns):
-            nonlocal calm
-            if calm < 1 or self.made is not ring:
-                return -1
-            calm -= 1
-            sequence = following()
-            at = header + sequence % SLOTS * size
-            write(memory, at, 0, start_ns, end_ns, thread(), name, CALL, 1, 0, 0, 0)
-            ends(memory, at, sequence + 1)
-            return calm
-
-        def give(calls):
-            nonlocal calm
-            calm = calls
-
-        return record, give
 
 
 class _Timed:

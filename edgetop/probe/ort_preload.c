@@ -524,18 +524,19 @@ void *dlsym(void *handle, const char *name) {
     return ours_for(found, found_invokes, our_invokes);
 }
 
-/* Take this library out of LD_PRELOAD, and leave what the user has there. */
+/* Take this library out of LD_PRELOAD, and leave what the user has there. Its folder is written in another way there:
+ * edgetop gives it as one that only this loader finds. */
 static void clean_environment(void) {
-    const char *list = getenv("LD_PRELOAD");
+    const char *list = getenv("LD_PRELOAD"), *own;
     Dl_info info;
     char *kept, *word, *rest, *copy;
-    if (!list || !dladdr((void *)OrtGetApiBase, &info) || !info.dli_fname)
+    if (!list || !dladdr((void *)OrtGetApiBase, &info) || !info.dli_fname || !(own = strrchr(info.dli_fname, '/')))
         return;
     copy = strdup(list);
     kept = calloc(1, strlen(list) + 2);
     if (copy && kept) {
         for (word = strtok_r(copy, " :", &rest); word; word = strtok_r(NULL, " :", &rest))
-            if (strcmp(word, info.dli_fname)) {
+            if (!strrchr(word, '/') || strcmp(strrchr(word, '/'), own)) {
                 if (*kept)
                     strcat(kept, ":");
                 strcat(kept, word);

@@ -26,11 +26,12 @@ from edgetop.formatting import clean
 from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.taps import Taps
-from edgetop.taps.unseen import HOOK, why_unseen
+from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, why_unseen
 
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
+DEEPEST = 128  # folders in which a program may lie; above `/` there is `/`
 STOP_TIMEOUT_NS = 90_000_000_000  # from the signal that asks it to end to SIGKILL: systemd's DefaultTimeoutStopSec
 KILLED_PATIENCE_NS = 5_000_000_000  # after SIGKILL: a process that waits in the kernel goes on
 MOST_REMINDERS, LEAST_REMINDER_NS = 18, 5_000_000_000  # while it is waited for
@@ -97,12 +98,12 @@ class ProgramSpec:
     def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the program: `given`, and what makes it report its calls."""
         environment = {**given, layout.FOLDER: str(folder)}
-        if self.has_hook:
+        if self.has_hook and SEPARATOR not in str(HOOK):
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH", ""))))
             if self.stdout is None and self.output is None:
                 environment[LINES] = "1"
         if self.preload:
-            environment["LD_PRELOAD"] = f"{self.preload} {given.get('LD_PRELOAD', '')}".strip()
+            environment["LD_PRELOAD"] = f"{preloaded(self.preload)} {given.get('LD_PRELOAD', '')}".strip()
         if self.follow_children:
             environment["EDGETOP_TAP_CHILDREN"] = "1"
         return environment
@@ -214,7 +215,13 @@ class WatchedProgram:
     def _why_unseen(self) -> str:
         assert self._process
         spec, reported = self.spec, self._taps.has_rings
-        return why_unseen(self._process.pid, preload=spec.preload, has_hook=spec.has_hook, has_reported=reported)
+        return why_unseen(
+            self._process.pid,
+            preload=spec.preload,
+            has_hook=spec.has_hook,
+            has_reported=reported,
+            follows_children=spec.follow_children,
+        )
 
     def _ended(self, status: int) -> Message:
         self._over = True
@@ -305,16 +312,27 @@ class _Stop:
     killed_ns: int = 0  # 0: it was not
 
 
+def preloaded(library: Path) -> str:
+    """Return the library as LD_PRELOAD names it, so that only the loader of glibc finds it.
+
+    Only that replaces $ORIGIN, by the program's folder (ld.so(8)). The loader of musl would find symbols missing in the
+    library and end the program; it passes over a file that is not there (load_preload of musl's ldso/dynlink.c).
+    """
+    return f"$ORIGIN{'/..' * DEEPEST}{library}"
+
+
 def preload_library(cache: Path) -> Path | None:
     """The library that LD_PRELOAD brings into C and C++ programs, compiled under `cache` where it is not there yet.
 
-    None: it cannot be compiled here. There is one for each version of its source and each architecture. The folder is
-    the user's own (0700).
+    None: it cannot be compiled here, or LD_PRELOAD cannot name it (`PRELOAD_SEPARATORS`). There is one for each version
+    of its source and each architecture. The folder is the user's own (0700).
     """
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
 
     text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
     library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
+    if any(separator in str(library) for separator in PRELOAD_SEPARATORS):
+        return None
     if is_there(library):
         return library
     program = next(filter(None, map(shutil.which, COMPILERS)), None)

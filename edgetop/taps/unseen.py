@@ -15,11 +15,13 @@ from edgetop.taps.runtimes import Mapping, mappings
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
 HOOK = Path(edgetop_probe.__file__).parent / "hook"  # a folder on PYTHONPATH
 PYINSTALLER = "/_MEI"  # in the paths of what a one-file program unpacks (PyInstaller's bootloader)
+MUSL = ("/ld-musl-", "-linux-musl/libc.so")  # its loader and C library, which are one file: on Alpine, on Debian
+SEPARATOR, PRELOAD_SEPARATORS = ":", " :$"  # which no path on PYTHONPATH, in LD_PRELOAD can have (ld.so(8))
 SHELL_OPTIONS = "IE"  # of Python, with which it ignores PYTHONPATH
 MOST_PROCESSES = 2_000  # that are looked at
 
 
-def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool) -> str:
+def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool, follows_children: bool) -> str:
     """Say what the process has loaded, and what keeps edgetop from seeing its calls.
 
     `preload`: the library that it was started with. `has_reported`: some process of the program reports calls.
@@ -27,7 +29,7 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
     maps = mappings(pid)
     loaded = _runtimes(maps)
     if not loaded:
-        if child := _child_with_runtime(pid):
+        if child := _child_with_runtime(pid, preload, has_hook=has_hook, follows_children=follows_children):
             return child
         loads_none = f"process {pid} has loaded no inference runtime that is known"
         return "; ".join((loads_none, *_obstacles(pid, maps, preload, has_hook=has_hook)))
@@ -55,12 +57,13 @@ def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook:
 
 
 def _of_preload(paths: set[str], preload: Path | None) -> Iterator[str]:
-    if not any("/ld-" in path or "/ld." in path for path in paths):
-        yield "it is linked statically, which LD_PRELOAD cannot reach"
-    elif any("/ld-musl" in path for path in paths):
+    if any(name in path for path in paths for name in MUSL):
         yield "it uses musl, for which the preload library is not built"
+    elif not any("/ld-" in path or "/ld." in path for path in paths):
+        yield "it is linked statically, which LD_PRELOAD cannot reach"
     elif preload is None:
-        yield "it has no preload library, which C programs need: --no-preload, or no C compiler (apt install gcc)"
+        why = "--no-preload, no C compiler (apt install gcc), or a space, a colon or a $ in the path of ~/.cache"
+        yield f"it has no preload library, which C programs need: {why}"
     elif str(preload) not in paths:
         yield "the preload library is not in it: it is setuid, or something has changed LD_PRELOAD"
 
@@ -74,6 +77,8 @@ def _of_hook(pid: int, maps: list[Mapping], *, has_hook: bool) -> Iterator[str]:
         yield f"Python was started with {option}, which ignores PYTHONPATH"
     elif is_python and not has_hook:
         yield "--no-hook was given"
+    elif is_python and SEPARATOR in str(HOOK):
+        yield "edgetop is installed in a folder with a colon, which PYTHONPATH cannot name"
     elif is_python and not _has_hook(pid):
         yield "something has replaced PYTHONPATH, by which the hook comes into Python"
 
@@ -110,14 +115,24 @@ def _user(pid: int) -> int | None:
     return None
 
 
-def _child_with_runtime(pid: int) -> str:
-    """Say which process of the program's session has loaded a runtime; "": none that may be looked into."""
-    numbers = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
-    for name in numbers[-MOST_PROCESSES:]:
+def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follows_children: bool) -> str:
+    """Say which process of the program's session has loaded a runtime, and why it is not seen; "": there is none."""
+    numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
+    for number in numbers[-MOST_PROCESSES:]:
         with contextlib.suppress(OSError, IndexError):
-            fields = Path(f"/proc/{name}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            if int(fields[3]) == pid and int(name) != pid and (loaded := _runtimes(mappings(int(name)))):
-                command = clean(Path(f"/proc/{name}/comm").read_text("utf-8", "replace").strip())
-                what = f"process {name} ({command}), which it started, has loaded {', '.join(sorted(loaded)[:3])}"
-                return f"{what}: --follow-children watches it, too"
+            fields = Path(f"/proc/{number}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            maps = mappings(number) if int(fields[3]) == pid != number else []
+            if loaded := _runtimes(maps):
+                command = clean(Path(f"/proc/{number}/comm").read_text("utf-8", "replace").strip())
+                what = f"process {number} ({command}), which it started, has loaded {', '.join(sorted(loaded)[:3])}"
+                return f"{what}: {_of_child(number, maps, preload, has_hook=has_hook, follows=follows_children)}"
     return ""
+
+
+def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:
+    """Say why a child is not seen: --follow-children helps unless something else keeps edgetop out of it."""
+    if any(PYINSTALLER in one.path for one in maps):
+        return next(_of_hook(pid, maps, has_hook=has_hook))
+    if not follows:
+        return "--follow-children watches it, too"
+    return "; ".join(_obstacles(pid, maps, preload, has_hook=has_hook)) or "no call yet"

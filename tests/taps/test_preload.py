@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.taps.program import PRELOAD_SOURCE, preload_library
+from edgetop.taps.program import PRELOAD_SOURCE, preload_library, preloaded
 from edgetop.taps.ring import Ring
 
 pytestmark = pytest.mark.slow
@@ -44,8 +44,8 @@ def library(place):
     return preload_library(place / "cache")
 
 
-@pytest.fixture
-def preloaded(library, tmp_path):
+@pytest.fixture(name="preloaded")
+def fixture_preloaded(library, tmp_path):
     """Run a command alone and with the library. Returns both results, and the calls that were seen, by model."""
 
     def run(*command, preload="", children=False):
@@ -53,7 +53,7 @@ def preloaded(library, tmp_path):
         alone = {**os.environ, "LD_PRELOAD": preload}
         if not preload:
             del alone["LD_PRELOAD"]
-        watched = {**os.environ, "LD_PRELOAD": f"{library} {preload}".strip(), "EDGETOP_TAP": str(tmp_path)}
+        watched = {**os.environ, "LD_PRELOAD": f"{preloaded(library)} {preload}".strip(), "EDGETOP_TAP": str(tmp_path)}
         if children:
             watched["EDGETOP_TAP_CHILDREN"] = "1"
         done = [subprocess.run(words, env=env, capture_output=True, check=False) for env in (alone, watched)]
@@ -123,6 +123,14 @@ def test_what_the_user_preloads_stays(place, preloaded):
     assert watched.stdout == alone.stdout
 
 
+def test_programs_that_it_starts_find_the_environment_as_alone(place, preloaded):
+    words = ("sh", "-c", "echo $LD_PRELOAD; exec env")
+    for preload in ("", str(place / "other.so")):
+        alone, watched, _ = preloaded(*words, preload=preload)
+        lines = [line for line in watched.stdout.splitlines() if not line.startswith((b"EDGETOP_TAP", b"_="))]
+        assert lines == [line for line in alone.stdout.splitlines() if not line.startswith(b"_=")]
+
+
 @pytest.mark.parametrize("count", [70, 5000])
 def test_sessions_one_after_the_other_are_all_counted(place, preloaded, count):
     """A session that was released gives its name to the next one of the same model."""
@@ -148,7 +156,12 @@ def test_a_python_program_with_ctypes_is_seen_once(place, library, tmp_path):
         "for _ in range(300): assert lite.TfLiteInterpreterInvoke(session) == 0\n"
     )
     hook = Path(__file__).parents[2] / "edgetop" / "probe" / "hook"
-    environment = {**os.environ, "LD_PRELOAD": str(library), "EDGETOP_TAP": str(tmp_path), "PYTHONPATH": str(hook)}
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": preloaded(library),
+        "EDGETOP_TAP": str(tmp_path),
+        "PYTHONPATH": str(hook),
+    }
     words = [sys.executable, "-c", script, str(place / "lite" / "libtensorflowlite_c.so")]
     subprocess.run(words, env=environment, check=True)
     assert list(seen(tmp_path).values()) == [300]
@@ -159,7 +172,7 @@ def test_a_ring_that_cannot_be_made_changes_nothing(place, library):
     words = [str(place / "host"), str(place / "old" / "linked.so"), "/m/a.onnx", "100"]
     for before in ("true", "ulimit -f 1", "ulimit -n 4", "ulimit -v 60000"):
         for folder in ("/nowhere", "/proc", "/dev/full", str(place)):
-            env = {**os.environ, "LD_PRELOAD": str(library), "EDGETOP_TAP": folder}
+            env = {**os.environ, "LD_PRELOAD": preloaded(library), "EDGETOP_TAP": folder}
             command = ["sh", "-c", f'{before}; exec "$@"', "sh", *words]
             done = subprocess.run(command, env=env, capture_output=True, check=False)
             assert (done.returncode, done.stderr) == (7, b""), (before, folder)

@@ -10,7 +10,7 @@ import pytest
 from edgetop.engines.protocol import Died, Ended, LogLine
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
-from edgetop.taps.program import HOOK, ProgramSpec, WatchedProgram
+from edgetop.taps.program import HOOK, ProgramSpec, WatchedProgram, preload_library, preloaded
 from tests.support.waiting import wait_until
 
 SLEEPS = (sys.executable, "-S", "-c", "import time; print('ready', flush=True); time.sleep(60)")
@@ -99,9 +99,24 @@ def test_the_environment_has_only_what_is_wanted():
     off = ProgramSpec(("app",), has_hook=False).environment(folder, given)
     assert off == {**given, layout.FOLDER: "/shm/x"}
     on = ProgramSpec(("app",), preload=Path("/p.so"), stdout=1).environment(folder, given)
-    assert (on["PYTHONPATH"], on["LD_PRELOAD"]) == (f"{HOOK}:/a", "/p.so /b.so")
+    assert (on["PYTHONPATH"], on["LD_PRELOAD"]) == (f"{HOOK}:/a", f"{preloaded(Path('/p.so'))} /b.so")
     assert "PYTHONUNBUFFERED" not in on
     assert "EDGETOP_LINES" not in on
+
+
+def test_a_loader_that_is_not_glibcs_finds_no_library():
+    """It would take the words as they are: musl's ends a program for which the library does not fit."""
+    word = preloaded(Path(__file__))
+    assert not Path(word).exists()
+    for program in ("/bin/x", "/deep/" * 100 + "x"):
+        assert os.path.normpath(word.replace("$ORIGIN", str(Path(program).parent))) == __file__
+
+
+def test_a_folder_that_a_list_of_paths_cannot_name_is_left_out(tmp_path, monkeypatch):
+    for name in ("a b", "a:b", "a$b"):
+        assert preload_library(tmp_path / name) is None
+    monkeypatch.setattr("edgetop.taps.program.HOOK", Path("/opt/a:b/hook"))
+    assert "PYTHONPATH" not in ProgramSpec(("app",)).environment(tmp_path, {})
 
 
 def test_what_cannot_be_started_is_refused_and_leaves_nothing():

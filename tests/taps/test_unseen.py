@@ -32,8 +32,9 @@ def started():
         process.communicate()
 
 
-def why(pid, preload=None, *, has_hook=True, has_reported=False):
-    return why_unseen(pid, preload=preload, has_hook=has_hook, has_reported=has_reported)
+def why(pid, preload=None, *, has_hook=True, has_reported=False, follows=False):
+    settings = {"has_hook": has_hook, "has_reported": has_reported, "follows_children": follows}
+    return why_unseen(pid, preload=preload, **settings)
 
 
 def hooked(**more):
@@ -72,6 +73,16 @@ def test_a_static_program_is_named(started, tmp_path):
     assert "it is linked statically, which LD_PRELOAD cannot reach" in why(started(tmp_path / "static"), LIBRARY)
 
 
+@pytest.mark.parametrize("place", ["ld-musl-x86_64.so.1", "x86_64-linux-musl/libc.so"])
+def test_a_program_of_musl_is_named_by_its_loader(started, tmp_path, place):
+    library = tmp_path / place
+    library.parent.mkdir(exist_ok=True)
+    library.write_bytes(b"x" * 8192)
+    maps = f"import mmap; f = open({str(library)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)"
+    told = why(started(sys.executable, "-c", f"{maps}; {WAITS}", **hooked()), LIBRARY)
+    assert "it uses musl, for which the preload library is not built" in told
+
+
 def test_a_runtime_that_is_loaded_is_named_also_in_what_it_started(started, tmp_path):
     library = tmp_path / "libonnxruntime.so.1"
     library.write_bytes(b"x" * 8192)
@@ -83,6 +94,20 @@ def test_a_runtime_that_is_loaded_is_named_also_in_what_it_started(started, tmp_
     pid = started(sys.executable, "-c", starts, start_new_session=True, **hooked())
     told = wait_until(lambda: why(pid) if "which it started" in why(pid) else "")
     assert told.endswith("has loaded libonnxruntime.so.1: --follow-children watches it, too")
+    assert "--follow-children" not in why(pid, LIBRARY, follows=True)
+    assert "the preload library is not in it" in why(pid, LIBRARY, follows=True)
+    os.killpg(pid, 9)
+
+
+def test_what_a_program_of_pyinstaller_unpacks_and_starts_is_named(started, tmp_path):
+    library = tmp_path / "_MEIabc" / "libonnxruntime.so.1"
+    library.parent.mkdir()
+    library.write_bytes(b"x" * 8192)
+    maps = f"import mmap; f = open({str(library)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)"
+    starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {f'{maps}; {WAITS}'!r}])"
+    pid = started(sys.executable, "-c", starts, start_new_session=True, **hooked())
+    told = wait_until(lambda: why(pid) if "which it started" in why(pid) else "")
+    assert told.endswith("has loaded libonnxruntime.so.1: it is built by PyInstaller, which ignores PYTHONPATH")
     os.killpg(pid, 9)
 
 

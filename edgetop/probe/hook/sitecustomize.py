@@ -62,7 +62,7 @@ class _SessionState:
     def __init__(self, tap, ring, text, flags):
         self.ring, self.text, self.number, self.flags, self.shapes = ring, text, ring.name(text), flags, None
         # `calm` sets how many calls to come are only recorded: the shapes of their inputs are not looked at.
-        self.record, self.calm = tap.recorder(ring, self.number)
+        self.record, self.calm = ring.recorder(self.number, tap)
         self.same = 0  # looks in a row that found the same shapes
 
     def __reduce__(self):
@@ -94,6 +94,29 @@ def _waiting():
         return waited if waited() is not None else None
     except Exception:
         return None
+
+
+class _Look:
+    """What is done after one call in eight only. Two threads may count as one: any call may be the sampled one."""
+
+    def __init__(self, wrapper):
+        self._wrapper, self._turn, self._due = wrapper, 0, 0
+        self.is_sampled = False  # the next call
+
+    def after(self, start, end, args, options, *, is_recorded):
+        try:
+            if is_recorded:
+                self._turn += CALM_CALLS
+                self._wrapper.costs(time.monotonic_ns() - end)
+                return
+            self._wrapper.note(start, end, 1, args, options)
+            self._turn += 1
+            if self._turn == FIRST_COST_AT:
+                self._wrapper.costs(time.monotonic_ns() - end, is_first=True)
+            if self._turn >= SAMPLE_CALLS and end >= self._due:
+                self._turn, self._due, self.is_sampled = 0, end + SAMPLE_NS, True
+        except Exception:  # noqa: S110  nothing of this may reach the program
+            pass
 
 
 class _Wrapper:
@@ -128,13 +151,11 @@ class _Wrapper:
 
     def call(self, real):
         """`real`, timed. An interrupted call (KeyboardInterrupt, SystemExit) is no inference, and not recorded."""
-        now, note, sample, costs, turn, due = time.monotonic_ns, self._note, self._sampled(real), self._costs, 0, 0
-        is_sampled = False  # the next call
+        now, note, sample, look = time.monotonic_ns, self.note, self._sampled(real), _Look(self)
 
         def timed(*args, **options):
-            nonlocal is_sampled
-            if is_sampled:
-                is_sampled = False
+            if look.is_sampled:
+                look.is_sampled = False
                 return sample(args, options)
             start = now()
             try:
@@ -145,28 +166,11 @@ class _Wrapper:
             end = now()
             try:
                 calm = args[0]._edgetop.record(start, end)  # noqa: SLF001
-                if calm < 1:
-                    looked(start, end, args, options, calm)
             except Exception:  # the session's first call
-                looked(start, end, args, options)
+                calm = -1
+            if calm < 1:
+                look.after(start, end, args, options, is_recorded=calm == 0)
             return result
-
-        def looked(start, end, args, options, calm=None):
-            """Note what is more than a time, of one call in eight. Two threads may count as one in `turn`."""
-            nonlocal turn, due, is_sampled
-            try:
-                if calm == 0:
-                    costs(now() - end)
-                    turn += CALM_CALLS
-                    return
-                note(start, end, 1, args, options)
-                turn += 1
-                if turn == FIRST_COST_AT and not self._costs_ns:
-                    costs(now() - end)
-                if turn >= SAMPLE_CALLS and end >= due:
-                    turn, due, is_sampled = 0, end + SAMPLE_NS, True
-            except Exception:  # noqa: S110  nothing of this may reach the program
-                pass
 
         return _like(real, timed)
 
@@ -175,7 +179,7 @@ class _Wrapper:
 
         That would change what it measures at 20 calls a second, so one call in SAMPLE_CALLS has it.
         """
-        now, cpu, waited, note = time.monotonic_ns, time.thread_time_ns, _waiting(), self._note
+        now, cpu, waited, note = time.monotonic_ns, time.thread_time_ns, _waiting(), self.note
 
         def before():
             try:
@@ -208,19 +212,21 @@ class _Wrapper:
 
         return timed
 
-    def _costs(self, took_ns):
+    def costs(self, took_ns, *, is_first=False):
         """State what timing a call costs this very program at its own pace, with the sampled calls.
 
         By medians: the program may lose its CPU, or the GIL, between two looks at the clock.
         """
         try:
+            if is_first and self._costs_ns:
+                return
             _keep(self._costs_ns, took_ns)
             sample_ns = _median(self._samples_ns) // SAMPLE_CALLS if self._samples_ns else 0
             self._tap.made.has_cost(_median(self._costs_ns) + sample_ns)
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
 
-    def _note(self, start, end, ok, args, options, used=None):
+    def note(self, start, end, ok, args, options, used=None):
         """Record a call. `used`: what `used` above returns; None: it was not measured."""
         try:
             state = getattr(args[0], "_edgetop", None)

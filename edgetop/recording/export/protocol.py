@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from edgetop.errors import DISK_FULL, InputError, OutputError
-from edgetop.files import replacing
+from edgetop.files import hold, partial_name, remove_partials, replacing
 from edgetop.formatting import clean
 
 if TYPE_CHECKING:  # loads Arrow
@@ -56,6 +56,7 @@ class NamedOutput:
             ):
                 yield shown
             return
+        remove_partials(self.path)
         with self._write_errors(), replacing(self.path, NEW_MODE) as whole:
             yield whole
 
@@ -64,14 +65,20 @@ class NamedOutput:
         """An existing folder is never replaced: it may contain anything, and a recording is not a copy."""
         if os.path.lexists(self.path):
             raise InputError(f"{self.path}: exists already, and --force replaces files only", self._elsewhere)
-        partial = self.path.parent / f".{self.path.name[:200]}.{os.urandom(8).hex()}.partial"
+        remove_partials(self.path)
+        partial = self.path.parent / partial_name(self.path)
         with self._write_errors():
             partial.mkdir()
+            fd = -1
             try:
+                fd = os.open(partial, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                hold(fd)
                 yield partial
                 partial.rename(self.path)
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
+                if fd >= 0:
+                    os.close(fd)
 
     @contextlib.contextmanager
     def _write_errors(self, what_is_left: str = "nothing of it is left") -> Iterator[None]:

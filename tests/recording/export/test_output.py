@@ -37,6 +37,42 @@ def test_nothing_is_left_of_what_was_broken_off(kind, cause, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("kind", ["stream", "folder"])
+def test_what_a_killed_writer_left_goes_with_the_next_one_and_a_living_writers_stays(kind, tmp_path):
+    def opened():
+        output = NamedOutput(tmp_path / "out", force=True)
+        return output.stream(is_text=False) if kind == "stream" else output.folder()
+
+    with opened():
+        living = {path.name for path in tmp_path.iterdir()}
+        writer = os.fork()
+        if not writer:
+            left = opened()  # a name keeps it from being closed
+            left.__enter__()
+            os._exit(0)
+        os.waitpid(writer, 0)
+        assert len(list(tmp_path.iterdir())) == 2
+        next_writer = opened()
+        next_writer.__enter__()
+        names = {path.name for path in tmp_path.iterdir()}
+        assert len(names) == 2
+        assert living < names
+        next_writer.__exit__(None, None, None)
+        (tmp_path / "out").rename(tmp_path / "next")
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "next"}
+
+
+def test_what_is_called_like_a_partial_but_is_no_file_of_ours_stays(tmp_path):
+    (tmp_path / "kept").write_text("kept")
+    odd = tmp_path / f".out.{'0' * 16}.partial", tmp_path / f".out.{'1' * 16}.partial"
+    odd[0].symlink_to(tmp_path / "kept")
+    os.mkfifo(odd[1])
+    with NamedOutput(tmp_path / "out").stream(is_text=False) as file:
+        file.write(b"x")
+    assert all(os.path.lexists(path) for path in odd)
+    assert (tmp_path / "kept").read_text() == "kept"
+
+
 def test_what_exists_is_replaced_only_by_force(tmp_path):
     (tmp_path / "out").write_text("before")
     with pytest.raises(InputError, match=r"exists already \(--force"):
