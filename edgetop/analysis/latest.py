@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.session.records import INFERENCE, MEASURE, Inferences
+from edgetop.session.records import INFERENCE, MEASURE, Inferences, as_bytes, copied, join
 from edgetop.session.seconds import NO_SECONDS, NS, SECOND, Seconds, concatenate
 
 EXACT_INFERENCES = 65_536  # at least so many of the last are stored
@@ -29,25 +29,38 @@ class LatestInferences:
         self._begin = self._end = 0
 
     def keep(self, inferences: Inferences) -> None:
-        inferences = inferences[(inferences["phase"] == MEASURE) & (inferences["t_ns"] >= self.complete_from_ns)]
+        is_kept = (inferences["phase"] == MEASURE) & (inferences["t_ns"] >= self.complete_from_ns)
+        inferences = inferences if is_kept.all() else inferences[is_kept]
+        if not len(inferences):
+            return
+        t_ns = np.ascontiguousarray(inferences["t_ns"])
+        if (self._end > self._begin and t_ns[0] < self._t_ns[self._end - 1]) or (np.diff(t_ns) < 0).any():
+            # One that took so long that later ones could not wait for it, or a foreign recording: all are sorted anew.
+            inferences = join([copied(self._held()), inferences])
+            inferences = inferences[np.argsort(inferences["t_ns"], kind="stable")]
+            t_ns = np.ascontiguousarray(inferences["t_ns"])
+            self._begin = self._end = 0
         if self._end + len(inferences) > len(self._room):
             self._move(self._end - self._begin + len(inferences))
         fresh = slice(self._end, self._end + len(inferences))
-        self._room[fresh], self._t_ns[fresh] = inferences, inferences["t_ns"]
+        as_bytes(self._room)[fresh], self._t_ns[fresh] = as_bytes(inferences), t_ns
         self._end = fresh.stop
+
+    def _held(self) -> Inferences:
+        return self._room[self._begin : self._end]
 
     def _move(self, wanted: int) -> None:
         """Move to the front, so that `wanted` have room. The array stays where it suits: new memory fills up slowly."""
-        held, t_ns = self.since(self.complete_from_ns), self._t_ns[self._begin : self._end]
+        held, t_ns = as_bytes(self._held()), self._t_ns[self._begin : self._end]
         if not wanted + wanted // 8 <= len(self._room) <= _TOO_LARGE * max(wanted, _LEAST_ROOM):
             size = max(wanted + wanted // 4, _LEAST_ROOM)
             self._room, self._t_ns = np.empty(size, INFERENCE), np.empty(size, np.int64)
-        self._room[: len(held)], self._t_ns[: len(held)] = held, t_ns
+        as_bytes(self._room)[: len(held)], self._t_ns[: len(held)] = held, t_ns
         self._begin, self._end = 0, len(held)
 
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[Any]]]:
         """A form that compresses well: columns, with times as differences."""
-        held = self.since(self.complete_from_ns)
+        held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
         first_ns = int(held["t_ns"][0]) if len(held) else 0
         return self.complete_from_ns, first_ns, columns | {"t_ns": np.diff(held["t_ns"], prepend=first_ns)}

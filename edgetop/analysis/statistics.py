@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session import histogram
-from edgetop.session.records import Inferences, response_ns
+from edgetop.session.records import Inferences, copied, response_ns
 from edgetop.session.seconds import QUANTILES, Seconds
 
 # Samples before a percentile may be called settled: the queries that MLPerf's LoadGen asks
@@ -42,7 +42,7 @@ class Statistics:
 
 def as_response(inferences: Inferences) -> Inferences:
     """Return the inferences with their response times as latencies."""
-    responding: Inferences = inferences.copy()
+    responding = copied(inferences)
     responding["latency_ns"] = response_ns(inferences)
     return responding
 

@@ -64,7 +64,7 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
-    from edgetop.session.records import NO_INFERENCES  # noqa: PLC0415
+    from edgetop.session.records import NO_INFERENCES, join  # noqa: PLC0415
 
     recording, analysis = Recording(locate(session, recordings_home())), Analysis()
     inferences, readings = NO_INFERENCES, defaultdict(list)
@@ -72,7 +72,7 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
     for batch in recording.play(inferences=True):
         analysis.fold(batch)
         kept = batch.inferences[batch.inferences["ok"]]
-        inferences = np.concatenate([inferences, kept])[-MOST_INFERENCES:]
+        inferences = join([inferences, kept])[-MOST_INFERENCES:]
         for place in np.unique(batch.readings["sensor"]).tolist():
             readings[ids[place]].append(batch.readings["value"][batch.readings["sensor"] == place])
     problems += recording.problems

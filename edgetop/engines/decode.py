@@ -31,7 +31,7 @@ from edgetop.engines.protocol import (
 )
 from edgetop.session.manifest import built
 from edgetop.session.operators import Operator
-from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences
+from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences, join
 
 
 def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
@@ -49,7 +49,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
                 messages.append(_MESSAGES[kind](json.loads(payload)))
     except (frames.FrameError, ValueError, KeyError, TypeError) as error:
         messages.append(Failed("engine", f"invalid data from the engine: {one_line(error)}"))
-    return EngineUpdate(np.concatenate(records) if records else NO_INFERENCES, tuple(messages))
+    return EngineUpdate(join([NO_INFERENCES, *records]), tuple(messages))
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
@@ -97,7 +97,7 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
 # that hangs does not hold back the others.
 
 PATIENCE_NS = 5_000_000_000
-MAX_PENDING = 65_536
+MAX_PENDING = 2**20  # two seconds of the fastest models, 30 MB
 
 
 class InOrder:
@@ -114,7 +114,7 @@ class InOrder:
         self._reached_ns = max([self._reached_ns, *reached])
         is_over = any(isinstance(message, Ended | Failed | Died) for message in update.messages)
         messages = tuple(message for message in update.messages if not isinstance(message, Reached))
-        pending = np.concatenate([self._pending, update.records])
+        pending = join([self._pending, update.records])
         pending = pending[np.argsort(pending["t_ns"], kind="stable")]
         if is_over or not len(pending):
             cut = len(pending)
@@ -122,7 +122,7 @@ class InOrder:
             until_ns = max(self._reached_ns, int(pending["t_ns"][-1]) - PATIENCE_NS)
             cut = max(int(np.searchsorted(pending["t_ns"], until_ns)), len(pending) - MAX_PENDING)
         self._pending = pending[cut:]
-        return EngineUpdate(pending[:cut], messages)
+        return replace(update, records=pending[:cut], messages=messages)
 
 
 # What a runtime prints from native code, as lines: they become events, and never reach the screen.

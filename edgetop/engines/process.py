@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
-from edgetop.engines.child.outlet import PIPE_BYTES, widen
+from edgetop.engines.child.outlet import PIPE_BYTES, capacity, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
-from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, Message, PhaseBegan
+from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, FillRate, Message, PhaseBegan
 from edgetop.engines.spawn import CHILD, Child, OomWatch, explain_exit
 from edgetop.engines.spec import EngineSpec
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
 CLOSE_TIMEOUT_S = 5.0
+FULL = 0.9  # of a pipe: the next frame may have found no room
 SHAPES_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
 
@@ -59,6 +60,7 @@ class ProcessEngine:
         self._reader = frames.FrameReader()
         self._logs: list[LineReader] = []
         self._order = InOrder(spec.streams)
+        self._fill_rate = FillRate()
         self._prefix = tuple(prefix)
         self._oom_watch = OomWatch(limit=memory_limit)
         self._over = self._is_up = self._began = False
@@ -79,7 +81,10 @@ class ProcessEngine:
         if self._over or self._child is None or self._child.data_fd < 0:
             return EngineUpdate()
         exit_status = self._child.process.poll()  # before the read: what it sent before it went is still read
-        update = decode(self._reader.feed(_read(self._child.data_fd)))
+        data = _read(self._child.data_fd)
+        held = len(data) / capacity(self._child.data_fd)
+        poll_within_s = self._fill_rate.half_full_in_s(held)
+        update = decode(self._reader.feed(data))
         messages: list[Message] = [*[line for log in self._logs for line in log.read()], *update.messages]
         self._follow(update.messages)
         if exit_status is not None and not self._over:
@@ -89,7 +94,7 @@ class ProcessEngine:
             self._over = True
             self._kill()
             messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
-        return self._order.release(EngineUpdate(update.records, tuple(messages)))
+        return self._order.release(EngineUpdate(update.records, tuple(messages), poll_within_s, held > FULL))
 
     def _follow(self, messages: tuple[Message, ...]) -> None:
         for message in messages:

@@ -1,13 +1,18 @@
 """The interface of an engine to its conductor: start, poll, stop, close; and the messages that it sends."""
 
-from dataclasses import dataclass, field
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from edgetop.session.events import Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import Operator, ThreadUse
-from edgetop.session.records import NO_INFERENCES, Inferences
+from edgetop.session.records import NO_INFERENCES, Inferences, join
 from edgetop.session.turns import Plan
+
+LEAST_POLL_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +221,32 @@ Message = (
 class EngineUpdate:
     records: Inferences = field(default_factory=lambda: NO_INFERENCES)  # `t_ns` is CLOCK_MONOTONIC here
     messages: tuple[Message, ...] = ()
+    # Poll again within this time: by then, at the rate since the last poll, half the buffer between the two is full.
+    poll_within_s: float = math.inf
+    is_behind: bool = False  # the buffer was full: more may have happened before the poll than the update holds
+
+
+def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
+    """Return successive updates of one engine as one."""
+    if len(updates) == 1:
+        return updates[0]
+    records = join([update.records for update in updates])
+    messages = tuple(message for update in updates for message in update.messages)
+    return replace(updates[-1], records=records, messages=messages)
+
+
+class FillRate:
+    """How soon a buffer of limited size is half full, by what it held at the last two polls."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._emptied_s = clock()
+
+    def half_full_in_s(self, held: float) -> float:
+        """`held`: the share of the buffer, 0 to 1, that was found and taken out just now."""
+        now_s, before_s = self._clock(), self._emptied_s
+        self._emptied_s = now_s
+        return max(LEAST_POLL_S, (now_s - before_s) / 2 / held) if held else math.inf
 
 
 class Engine(Protocol):

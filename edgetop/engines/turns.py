@@ -4,6 +4,7 @@ The second is started when the first has warmed up, so that neither loads beside
 turns at once, as times of the clock that they share: nothing has to be sent when one follows the other.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,7 +30,7 @@ from edgetop.engines.protocol import (
     TurnsBegan,
 )
 from edgetop.errors import InputError
-from edgetop.session.records import NO_INFERENCES, WARMUP, Inferences
+from edgetop.session.records import NO_INFERENCES, WARMUP, Inferences, copied, join
 from edgetop.session.turns import SIDES, Plan
 
 UNDISTURBED = 0.1  # quantile of the warm-up: what an undisturbed inference takes
@@ -64,11 +65,14 @@ class TurnsEngine:
     def poll(self) -> EngineUpdate:
         records: list[Inferences] = [NO_INFERENCES]
         messages: list[Message] = []
+        poll_within_s, is_behind = math.inf, False
         for side in range(self._started):
             update = self._engines[side].poll()
-            marked: Inferences = update.records.copy()
+            marked = copied(update.records)
             marked["variant"] = side
             records.append(marked)
+            poll_within_s = min(poll_within_s, update.poll_within_s)
+            is_behind |= update.is_behind
             warm = marked[marked["phase"] == WARMUP]
             if len(warm):
                 self._latency_ns[side] = int(np.quantile(warm["latency_ns"], UNDISTURBED))
@@ -77,7 +81,7 @@ class TurnsEngine:
         messages += self._go_on()
         if any(isinstance(message, Failed | Died) for message in messages):
             messages = [message for message in messages if not isinstance(message, Ended)]
-        return self._in_order(np.concatenate(records), tuple(messages))
+        return self._in_order(EngineUpdate(join(records), tuple(messages), poll_within_s, is_behind))
 
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: PLR0911  a case a kind of message
         """The messages of one engine, as if there were only one: process, phases and memory are those of the first."""
@@ -126,12 +130,12 @@ class TurnsEngine:
             return [TurnsBegan(turns)]
         return []
 
-    def _in_order(self, records: Inferences, messages: tuple[Message, ...]) -> EngineUpdate:
+    def _in_order(self, update: EngineUpdate) -> EngineUpdate:
         """Merge the records of both engines; before the turns one engine simply follows the other."""
         if not self._measuring:
-            return EngineUpdate(records, messages)
+            return update
         reached = [2**62 if over else ns for over, ns in zip(self._ended, self._reached_ns, strict=True)]
-        return self._order.release(EngineUpdate(records, (*messages, Reached(min(reached)))))
+        return self._order.release(replace(update, messages=(*update.messages, Reached(min(reached)))))
 
     def stop(self) -> None:
         self._stopping = True

@@ -27,7 +27,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, last_end_ns, measured
+from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, join, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
 END_NOTE_BYTES = 4096
@@ -223,7 +223,7 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
         first_ns = int(earlier[0]["t_ns"][0]) if len(earlier[0]) else first_ns
         if first_ns < begin:
             break
-    inferences = np.concatenate([*earlier, *last.inferences, NO_INFERENCES])
+    inferences = join([NO_INFERENCES, *earlier, *last.inferences])
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
         partial: Seconds = sound("seconds", last.state.partial)  # of a recording without single inferences

@@ -18,7 +18,7 @@ from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.events import JsonValue, Severity
 from edgetop.session.operators import joined as joined_bursts
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, PHASES
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, PHASES, join
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 NO_ROWS: dict[str, Any] = {
@@ -92,7 +92,7 @@ def joined(name: str, pieces: Sequence[Any]) -> Any:
     if name in ("operators", "events"):
         rows = (row for piece in pieces for row in piece)
         return joined_bursts(rows) if name == "operators" else tuple(rows)
-    return np.concatenate(pieces)
+    return join(pieces)
 
 
 def between(rows: Any, begin: int, end: int) -> Any:

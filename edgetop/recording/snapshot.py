@@ -22,7 +22,7 @@ from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.operators import OperatorInfo
-from edgetop.session.records import NO_INFERENCES, Inferences, Readings, measured
+from edgetop.session.records import NO_INFERENCES, Inferences, Readings, join, measured
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 if TYPE_CHECKING:  # loads Arrow
@@ -85,7 +85,7 @@ class MissingSeconds:
         return batch
 
     def _made(self, begin_ns: int, end_ns: int) -> Seconds:
-        inferences = np.concatenate([NO_INFERENCES, *self._inferences])
+        inferences = join([NO_INFERENCES, *self._inferences])
         before = measured(inferences[inferences["t_ns"] < begin_ns])
         inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
         made = []
@@ -95,7 +95,7 @@ class MissingSeconds:
             )
             piece = inside[inside["t_ns"] // NS == second]
             made += [aggregator.add(piece), aggregator.close()]
-            before = np.concatenate([before[-1:], measured(piece)])
+            before = join([before[-1:], measured(piece)])
         return concatenate(made)
 
 

@@ -28,6 +28,7 @@ from edgetop.engines.protocol import (
     PhaseBegan,
     Sampled,
     Started,
+    join_updates,
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
 from edgetop.runner.model_file import ModelFiles
@@ -38,14 +39,14 @@ from edgetop.runner.surroundings import Surroundings
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event, Order
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns
-from edgetop.session.seconds import SecondAggregator
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, copied, last_end_ns
+from edgetop.session.seconds import NS, SecondAggregator
 
 if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
 TICK_S = 0.5
-BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # so many at once: the pipe holds a second of the fastest models
+BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # after a step with so many
 END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
 MOST_AHEAD_NS = 3_600_000_000_000  # of now: an inference cannot have begun later
@@ -106,7 +107,10 @@ class Conductor:
         self._recording_paused = False
         self._profile_asked = False
         self._tick_s = OPENING_TICK_S
-        self._asked_ns = 0  # when the engine was last asked for news
+        self._updates: list[EngineUpdate] = []  # since the last step
+        self._poll_due_ns = 0  # on CLOCK_MONOTONIC
+        self._is_engine_over = False
+        self._asked_ns = 0  # when the engine was last asked for news, and had sent all
         self._reached_ns = 0  # on CLOCK_MONOTONIC: no inference to come began before
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
@@ -173,8 +177,7 @@ class Conductor:
         try:
             self.step()
             while self.outcome is None:
-                self._wake.wait(self._tick_s)
-                self._wake.clear()
+                self._wait()
                 self.step()
         except Exception as error:  # noqa: BLE001  a defect of ours must not lose the recording or leave a load behind
             with contextlib.suppress(Exception):  # such as no memory
@@ -183,12 +186,32 @@ class Conductor:
         finally:
             self.began_measuring.set()
 
+    def _wait(self) -> None:
+        """Wait until the next step is due. Meanwhile empty the buffer of an engine that fills it sooner."""
+        due_ns = self._clock.monotonic_ns() + int(self._tick_s * NS)
+        while self._poll_due_ns < due_ns and not self._is_engine_over:
+            if self._wake.wait(max(0, self._poll_due_ns - self._clock.monotonic_ns()) / NS):
+                break
+            self._poll()
+        else:
+            self._wake.wait(0 if self._is_engine_over else max(0, due_ns - self._clock.monotonic_ns()) / NS)
+        self._wake.clear()
+
+    def _poll(self) -> None:
+        update, now_ns = self._engine.poll(), self._clock.monotonic_ns()
+        self._updates.append(update)
+        self._poll_due_ns = now_ns + int(min(update.poll_within_s, 2 * TICK_S) * NS)
+        self._is_engine_over |= any(isinstance(message, Failed | Died | Ended) for message in update.messages)
+
     def step(self) -> None:
         """Process the data since the last step, and end the session if it is over."""
         state = self._state
         readings, sensor_events = self._sensors.drain()  # before the poll, which so has an end that a sensor met
-        self._asked_ns = state.now_ns()
-        update = self._engine.poll()
+        asked_ns = state.now_ns()
+        self._poll()
+        update, self._updates = join_updates(self._updates), []
+        if not update.is_behind:
+            self._asked_ns = asked_ns
         if self._stop_reason and self._stop_since_ns is None:
             self._stop_since_ns = self._clock.monotonic_ns()
             if not self._lets_go:
@@ -320,7 +343,7 @@ class Conductor:
         # On CLOCK_MONOTONIC: of one stream, when the last ended; several may have one in hand since the last start.
         is_many = manifest.load.streams > 1 or manifest.watched
         self._reached_ns = max(self._reached_ns, int(records["t_ns"].max()) if is_many else last_end_ns(records))
-        inferences: Inferences = records.copy()
+        inferences = copied(records)
         inferences["t_ns"] -= manifest.clock.origin_monotonic_ns
         # Programs that are watched are not that orderly. Times far ahead would make a row for each second up to them.
         np.clip(inferences["t_ns"], 0, self._state.now_ns() + MOST_AHEAD_NS, out=inferences["t_ns"])

@@ -23,7 +23,7 @@ from edgetop.engines.protocol import (
 )
 from edgetop.errors import EngineDiedError, InputError
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, plain_ns
-from edgetop.session.records import NO_INFERENCES, Inferences, measured
+from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
 
 # A burst may take a hundredth of the time between two, which are asked for: so it may take ten seconds.
 PROFILE_EVERY_NS = 1_000_000_000_000
@@ -79,7 +79,7 @@ class Profiled:
     @property
     def p50_ns(self) -> float | None:
         """Return the p50 of the inferences that were not instrumented and did not fail."""
-        records = np.concatenate([NO_INFERENCES, *self.records])
+        records = join([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
@@ -92,7 +92,7 @@ class Profiled:
         """Median of the inferences just before a burst that were not instrumented; None: unknown."""
         if burst.plain_disturbed:
             return None
-        return plain_ns(np.concatenate([NO_INFERENCES, *self.records]), burst.monotonic_ns)
+        return plain_ns(join([NO_INFERENCES, *self.records]), burst.monotonic_ns)
 
 
 class Profiling:

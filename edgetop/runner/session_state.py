@@ -51,7 +51,17 @@ from edgetop.session.manifest import (
     lost_in_all,
 )
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
-from edgetop.session.records import FIRST, MEASURE, NO_INFERENCES, WARMUP, Inferences, Overlap, last_end_ns, measured
+from edgetop.session.records import (
+    FIRST,
+    MEASURE,
+    NO_INFERENCES,
+    WARMUP,
+    Inferences,
+    Overlap,
+    join,
+    last_end_ns,
+    measured,
+)
 
 STREAMS_EVERY_NS = 10_000_000_000
 # These events hold for a session that follows without a new engine as well.
@@ -197,7 +207,7 @@ class SessionState:
     def take_records(self, records: Inferences) -> None:
         """Take the records of an update, on the engine's clock, before its messages: a burst is compared with them."""
         if self.profiles:
-            self._before = np.concatenate([self._before, self._latest])[-NEIGHBOURS:]
+            self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
             self._latest = measured(records)
 
     def take_surroundings(self, surroundings: Surroundings) -> None:
@@ -375,7 +385,7 @@ class SessionState:
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
         number = 0 if last is None else last.number + 1
-        before = np.concatenate([self._before, self._latest])
+        before = join([self._before, self._latest])
         self._last_burst = burst_of(message.monotonic_ns - self._origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
         data: dict[str, JsonValue] = {

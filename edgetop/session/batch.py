@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
-from edgetop.session.records import NO_AGGREGATES, NO_INFERENCES, NO_READINGS, Aggregates, Inferences, Readings
+from edgetop.session.records import NO_AGGREGATES, NO_INFERENCES, NO_READINGS, Aggregates, Inferences, Readings, join
 from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 
 
@@ -54,10 +52,10 @@ def merge(batches: Sequence[Batch]) -> Batch:
     judged = [batch.judged for batch in batches if batch.judged is not None]
     return Batch(
         until_ns=batches[-1].until_ns,
-        inferences=np.concatenate([batch.inferences for batch in batches]),
+        inferences=join([batch.inferences for batch in batches]),
         seconds=concatenate([batch.seconds for batch in batches]),
-        readings=np.concatenate([batch.readings for batch in batches]),
-        aggregates=np.concatenate([batch.aggregates for batch in batches]),
+        readings=join([batch.readings for batch in batches]),
+        aggregates=join([batch.aggregates for batch in batches]),
         events=tuple(event for batch in batches for event in batch.events),
         bursts=tuple(burst for batch in batches for burst in batch.bursts),
         manifest=manifests[-1] if manifests else None,

@@ -18,7 +18,11 @@ _HEAD = struct.Struct("<IB")  # numbers, bytes of each
 
 def pack(values: npt.ArrayLike) -> bytes:
     """Whole numbers."""
-    numbers = np.asarray(values).astype(np.int64)
+    values = np.asarray(values)
+    if values.dtype.itemsize == 1 and values.dtype.kind in "ub" and (most := int(values.max(initial=0))) < 128:
+        doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # the same bytes, for an eighth of the work
+        return _HEAD.pack(len(values), bool(most)) + doubled
+    numbers = values.astype(np.int64)
     folded = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")  # small where they are near 0: zigzag
     most = int(folded.max(initial=0))
     width = (most.bit_length() + 7) // 8

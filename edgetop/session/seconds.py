@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session import histogram
-from edgetop.session.records import MEASURE, NO_INFERENCES, Inferences, measured, response_ns
+from edgetop.session.records import MEASURE, NO_INFERENCES, Inferences, join, measured, response_ns
 
 NS = 1_000_000_000
 
@@ -188,7 +188,7 @@ class SecondAggregator:
     def _advance(self, second: int) -> list[Seconds]:
         done = []
         if self._open and self._open_second < second:
-            done.append(self._summarise(np.concatenate(self._open)))
+            done.append(self._summarise(join(self._open)))
             self._open = []
             self._open_second += 1
         if 0 < (empty := second - self._open_second) <= MOST_EMPTY_S:
@@ -277,7 +277,7 @@ class PartialSecond:
 
     def add(self, inferences: Inferences, seconds: Seconds) -> None:
         """New inferences, and the seconds that they completed."""
-        inferences = np.concatenate([self._inferences, inferences])
+        inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
             before = measured(inferences[inferences["t_ns"] < self._begin_ns])

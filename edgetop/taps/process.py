@@ -307,7 +307,7 @@ class WatchedProcess:
         else:
             messages += self._taps.warn_if_quiet(now_ns, self._why_quiet)
         self._over = bool(end) or not has_helper
-        return EngineUpdate(records, tuple(messages))
+        return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
 
     def _why_quiet(self) -> str:
         if self._setting:

@@ -193,7 +193,7 @@ class WatchedProgram:
             messages += self._wait_for_end(self._stop, now_ns)
         elif status is None and (reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns)):
             self._ask_to_end(reached)
-        return EngineUpdate(records, tuple(messages))
+        return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
 
     def _read_log(self) -> list[LogLine]:
         lines = self._log.read() if self._log else []

@@ -3,6 +3,7 @@
 Calls become inferences: by stream, by phase, in the order in which they began.
 """
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from edgetop.engines.protocol import (
+    FillRate,
     Loaded,
     LogLine,
     Message,
@@ -22,7 +24,7 @@ from edgetop.engines.protocol import (
     StreamsSeen,
 )
 from edgetop.probe import edgetop_probe as layout
-from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences
+from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
 from edgetop.taps.frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
 from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
@@ -113,7 +115,7 @@ class Streams:
             self._samples.setdefault(RUN_QUEUE_WAIT, []).extend(samples)
         if len(self._threads) <= 1:  # whether there is another is all that counts
             self._threads.update((ring.number, thread) for thread in np.unique(calls["thread"]).tolist()[:2])
-        self._pending = np.concatenate([self._pending, inferences])
+        self._pending = join([self._pending, inferences])
 
     def _add_sessions(self, ring: Ring, calls: Calls) -> None:
         """Note what is said of sessions, before or after their first calls."""
@@ -207,6 +209,8 @@ class Taps:
         self._reported: StreamsSeen | None = None
         self._warned = False  # that no inference was seen
         self._told_others = False  # that streams do not fit
+        self._fill_rate = FillRate()
+        self.poll_within_s = math.inf  # as EngineUpdate has it
 
     @property
     def folder(self) -> Path | None:
@@ -253,7 +257,9 @@ class Taps:
         return bool(self._rings.sources)
 
     def _read_rings(self, *, is_over: bool) -> list[Message]:
+        most = 0  # calls in one ring
         for read, ended in self._rings.read(is_over=is_over):
+            most = max([most, *(len(calls) for _, calls in read)])
             now_ns = time.monotonic_ns()  # after the last call that was read
             reported = [(ring, self._of_session(calls, now_ns)) for ring, calls in read]
             for ring, calls in reported:
@@ -261,6 +267,7 @@ class Taps:
                 if ring in ended:
                     self._streams.end(ring)
             self._frames.add(reported)
+        self.poll_within_s = self._fill_rate.half_full_in_s(most / layout.SLOTS)
         if (lost := self._rings.lost) <= self._lost:
             return []
         more, self._lost = lost - self._lost, lost

@@ -4,9 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgetop.analysis.latest import EXACT_INFERENCES, LatestInferences, LatestSeconds
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from tests.support.scripted_engine import inferences
 from tests.support.sessions import back_to_back
 
 MOST = 601
@@ -70,3 +73,26 @@ def test_a_steady_rate_takes_no_new_memory(rate):
         assert held["t_ns"][-1] == moved["t_ns"][-1]
         arrays.append(held.base)
     assert len({id(array) for array in arrays[len(arrays) // 2 :]}) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 200), max_size=6), max_size=12))
+def test_late_inferences_are_put_in_their_place(batches: list[list[int]]) -> None:
+    """One of several streams hangs, and its inference comes after others that began later."""
+    latest, every = LatestInferences(), []
+    for batch in batches:
+        latest.keep(inferences(batch))
+        every += batch
+        assert latest.since(0)["t_ns"].tolist() == sorted(every)
+    assert pickle.loads(pickle.dumps(latest)).since(0)["t_ns"].tolist() == sorted(every)
+
+
+def test_late_inferences_do_not_disturb_what_is_dropped() -> None:
+    latest = LatestInferences()
+    for second in range(200):
+        starts = second * NS + np.arange(1_000) * (NS // 1_000)
+        latest.keep(inferences([*starts.tolist(), max(0, (second - 6) * NS)]))
+        latest.drop_old()
+    held = latest.since(0)["t_ns"]
+    assert EXACT_INFERENCES <= len(held) <= EXACT_INFERENCES + 2_000
+    assert (np.diff(held) >= 0).all()

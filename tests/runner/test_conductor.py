@@ -843,3 +843,32 @@ def test_a_stop_from_another_thread_ends_the_session() -> None:
     threading.Thread(target=session.conductor.stop).start()
     assert session.conductor.join(10) == Outcome("user", None)
     assert session.conductor.join(0) == Outcome("user", None)
+
+
+# An engine that fills its buffer faster than steps come.
+
+
+def full_fast(*messages: Any, starts_ns: Sequence[int] = (), is_behind: bool = False) -> EngineUpdate:
+    return EngineUpdate(inferences(starts_ns), messages, poll_within_s=0.001, is_behind=is_behind)
+
+
+def test_a_buffer_that_fills_fast_is_emptied_between_the_steps() -> None:
+    starts = [ORIGIN + number * MS for number in range(200)]
+    updates = [full_fast(starts_ns=[start]) for start in starts]
+    session = Session(full_fast(MEASURING), *updates, said(OVER), clock=SystemClock())
+    session.run()
+    assert len(session.sink.all.inferences) == len(starts)
+    assert sum(len(batch.inferences) > 0 for batch in session.sink.batches) <= len(starts) / 10
+
+
+def test_the_end_is_seen_between_the_steps() -> None:
+    session = Session(full_fast(MEASURING), full_fast(OVER), clock=SystemClock())
+    assert session.run() == Outcome("runs", None)
+
+
+def test_what_is_still_in_a_full_buffer_is_not_missing() -> None:
+    session = Session(
+        said(MEASURING), full_fast(starts_ns=[ORIGIN + 10 * MS], is_behind=True), full_fast(is_behind=True), said()
+    )
+    session.step(4)
+    assert [batch.until_ns for batch in session.sink.batches] == [250 * MS, 250 * MS, 250 * MS, 1000 * MS]

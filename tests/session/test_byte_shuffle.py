@@ -64,3 +64,11 @@ def test_a_number_too_large_for_its_field_is_refused():
 def test_a_value_that_is_no_number_is_refused(value):
     with pytest.raises(ValueError, match="value has a value that cannot be"):
         Columns(byte_shuffle.pack_table(np.array([(0, 1, value)], READING))).take_table(READING)
+
+
+@quick
+@given(st.lists(st.integers(0, 255), max_size=20))
+def test_small_numbers_have_the_bytes_of_large_ones(numbers):
+    assert byte_shuffle.pack(np.array(numbers, np.uint8)) == byte_shuffle.pack(np.array(numbers, np.int64))
+    flags = np.array(numbers, np.uint8) > 100
+    assert byte_shuffle.pack(flags) == byte_shuffle.pack(flags.astype(np.int64))

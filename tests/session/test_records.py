@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from edgetop.session.records import (
+    AGGREGATE,
     FIRST,
     INFERENCE,
     MEASURE,
@@ -13,6 +16,8 @@ from edgetop.session.records import (
     READING,
     WARMUP,
     Overlap,
+    copied,
+    join,
     measured,
 )
 from tests.support.sessions import make_inferences
@@ -75,3 +80,20 @@ def test_in_pieces_it_is_the_same():
 
 def test_nothing_is_not_known():
     assert (Overlap().mean, Overlap().outside) == (None, None)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.sampled_from([INFERENCE, READING, AGGREGATE]))
+def test_joined_rows_are_those_that_numpy_would_concatenate(lengths, dtype):
+    random = np.random.default_rng(len(lengths))
+    parts = [np.frombuffer(random.bytes(length * dtype.itemsize), dtype) for length in lengths]
+    every = join([part[::-1] for part in parts])
+    assert every.tobytes() == np.concatenate([part[::-1] for part in parts]).tobytes()
+    assert every.dtype == dtype
+
+
+def test_a_copy_may_be_changed():
+    rows = np.frombuffer(bytes(INFERENCE.itemsize), INFERENCE)
+    mine = copied(rows)
+    mine["t_ns"] = 5
+    assert rows["t_ns"] == 0

@@ -120,3 +120,11 @@ def widen(fd: int) -> None:
     """Ask for the largest pipe an ordinary user may have (fcntl(2), F_SETPIPE_SZ)."""
     with contextlib.suppress(OSError):  # a smaller pipe only fills sooner; what waits is queued here
         fcntl.fcntl(fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)
+
+
+def capacity(fd: int) -> int:
+    """Return the size of a pipe in bytes."""
+    try:
+        return fcntl.fcntl(fd, getattr(fcntl, "F_GETPIPE_SZ", 1032))
+    except OSError:  # no pipe of Linux: POSIX's least
+        return 4096

@@ -1,0 +1,78 @@
+"""An interpreter for `--engine-python`, whose engine is the real one but for the measured phase: it has no model there.
+
+It reports inferences at a rate that is given, up to what no Python loop reaches, and writes how many into a file.
+FAST_RATE: inferences a second. FAST_COUNTS: a folder for one file for each process.
+"""
+
+import os
+import runpy
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+BLOCK = 4096
+RECORD = np.dtype([
+    ("t_ns", "<i8"), ("latency_ns", "<i8"), ("wait_ns", "<i8"),
+    ("stream", "u1"), ("phase", "u1"), ("ok", "?"), ("variant", "u1"),
+])  # fmt: skip
+
+
+def main() -> None:
+    # -I and the like come before the program's path
+    place = next(i for i, word in enumerate(sys.argv) if i and not word.startswith("-"))
+    sys.argv = sys.argv[place:]
+    namespace = runpy.run_path(sys.argv[0], run_name="edgetop_engine_main")
+    if sys.argv[1:] and sys.argv[1].startswith("--control"):
+        program = namespace["_import_module"]("program")
+        sys.modules["edgetop_engine.loop"].Loop._repeat = _faster(sys.modules["edgetop_engine.loop"].Loop._repeat)
+        sys.exit(program.main(sys.argv[1:]))
+    sys.exit(namespace["main"]())
+
+
+def _faster(repeat: Any) -> Any:
+    step_ns = int(1e9 / float(os.environ["FAST_RATE"]))
+    file = Path(os.environ["FAST_COUNTS"]) / f"{os.getpid()}"
+
+    def fast(self: Any, phase: int, slowest: Any, **how: Any) -> str:
+        if phase != 2:
+            return str(repeat(self, phase, slowest, **how))
+        return _measure(self, step_ns, file, **how)
+
+    return fast
+
+
+def _measure(loop: Any, step_ns: int, file: Path, *, announce: Any, duration_ns: int | None = None, **_: Any) -> str:
+    records, count = np.zeros(BLOCK, RECORD), 0
+    records["latency_ns"], records["phase"], records["ok"], records["stream"] = step_ns * 3 // 5, 2, True, loop._stream
+    steps = np.arange(BLOCK) * step_ns
+    announce()
+    now = begun = time.monotonic_ns()
+    until = 2**63 - 1 if duration_ns is None else begun + duration_ns
+    pace = loop._make_pace()
+    if pace is not None:
+        now = pace.begin(now)
+    try:
+        while now < until and not loop._control.stop_requested:
+            if (left_ns := now - time.monotonic_ns()) > 0:
+                time.sleep(min(left_ns / 1e9, 0.02))
+                continue
+            last_ns = min(now + 20_000_000, until)
+            if pace is not None:
+                last_ns = min(last_ns, pace._turns[pace._place][1])
+            number = min(BLOCK, max(1, (last_ns - now) // step_ns))
+            records["t_ns"] = now + steps
+            done = now + number * step_ns
+            now = done if pace is None else max(done, pace.after(done))
+            loop._outlet.put(memoryview(records[:number]).cast("B"), number, loop._stream, now)
+            count += number
+    finally:
+        with file.open("a") as counts:
+            counts.write(f"{count}\n")
+    return "stop" if loop._control.stop_requested else "duration"
+
+
+if __name__ == "__main__":
+    main()
