@@ -223,7 +223,7 @@ class EngineUpdate:
     messages: tuple[Message, ...] = ()
     # Poll again within this time: by then, at the rate since the last poll, half the buffer between the two is full.
     poll_within_s: float = math.inf
-    is_behind: bool = False  # the buffer was full: more may have happened before the poll than the update holds
+    is_behind: bool = False  # more has happened before the poll than the update holds: it waits in the engine
 
 
 def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:

@@ -1,11 +1,12 @@
-"""An interpreter for `--engine-python`, whose engine is the real one but for the measured phase: it has no model there.
+"""An interpreter for `--engine-python` whose engine reports inferences faster than any model could run.
 
-It reports inferences at a rate that is given, up to what no Python loop reaches, and writes how many into a file.
-FAST_RATE: inferences a second. FAST_COUNTS: a folder for one file for each process.
+It is the real engine but for the measured phase, in which nothing runs: inferences are made up at a given rate, and
+their number is written into a file when the phase ends.
 """
 
 import os
 import runpy
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -20,8 +21,21 @@ RECORD = np.dtype([
 ])  # fmt: skip
 
 
+def interpreter(path: Path, rate_hz: float, counts: Path) -> str:
+    """Make the interpreter at `path`. Each stream of its engines has that rate. `counts`: a folder for the numbers."""
+    from tests.support.interpreters import shell
+
+    words = " ".join(map(shlex.quote, (sys.executable, __file__)))
+    return shell(path, f'FAST_RATE={rate_hz} FAST_COUNTS={shlex.quote(str(counts))} exec {words} "$@"')
+
+
+def counted(counts: Path) -> int:
+    """Return how many inferences all engines have reported."""
+    return sum(int(line) for file in counts.iterdir() for line in file.read_text().splitlines())
+
+
 def main() -> None:
-    # -I and the like come before the program's path
+    # Options of the interpreter come before the program's path.
     place = next(i for i, word in enumerate(sys.argv) if i and not word.startswith("-"))
     sys.argv = sys.argv[place:]
     namespace = runpy.run_path(sys.argv[0], run_name="edgetop_engine_main")
