@@ -58,6 +58,7 @@ class Progress:
         self._measure_to_ns: int | None = None
         self._last_sign_ns: int | None = None
         self._profiling_since_ns: int | None = None  # while nothing is measured for it
+        self._are_records_late = False  # those that came, and more to come, waited in the engine
 
     @property
     def began_measuring_ns(self) -> int | None:
@@ -97,21 +98,13 @@ class Progress:
     def _on_event(self, event: Event) -> None:
         data = event.data
         if event.kind == "phase":
-            phase = PHASES.get(str(data.get("phase")), "loading")
-            self._learn(phase=phase)
-            self._saw_sign(event.t_ns)
-            if phase == "idle":
-                self._idle_from_ns = event.t_ns
-                self._learn(idle_ns=event.whole("duration_ns"))
-            elif phase == "warmup":
-                self._learn(warmup_runs=event.whole("runs"))
-            elif phase == "measure":
-                self._measure_from_ns = event.t_ns
-                self._learn(runs=event.whole("runs"), duration_ns=event.whole("duration_ns"))
+            self._on_phase(event)
         elif event.kind == "rotated":  # the model was warm before the session began
             self._learn(warmup_done=None)
         elif event.kind == "profile-burst-begins":
             self._profiling_since_ns = event.t_ns
+        elif event.kind in ("records-late", "records-on-time"):
+            self._are_records_late = event.kind == "records-late"
         elif field := _SAID.get(event.kind):
             self._learn(**{field: event.message})
         elif event.kind in ("ended", "recovered"):
@@ -121,6 +114,19 @@ class Progress:
                 self._learn(warmup_done=event.whole("warmup_runs") if "warmup_runs" in data else 0)
             self._warmup_ns = event.whole("warmup_ns") or 0
 
+    def _on_phase(self, event: Event) -> None:
+        phase = PHASES.get(str(event.data.get("phase")), "loading")
+        self._learn(phase=phase)
+        self._saw_sign(event.t_ns)
+        if phase == "idle":
+            self._idle_from_ns = event.t_ns
+            self._learn(idle_ns=event.whole("duration_ns"))
+        elif phase == "warmup":
+            self._learn(warmup_runs=event.whole("runs"))
+        elif phase == "measure":
+            self._measure_from_ns = event.t_ns
+            self._learn(runs=event.whole("runs"), duration_ns=event.whole("duration_ns"))
+
     def _saw_sign(self, t_ns: int) -> None:
         if self._profiling_since_ns is not None and t_ns > self._profiling_since_ns:
             self._profiling_since_ns = None
@@ -128,6 +134,8 @@ class Progress:
 
     def _silent_ns(self) -> int | None:
         if self._known.phase == "over" or self._profiling_since_ns is not None or self._last_sign_ns is None:
+            return None
+        if self._are_records_late:
             return None
         begun_ns, lasts_ns = self._measure_from_ns, self._known.duration_ns
         if begun_ns is not None and lasts_ns is not None and self._last_sign_ns >= begun_ns + lasts_ns:

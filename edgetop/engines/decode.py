@@ -12,6 +12,7 @@ import numpy as np
 from edgetop.engines.child import frames
 from edgetop.engines.child.errors import one_line
 from edgetop.engines.protocol import (
+    Backlog,
     BurstBegan,
     BurstTaken,
     Died,
@@ -87,6 +88,7 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     frames.BURST_BEGINS: lambda m: BurstBegan(m["t_ns"]),
     frames.BURST: _burst,
     frames.REACHED: lambda m: Reached(m["t_ns"]),
+    frames.BACKLOG: lambda m: Backlog(m["is_over"]),
     frames.SLOW: lambda m: built(SlowInference, _timed(m), "a slow inference"),
 }
 

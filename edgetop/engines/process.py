@@ -20,17 +20,15 @@ from edgetop.engines.child import frames
 from edgetop.engines.child.errors import is_out_of_memory
 from edgetop.engines.child.outlet import PIPE_BYTES, capacity, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
-from edgetop.engines.protocol import Died, Ended, EngineUpdate, Failed, FillRate, Message, PhaseBegan
+from edgetop.engines.protocol import Backlog, Died, Ended, EngineUpdate, Failed, FillRate, Message, PhaseBegan
 from edgetop.engines.spawn import CHILD, Child, OomWatch, explain_exit
 from edgetop.engines.spec import EngineSpec
-from edgetop.session.records import last_end_ns
 
 if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
 CLOSE_TIMEOUT_S = 5.0
 FULL = 0.9  # of a pipe: the child may have found no room for the next record
-LATE_NS = 200_000_000  # after its end, at which a record must have been sent: ten times the loop's FLUSH_NS
 SHAPES_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
 
@@ -63,7 +61,7 @@ class ProcessEngine:
         self._logs: list[LineReader] = []
         self._order = InOrder(spec.streams)
         self._fill_rate = FillRate()
-        self._emptied_ns = 0
+        self._has_backlog = False  # of records that wait in the child
         self._prefix = tuple(prefix)
         self._oom_watch = OomWatch(limit=memory_limit)
         self._over = self._is_up = self._began = False
@@ -87,12 +85,10 @@ class ProcessEngine:
         data = _read(self._child.data_fd)
         held = len(data) / capacity(self._child.data_fd)
         poll_within_s = self._fill_rate.half_full_in_s(held)
-        emptied_ns, self._emptied_ns = self._emptied_ns, time.monotonic_ns()
         update = decode(self._reader.feed(data))
-        # The pipe was empty at the last poll: what is older, and comes only now, has waited in the child.
-        is_late = len(update.records) > 0 and last_end_ns(update.records) + LATE_NS < emptied_ns
-        messages: list[Message] = [*[line for log in self._logs for line in log.read()], *update.messages]
+        lines = [line for log in self._logs for line in log.read()]
         self._follow(update.messages)
+        messages: list[Message] = [*lines, *(each for each in update.messages if not isinstance(each, Backlog))]
         if exit_status is not None and not self._over:
             self._over = True
             messages.append(self._died(exit_status))
@@ -100,12 +96,16 @@ class ProcessEngine:
             self._over = True
             self._kill()
             messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
-        return self._order.release(EngineUpdate(update.records, tuple(messages), poll_within_s, is_late or held > FULL))
+        return self._order.release(
+            EngineUpdate(update.records, tuple(messages), poll_within_s, self._has_backlog or held > FULL)
+        )
 
     def _follow(self, messages: tuple[Message, ...]) -> None:
         for message in messages:
             self._is_up = True
             self._began |= isinstance(message, PhaseBegan)
+            if isinstance(message, Backlog):
+                self._has_backlog = not message.is_over
             self._over |= isinstance(message, Ended | Failed)
             if isinstance(message, Failed):  # a program that sends nonsense may not obey the control pipe either
                 self._kill()

@@ -138,6 +138,13 @@ class Reached:
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog:
+    """What comes from here on has waited in the engine, because edgetop did not read; or has not, if `is_over`."""
+
+    is_over: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SlowInference:
     """An inference that stands out, and what the kernel counted since shortly before it."""
 
@@ -208,6 +215,7 @@ Message = (
     | BurstBegan
     | BurstTaken
     | Reached
+    | Backlog
     | SlowInference
     | OfVariant
     | TurnsBegan

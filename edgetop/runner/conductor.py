@@ -50,6 +50,7 @@ BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # after a step with so many
 END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
 OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
 MOST_AHEAD_NS = 3_600_000_000_000  # of now: an inference cannot have begun later
+LATE_NS = 2_000_000_000  # records that waited longer in the engine are reported as late
 STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
 
 
@@ -111,6 +112,7 @@ class Conductor:
         self._poll_due_ns = 0  # on CLOCK_MONOTONIC
         self._is_engine_over = False
         self._asked_ns = 0  # when the engine was last asked for news, and had sent all
+        self._is_late = False  # what it sends
         self._reached_ns = 0  # on CLOCK_MONOTONIC: no inference to come began before
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
@@ -210,8 +212,7 @@ class Conductor:
         asked_ns = state.now_ns()
         self._poll()
         update, self._updates = join_updates(self._updates), []
-        if not update.is_behind:
-            self._asked_ns = asked_ns
+        self._watch_backlog(asked_ns, is_behind=update.is_behind)
         if self._stop_reason and self._stop_since_ns is None:
             self._stop_since_ns = self._clock.monotonic_ns()
             if not self._lets_go:
@@ -239,6 +240,18 @@ class Conductor:
             tick_s = BUSY_TICK_S if len(update.records) > BUSY_INFERENCES else TICK_S
             self._tick_s = min(tick_s, max(state.time_left_s(), END_TICK_S))
         self._end_if_overdue()
+
+    def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
+        """Note that records wait in the engine: until they come, nothing is known of the time since."""
+        if not is_behind:
+            self._asked_ns = asked_ns
+        if is_behind and not self._is_late and asked_ns - self._asked_ns > LATE_NS:
+            self._is_late = True
+            text = "edgetop does not keep up: what it shows is some seconds old"
+            self._state.add_event("records-late", "info", "edgetop", text)
+        elif self._is_late and not is_behind:
+            self._is_late = False
+            self._state.add_event("records-on-time", "info", "edgetop", "edgetop has caught up")
 
     def _end_if_overdue(self) -> None:
         """End the session if the engine does not. A watched program takes its own time to end, unless it is let go."""
@@ -288,7 +301,7 @@ class Conductor:
         state.follow(following.name, following.session_id, origin_ns)
         rotation.finish(recorder, manifest)
         self._sensors.follow(origin_ns - before_ns)
-        self._recorder, self._derived = following.recorder, None
+        self._recorder, self._derived, self._is_late = following.recorder, None, False
         self._aggregator = self._seconds()
         self._surroundings = self._surroundings.follow()
         following.taken()

@@ -289,6 +289,17 @@ def test_a_long_burst_is_no_stall() -> None:
     assert analysis.view(None).verdict.word == "STALLED"
 
 
+def test_records_that_come_late_are_no_stall() -> None:
+    script = measured(30).tell("records-late").wait(40)
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    assert analysis.view(None).verdict.word == "STEADY"
+    script.tell("records-on-time").wait(1)
+    analysis = Analysis()
+    analysis.fold(script.whole())
+    assert analysis.view(None).verdict.word == "STALLED"
+
+
 def test_bursts_do_not_bury_other_events() -> None:
     analysis = Analysis()
     analysis.fold(measured(5).profile().tell("profile-burst-begins").whole())

@@ -872,3 +872,17 @@ def test_what_is_still_in_a_full_buffer_is_not_missing() -> None:
     )
     session.step(4)
     assert [batch.until_ns for batch in session.sink.batches] == [250 * MS, 250 * MS, 250 * MS, 1000 * MS]
+    assert not session.sink.events("records-late")
+
+
+def test_an_engine_that_is_long_not_kept_up_with_is_reported_once() -> None:
+    behind = [full_fast(starts_ns=[ORIGIN + number * MS], is_behind=True) for number in range(20)]
+    session = Session(said(MEASURING), *behind, said())
+    session.step(22)
+    late, on_time = session.sink.events("records-late", "records-on-time")
+    assert (late.kind, late.t_ns, on_time.kind, on_time.t_ns) == (
+        "records-late",
+        2500 * MS,
+        "records-on-time",
+        5500 * MS,
+    )

@@ -71,7 +71,7 @@ def _measure(loop: Any, step_ns: int, file: Path, *, announce: Any, duration_ns:
     try:
         while now < until and not loop._control.stop_requested:
             if (left_ns := now - time.monotonic_ns()) > 0:
-                time.sleep(min(left_ns / 1e9, 0.02))
+                loop._outlet.sleep(min(left_ns / 1e9, 0.02))
                 continue
             last_ns = min(now + 20_000_000, until)
             if pace is not None:

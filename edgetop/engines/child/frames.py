@@ -36,6 +36,8 @@ BURST_BEGINS = 12  # {"t_ns"}: inferences stop being measured for a while; only 
 REACHED = 13  # {"t_ns"}: of several streams, none has an inference to report that began before
 SLOW = 14  # {"t_ns", "latency_ns", "span_ns", "preempted", ...}: what the kernel counted around a slow inference
 
+BACKLOG = 15  # {"is_over"}: from here on frames waited in the engine before they were sent; or they do so no more
+
 # start (CLOCK_MONOTONIC ns), latency ns, wait ns, stream, phase, ok, a byte that the reader fills in.
 RECORD = struct.Struct("<qqqBB?x")
 

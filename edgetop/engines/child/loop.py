@@ -64,7 +64,7 @@ class Loop:
         self._buffer = bytearray(CAPACITY * frames.RECORD.size)
         self._view = memoryview(self._buffer)
         self._control = control
-        self._waiter = waiter or Waiter(control, clock)
+        self._waiter = waiter or Waiter(control, clock, outlet.sleep)
         self._failures_in_a_row = 0
         self._last_failure = ""
         self._silent_until = 0

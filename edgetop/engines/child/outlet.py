@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import select
+import time
 from collections import deque
 from typing import Any, Deque, Dict, List, Tuple
 
@@ -28,6 +29,7 @@ class Outlet:
         self._queued = 0  # bytes put into it, by the loop's thread
         self._taken = 0  # bytes taken out, by this thread too where there is a pipe, or else by the reader's
         self._lost = 0
+        self._has_backlog = False  # records wait, and the reader is told so
         self.put_count = 0  # records so far, lost ones included
         self.is_over = False  # the last message of the run was sent, or is in the queue
         if fd >= 0:
@@ -52,6 +54,7 @@ class Outlet:
         header = frames.HEADER.pack(frames.MAGIC, frames.VERSION, frames.RECORDS, size)
         if self._waiting or self._fd < 0:
             self._enqueue(header + records)
+            self._begin_backlog()
             return
         try:
             written = os.writev(self._fd, [header, records])
@@ -61,6 +64,7 @@ class Outlet:
             return
         if written < len(header) + size:
             self._enqueue((header + records)[written:])
+            self._begin_backlog()
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         self._drain()
@@ -68,6 +72,15 @@ class Outlet:
         self.is_over = kind in (frames.ENDED, frames.FAILED)  # before the reader has it and goes
         self._enqueue(frames.pack_message(kind, message))
         self._drain()
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, and meanwhile send what is queued: a rest makes room for what comes after it."""
+        if self._waiting and self._fd >= 0:
+            end = time.monotonic() + seconds
+            while self._waiting and select.select([], [self._fd], [], max(0.0, end - time.monotonic()))[1]:
+                self._drain()
+            seconds = max(0.0, end - time.monotonic())
+        time.sleep(seconds)
 
     def take(self) -> List[Tuple[int, bytes]]:
         """Every frame that is queued, as (kind, payload). Called by the reader's thread only."""
@@ -94,6 +107,11 @@ class Outlet:
             self._enqueue(frames.pack_message(frames.LOST, {"count": lost}))
             self._drain()
 
+    def _begin_backlog(self) -> None:
+        if self._fd >= 0 and not self._has_backlog:
+            self._has_backlog = True
+            self._enqueue(frames.pack_message(frames.BACKLOG, {"is_over": False}))
+
     def _enqueue(self, data: bytes) -> None:
         self._queued += len(data)
         self._waiting.append(data)
@@ -114,6 +132,9 @@ class Outlet:
                 self._waiting[0] = data[written:]
                 return
             self._waiting.popleft()
+            if self._has_backlog and not self._waiting:
+                self._has_backlog = False
+                self._enqueue(frames.pack_message(frames.BACKLOG, {"is_over": True}))
 
 
 def widen(fd: int) -> None:

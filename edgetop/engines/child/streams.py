@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from . import frames
@@ -41,6 +42,12 @@ class Lanes:
             if self._reported_ns < reached < NEVER:
                 self._reported_ns = reached
                 self._outlet.send(frames.REACHED, {"t_ns": reached})
+
+    def sleep(self, seconds: float) -> None:
+        if len(self._next_ns) == 1:
+            self._outlet.sleep(seconds)
+        else:  # another stream may be sending
+            time.sleep(seconds)
 
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         with self._lock:

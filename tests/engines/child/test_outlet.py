@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
@@ -54,7 +55,8 @@ def pipe_and_reader(max_waiting_bytes: int) -> Iterator[tuple[Outlet, Reader]]:
 
         def read(size: int) -> list[Pair] | None:
             try:
-                return list(decoder.feed(os.read(fd, size)))
+                pairs = decoder.feed(os.read(fd, size))
+                return [(kind, payload) for kind, payload in pairs if kind != frames.BACKLOG]
             except BlockingIOError:
                 return None
 
@@ -247,3 +249,55 @@ def test_a_queue_may_be_emptied_while_it_is_filled() -> None:
         came += outlet.take()
     filling.join()
     assert account(came) == 25_000
+
+
+def test_a_reader_is_told_which_records_have_waited() -> None:
+    with pipe(max_waiting_bytes=20 * PAGE) as (outlet, fd):
+        sender = Sender(outlet)
+        sender.flush(20)
+        while sender.sent * frames.RECORD.size < 3 * PAGE:
+            sender.flush(20)
+        decoder, kinds = frames.FrameReader(), []
+        for _ in range(20):
+            with contextlib.suppress(BlockingIOError):
+                kinds += [
+                    json.loads(payload)["is_over"] if kind == frames.BACKLOG else "records"
+                    for kind, payload in decoder.feed(os.read(fd, PAGE))
+                ]
+            outlet.put(NOTHING, 0)
+        sender.flush(20)
+        kinds += [kind == frames.RECORDS for kind, _ in decoder.feed(os.read(fd, PAGE))]
+        begin, end = kinds.index(False), kinds.index(True)
+        assert set(kinds[:begin]) == set(kinds[begin + 1 : end]) == {"records"}
+        assert kinds[end:] == [True, True]
+        assert sum(kind == "records" for kind in kinds) * 20 == sender.sent - 20
+
+
+def test_a_rest_sends_what_is_queued() -> None:
+    """As long as a reader makes room: an engine whose turn is over has nothing else to do."""
+    with pipe(max_waiting_bytes=20 * PAGE) as (outlet, fd):
+        sender = Sender(outlet)
+        while sender.sent * frames.RECORD.size < 10 * PAGE:
+            sender.flush(20)
+        read = bytearray()
+
+        def keep_reading() -> None:
+            os.set_blocking(fd, True)
+            while len(read) < sender.sent * frames.RECORD.size:
+                read.extend(os.read(fd, PAGE))
+
+        reader = threading.Thread(target=keep_reading)
+        reader.start()
+        outlet.sleep(0.5)
+        reader.join(20)
+        assert not reader.is_alive(), len(read)
+
+
+def test_a_rest_that_nobody_reads_in_is_as_long_as_it_was_meant() -> None:
+    with pipe(max_waiting_bytes=20 * PAGE) as (outlet, _):
+        sender = Sender(outlet)
+        while sender.sent * frames.RECORD.size < 2 * PAGE:
+            sender.flush(20)
+        begin = time.monotonic()
+        outlet.sleep(0.02)
+        assert time.monotonic() - begin >= 0.02
