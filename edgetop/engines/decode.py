@@ -108,6 +108,11 @@ class InOrder:
         self._pending: Inferences = NO_INFERENCES
         self._reached_ns = 0
 
+    @property
+    def is_filling(self) -> bool:
+        """Whether so much is pending that the streams that are ahead should not be read any further."""
+        return len(self._pending) > MAX_PENDING // 2
+
     def release(self, update: EngineUpdate) -> EngineUpdate:
         """Return the update with the records that no later one can precede."""
         if self._streams == 1:

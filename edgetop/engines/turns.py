@@ -67,6 +67,8 @@ class TurnsEngine:
         messages: list[Message] = []
         poll_within_s, is_behind = math.inf, False
         for side in range(self._started):
+            if self._order.is_filling and self._reached_ns[side] > min(self._reached_ns):
+                continue  # what it sends waits in its process until the other has come as far
             update = self._engines[side].poll()
             marked = copied(update.records)
             marked["variant"] = side

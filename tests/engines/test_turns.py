@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgetop.engines.decode import MAX_PENDING
 from edgetop.engines.process import ProcessEngine
 from edgetop.engines.protocol import (
     Died,
@@ -162,3 +163,17 @@ def test_real_engines_run_in_their_turns_and_nowhere_else(tmp_path: Path) -> Non
         within = [any(begin <= t < end for begin, end in turns.spans(side)) for t in own.tolist()]
         assert np.mean(within) > 0.99  # one that the kernel held up before it could begin
         assert len(own) > 1_000 / TIME_FACTOR
+
+
+def test_the_one_that_is_ahead_waits_for_the_other() -> None:
+    """Its records have room in its own process: here they would have to leave before those of the other."""
+    late = range(3 * NS, 3 * NS + 2 * MAX_PENDING)
+    ahead = [said(Reached(chunk.stop), records=inferences(chunk)) for chunk in (late[:MAX_PENDING], late[MAX_PENDING:])]
+    first = Scripted(said(LOADED, STEADY, records=WARM), *[said()] * 5, said(Reached(9 * NS), records=inferences([2 * NS])))
+    second = Scripted(said(LOADED, STEADY, records=WARM), said(), *ahead)
+    engine = in_turns(first, second)
+    engine.start()
+    updates = polled(engine, 8)
+    starts = np.concatenate([update.records["t_ns"] for update in updates])
+    assert (np.diff(starts[2 * len(WARM) :]) >= 0).all()
+    assert len(starts) == 2 * len(WARM) + len(late) + 1
