@@ -169,7 +169,9 @@ def test_the_one_that_is_ahead_waits_for_the_other() -> None:
     """Its records have room in its own process: here they would have to leave before those of the other."""
     late = range(3 * NS, 3 * NS + 2 * MAX_PENDING)
     ahead = [said(Reached(chunk.stop), records=inferences(chunk)) for chunk in (late[:MAX_PENDING], late[MAX_PENDING:])]
-    first = Scripted(said(LOADED, STEADY, records=WARM), *[said()] * 5, said(Reached(9 * NS), records=inferences([2 * NS])))
+    first = Scripted(
+        said(LOADED, STEADY, records=WARM), *[said()] * 5, said(Reached(9 * NS), records=inferences([2 * NS]))
+    )
     second = Scripted(said(LOADED, STEADY, records=WARM), said(), *ahead)
     engine = in_turns(first, second)
     engine.start()
