@@ -32,7 +32,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_golden_recording_is_compared(home: Path) -> None:
-    done = edgetop("compare", "finished", "first", "cut-short", "arm64-killed", "minute", "empty", "--json", home=home)
+    done = edgetop("compare", "finished", "first", "killed", "arm64-killed", "minute", "empty", "--json", home=home)
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     p50 = next(row for row in document["rows"] if row["key"] == "p50_ms")

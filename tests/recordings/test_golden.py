@@ -1,10 +1,10 @@
 """Sessions of format 1, as they were once written: they open for ever, with the same content.
 
-`first` lacks the columns that came later; `finished` has them. `cut-short` is what a writer of the same session left
+`first` lacks the columns that came later; `finished` has them. `killed` is what a writer of the same session left
 when it was killed after six seconds: some rows in tables, the rest in the journal. `arm64` and `arm64-killed` were
 written on that instruction set (under emulation, .ci/arm64), where this test reads the others in turn.
 
-`killed` and `arrow-journal` are what development versions left, whose journals and unpublished tables no version reads:
+`foreign-tables` and `foreign-journal` are what development versions left, whose journals and unpublished tables no version reads:
 these are not part of format 1 (`edgetop help format`). Nothing of them may be thrown away.
 """
 
@@ -28,7 +28,7 @@ FIRST_COLUMNS = np.dtype([(name, INFERENCE[name]) for name in INFERENCE.names if
 HOLDS = {
     "first": ("finished", 200, 54, 17, 10, "2e320a54c5aa10ee"),
     "finished": ("finished", 200, 54, 17, 10, "2e320a54c5aa10ee"),
-    "cut-short": ("recovered", 124, 33, 11, 6, "2558b836db336fdc"),
+    "killed": ("recovered", 124, 33, 11, 6, "2558b836db336fdc"),
     "arm64": ("finished", 65, 2269, 101, 73, "bdc6b1d3a4e1b2be"),
     "arm64-killed": ("recovered", 175, 709, 36, 24, "b82fc7cb26c1c026"),
 }
@@ -39,7 +39,7 @@ WHOLE = ("0b5f6f3e-8f0e-4c57-9f3c-6f5a4f1f2a31", 19, (180, 40.023446, 40.492373,
 REPORTS = {
     "first": WHOLE,
     "finished": WHOLE,
-    "cut-short": (*WHOLE[:2], (104, 40.023446, 40.515907, 41.73824, 42.135943, 40.570224)),
+    "killed": (*WHOLE[:2], (104, 40.023446, 40.515907, 41.73824, 42.135943, 40.570224)),
     "arm64": (
         "902beb0a-8d33-4de4-b001-ea31f40759cd", 50,
         (14, 744.006044, 892.163413, 1399.84896, 1402.639496, 907.910655),
@@ -56,7 +56,7 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return shutil.copytree(V1 / f"{request.param}.edgetop", tmp_path / f"{request.param}.edgetop")
 
 
-@pytest.mark.parametrize("name", ["cut-short", "arm64-killed", "killed", "arrow-journal"])
+@pytest.mark.parametrize("name", ["killed", "arm64-killed", "foreign-tables", "foreign-journal"])
 def test_a_killed_one_is_still_what_its_writer_left(name: str) -> None:
     """A look at the original instead of a copy completes it, and it is golden no more."""
     names = {path.name for path in (V1 / f"{name}.edgetop").iterdir()}
@@ -96,7 +96,7 @@ def test_once_opened_it_stays_as_it_is(golden: Path) -> None:
 
 
 def test_a_foreign_journal_costs_no_byte_of_it(tmp_path: Path) -> None:
-    folder = shutil.copytree(V1 / "arrow-journal.edgetop", tmp_path / "arrow-journal.edgetop")
+    folder = shutil.copytree(V1 / "foreign-journal.edgetop", tmp_path / "foreign-journal.edgetop")
     segments = {path.name: path.read_bytes() for path in folder.glob("journal/*.journal")}
     lost = Recording(folder).manifest.lost
     assert lost
@@ -107,7 +107,7 @@ def test_a_foreign_journal_costs_no_byte_of_it(tmp_path: Path) -> None:
 
 
 def test_foreign_tables_without_footer_are_left_alone(tmp_path: Path) -> None:
-    folder = shutil.copytree(V1 / "killed.edgetop", tmp_path / "killed.edgetop")
+    folder = shutil.copytree(V1 / "foreign-tables.edgetop", tmp_path / "foreign-tables.edgetop")
     before = content(folder)
     recording = Recording(folder)
     list(recording.play(inferences=True))
