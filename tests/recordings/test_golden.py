@@ -4,8 +4,8 @@
 when it was killed after six seconds: some rows in tables, the rest in the journal. `arm64` and `arm64-killed` were
 written on that instruction set (under emulation, .ci/arm64), where this test reads the others in turn.
 
-`foreign-tables` and `foreign-journal` are what development versions left, whose journals and unpublished tables no version reads:
-these are not part of format 1 (`edgetop help format`). Nothing of them may be thrown away.
+`foreign-tables` and `foreign-journal` are what development versions left, whose journals and unpublished tables no
+version reads: these are not part of format 1 (`edgetop help format`). Nothing of them may be thrown away.
 """
 
 import hashlib
