@@ -4,11 +4,17 @@ edgetop is on no package index: a hint that named it there would lead to whoever
 the packages themselves, and the environment that edgetop runs in.
 """
 
+import contextlib
+import os
 import re
 import shlex
+import site
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+_REPEATED = {"requirements", "python", "entrypoints"}  # of a receipt of uv: what `_uv_tool` gives again
 _PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
 
 
@@ -29,17 +35,97 @@ def packages_of(extra: str) -> list[str]:
 
 
 def install_command(*packages: str) -> str:
-    """Return the command that adds packages to the environment of this edgetop."""
+    """Return the command that adds packages to the environment of this edgetop, and keeps them when it is upgraded."""
     prefix = Path(sys.prefix)
-    if (prefix / "pipx_metadata.json").exists():
-        return shlex.join(["pipx", "inject", prefix.name, *packages])
-    if (prefix / "uv-receipt.toml").exists() or not _has_pip():
+    if (prefix / "pipx_metadata.json").exists():  # a venv of pipx has its pip elsewhere, or none
+        return shlex.join([*_pipx(prefix), prefix.name, *packages])
+    if (prefix / "uv-receipt.toml").exists():
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # another receipt
+            return shlex.join(_uv_tool(prefix, packages))
+    if not _has_pip():
         return shlex.join(["uv", "pip", "install", "--python", sys.executable, *packages])
     import sysconfig  # noqa: PLC0415  for a hint alone
 
     is_managed = sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
     allowed = ["--break-system-packages"] if is_managed else []  # PEP 668; edgetop itself got there in the same way
-    return shlex.join([sys.executable, "-m", "pip", "install", *allowed, *packages])
+    user = ["--user"] if Path(site.getusersitepackages()) in Path(__file__).parents else []
+    return shlex.join([sys.executable, "-m", "pip", "install", *allowed, *user, *packages])
+
+
+def _pipx(prefix: Path) -> list[str]:
+    """Return the command for a tool that pipx installed here: for this user, for all, or where PIPX_HOME was."""
+    home = prefix.parent.parent
+    if home == Path(os.environ.get("PIPX_GLOBAL_HOME", "/opt/pipx")):
+        return ["pipx", "inject", "--global"]
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    homes = (
+        [Path(os.environ["PIPX_HOME"])] if "PIPX_HOME" in os.environ else [data / "pipx", Path.home() / ".local/pipx"]
+    )
+    return ["pipx", "inject"] if home in homes else ["env", f"PIPX_HOME={home}", "pipx", "inject"]
+
+
+def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
+    """Return the command that installs this tool of uv once more, with these packages and those that it has.
+
+    An upgrade removes what `uv pip install` added. Raises ValueError if the receipt does not say where edgetop came
+    from: its name alone would be looked up on an index. https://docs.astral.sh/uv/concepts/tools/
+    """
+    from edgetop.files import read_toml  # noqa: PLC0415  for a hint alone
+
+    tool = read_toml(prefix / "uv-receipt.toml")["tool"]
+    ours, *others = sorted(tool["requirements"], key=lambda one: one["name"] != prefix.name)
+    source = _requirement(ours)
+    known = {name for name, value in tool.items() if value}
+    place = next((ours[key] for key in ("path", "directory", "editable") if key in ours), None)
+    is_lost = place is not None and not Path(place).exists()
+    if is_lost or source == ours["name"] + ours.get("specifier", "") or known - _REPEATED:
+        raise ValueError("it cannot be installed again in the same way")
+    python = ["--python", tool["python"]] if "python" in tool else []
+    names = {_name(package) for package in packages}
+    kept = [_requirement(one) for one in others if _name(one["name"]) not in names]
+    added = [word for package in (*kept, *packages) for word in ("--with", package)]
+    editable = ["--editable"] if "editable" in ours else []
+    return [*_uv_folders(prefix, tool), "uv", "tool", "install", *python, *added, *editable, source]
+
+
+def _uv_folders(prefix: Path, tool: Mapping[str, Any]) -> list[str]:
+    """Return what tells uv where this tool is, if that is not where it looks by itself."""
+    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
+    folders = {"UV_TOOL_DIR": (prefix.parent, data / "uv/tools")}
+    if tool.get("entrypoints"):
+        program = Path(tool["entrypoints"][0]["install-path"])
+        folders["UV_TOOL_BIN_DIR"] = program.parent, Path(os.environ.get("XDG_BIN_HOME") or data.parent / "bin")
+    named = [f"{name}={at}" for name, (at, usual) in folders.items() if at != Path(os.environ.get(name) or usual)]
+    return ["env", *named] if named else []
+
+
+def _name(package: str) -> str:
+    return re.split(r"[^\w.-]", package)[0].lower().replace("_", "-")
+
+
+def _requirement(one: Mapping[str, Any]) -> str:
+    """Return a requirement of a receipt of uv as a command takes it.
+
+    >>> _requirement({"name": "duckdb", "specifier": ">=1.1"})
+    'duckdb>=1.1'
+    >>> _requirement({"name": "edgetop", "extras": ["onnx"], "directory": "/src/edgetop"})
+    '/src/edgetop[onnx]'
+    >>> _requirement({"name": "edgetop", "git": "https://host/edgetop?rev=v1"})
+    'edgetop @ git+https://host/edgetop@v1'
+    """
+    extras = f"[{','.join(one['extras'])}]" if one.get("extras") else ""
+    for key in ("path", "directory", "editable"):
+        if key in one:
+            return f"{one[key]}{extras}"
+    if "git" in one:
+        url, _, query = str(one["git"]).partition("?")
+        found = re.search(r"(?:^|&)(?:rev|tag|branch)=([^&]+)", query)
+        folder = re.search(r"(?:^|&)subdirectory=([^&]+)", query)
+        at = f"@{found[1]}" if found else ""
+        return f"{one['name']}{extras} @ git+{url}{at}{f'#subdirectory={folder[1]}' if folder else ''}"
+    if "url" in one:
+        return f"{one['name']}{extras} @ {one['url']}"
+    return f"{one['name']}{extras}{one.get('specifier', '')}"
 
 
 def extra_command(extra: str) -> str:

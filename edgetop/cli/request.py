@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from edgetop.taps.program import WatchedProgram
 
 Options = Mapping[str, Any]
+EXTRAS = {"onnxruntime": "onnx", "litert": "tflite", "tflite-runtime": "tflite-runtime"}  # of edgetop, by runtime
 POWER_TURN_NS = NS  # of an A/B session where a sensor reads the board's power, which is seldom updated more often
 
 
@@ -72,10 +73,13 @@ def find_model(options: Options) -> ModelFile:
 def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:
     """Raises InputError for an engine that is unknown or does not fit the model."""
     steady = options["warmup_runs"] is None
+    engine = engine_for(options["engine"], model.format)
+    if options["engine_python"] is None:
+        _require_runtime(engine, model.format)
     return EngineSpec(
         model=str(model.path.absolute()),
         format=model.format,
-        engine=engine_for(options["engine"], model.format),
+        engine=engine,
         threads=options["threads"] or limit_of(options).cpus or 0,
         batch=options["batch"],
         providers=options["providers"],
@@ -98,6 +102,15 @@ def engine_spec(options: Options, model: ModelFile, virtual_board: str | None = 
         keep_outputs=options.get("keep_outputs") or 0,
         virtual_board=virtual_board,
     )
+
+
+def _require_runtime(engine: str, model_format: str) -> None:
+    """Raise InputError if this Python has no such runtime. How it is added depends on how edgetop was installed."""
+    names = [name for name, runtime in RUNTIMES.items() if engine in ("auto", name) and runtime[0] == model_format]
+    if not any(importlib.util.find_spec(RUNTIMES[name][1]) for name in names):
+        what = f"no runtime for {model_format} models is" if engine == "auto" else f"{engine} is not"
+        advice = f"{extra_command(EXTRAS[names[0]])}, or name an interpreter that has it with --engine-python"
+        raise InputError(f"{what} installed", advice)
 
 
 def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:

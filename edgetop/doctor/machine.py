@@ -7,6 +7,7 @@ import grp
 import json
 import os
 import re
+import shlex
 import statistics
 import subprocess
 import tempfile
@@ -260,7 +261,8 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
     finds += (f"{name} does not load: {clean(error)}" for name, error in broken.items())
     finding = f"{'; '.join(finds) or 'none'} (Python {clean(str(inventory['python']))})"
     if inventory["numpy"] is None or inventory["numpy"]["error"]:
-        return [problem(RUNTIMES, f"no numpy that loads for {clean(facts.python)}", None, "pip install numpy")]
+        command = f"{shlex.quote(clean(facts.python))} -m pip install numpy"
+        return [problem(RUNTIMES, f"no numpy that loads for {clean(facts.python)}", None, command)]
     if not loads:
         advice = "or name an interpreter that has one with --engine-python"
         return [problem(RUNTIMES, finding, advice, f"{extra_command('onnx')}  or  {extra_command('tflite')}")]

@@ -25,6 +25,7 @@ from pyarrow import fs
 from edgetop import formatting
 from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.files import sync_folder
+from edgetop.installation import install_command
 from edgetop.recording.files import MIN_FREE_BYTES
 
 T = TypeVar("T")
@@ -270,7 +271,8 @@ def uri_of(target: str) -> str:
 
 
 def _by_fsspec(target: str, scheme: str, error: Exception) -> tuple[Any, str]:
-    advice = f"a folder, s3://, gs:// or az://; others by fsspec: pip install fsspec {PACKAGES.get(scheme, '')}".strip()
+    packages = ["fsspec", *([PACKAGES[scheme]] if scheme in PACKAGES else [])]
+    advice = f"a folder, s3://, gs:// or az://; others by fsspec: {install_command(*packages)}"
     try:
         from fsspec.core import url_to_fs  # noqa: PLC0415  an extra
 

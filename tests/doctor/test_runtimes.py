@@ -23,7 +23,7 @@ def module(
 
 def judged(tree: Path, files: dict[str, str] | None = None, numpy: Any = NUMPY, **found: Any) -> Check:
     inventory = {"python": "3.11.2", "numpy": numpy, "runtimes": found}
-    (check,) = machine.judge_runtimes(inventory, facts(tree, files))
+    (check,) = machine.judge_runtimes(inventory, facts(tree, files, python="/opt/my python"))
     return check
 
 
@@ -35,7 +35,7 @@ def test_what_loads_is_told_with_its_providers(tmp_path: Path) -> None:
 def test_none_is_a_problem_and_so_is_a_missing_numpy(tmp_path: Path) -> None:
     assert judged(tmp_path).status == "problem"
     check = judged(tmp_path, onnxruntime=module(), numpy=None)
-    assert (check.status, check.fix) == ("problem", "pip install numpy")
+    assert (check.status, check.fix) == ("problem", "'/opt/my python' -m pip install numpy")
 
 
 def test_one_that_does_not_load_is_a_warning_and_alone_a_problem(tmp_path: Path) -> None:
