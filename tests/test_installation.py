@@ -123,7 +123,7 @@ def test_a_users_own_packages_stay_his(monkeypatch):
 
 def test_a_managed_system_is_told_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
-    monkeypatch.setattr(installation.sysconfig, "get_path", lambda _: str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     (tmp_path / "EXTERNALLY-MANAGED").touch()
     assert "--break-system-packages" in install_command("duckdb")
 

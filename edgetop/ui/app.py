@@ -79,7 +79,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
         Of two quick resizes Textual may report only the second, and the first has cut off what stood there.
         """
-        if self._screen_stack and event.size == self.screen.size:
+        if self.screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
@@ -156,7 +156,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         if self.is_headless:  # under a test, which must see it
             super()._handle_exception(error)
             return
-        self._close_messages_no_wait()
+        self.panic()  # with nothing to print
 
 
 def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScreen:

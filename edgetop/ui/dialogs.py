@@ -8,13 +8,14 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.events import Key
 from textual.screen import ModalScreen
 from textual.scrollbar import ScrollBarRender
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from edgetop.formatting import clean
-from edgetop.ui.keys import Entry
+from edgetop.ui.keys import Entry, follow_key
 
 T = TypeVar("T")
 
@@ -64,14 +65,17 @@ class ChoiceDialog(Dialog[T], Generic[T]):
         self._choices = choices
         lines = "\n".join(f"{choice.keys.split(',')[0]:<4} {choice.words}" for choice in choices if choice.words)
         self._text = "\n\n".join(part for part in (above, lines) if part) + below
-        for i, choice in enumerate(choices):
-            self._bindings.key_to_bindings |= BindingsMap([(choice.keys, f"choose({i})", choice.words)]).key_to_bindings
+        choose = [Binding(choice.keys, f"choose({i})", choice.words) for i, choice in enumerate(choices)]
+        self._keys = BindingsMap(choose)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="box") as box:  # has the focus: arrows and pages scroll it where it is too long
             box.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
             yield Static(self.heading, classes="title", markup=False)
             yield Static(self._text, markup=False)
+
+    async def on_key(self, event: Key) -> None:
+        await follow_key(event, self, self._keys)
 
     def action_choose(self, number: int) -> None:
         self.dismiss(self._choices[number].answer)

@@ -5,6 +5,7 @@ from typing import Any
 
 from textual import events
 from textual.app import ComposeResult
+from textual.events import Key
 from textual.screen import Screen
 
 from edgetop.feeds.fleet import ORDERS, BoardView, Fleet
@@ -12,7 +13,7 @@ from edgetop.feeds.protocol import Can
 from edgetop.session.events import Order
 from edgetop.ui import commands
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, bindings, footer_keys, remapped
+from edgetop.ui.keys import Command, bindings, follow_key, footer_keys, remapped
 from edgetop.ui.layout import Place
 from edgetop.ui.monitor import Host
 from edgetop.ui.pane_widget import FrameWidget
@@ -47,7 +48,7 @@ class FleetScreen(Screen[None]):
         self.listing, self._leave_now = listing, leave_now
         listing.opened = ""
         self._commands = {command.id: command for command in remapped(COMMANDS, settings.keys)}
-        self._bindings = bindings(self._commands.values())
+        self._keys = bindings(self._commands.values())
         self._widget = FrameWidget(self._lines, theme, characters, self._press, self.move)
         self._views: list[BoardView] = []
         self._offset = 0
@@ -91,6 +92,9 @@ class FleetScreen(Screen[None]):
 
     def present_commands(self) -> Iterator["Command[FleetScreen]"]:
         return (command for command in self._commands.values() if command.applies(Can.NOTHING))
+
+    async def on_key(self, event: Key) -> None:
+        await follow_key(event, self, self._keys)
 
     def action_command(self, command_id: str) -> None:
         self._commands[command_id].run(self)

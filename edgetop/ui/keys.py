@@ -5,10 +5,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Generic, NamedTuple, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from textual.binding import Binding, BindingsMap
+from textual.events import Key
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
+from textual.screen import Screen
 
 from edgetop.feeds.protocol import Can
 
@@ -75,8 +77,16 @@ _NAMES |= {"pagedown": "PgDn", "pageup": "PgUp"}
 
 
 def bindings(commands: Iterable[AnyCommand]) -> BindingsMap:
-    """Return what a screen that has these commands gives to Textual."""
+    """Return the keys of these commands, for `follow_key`."""
     return BindingsMap([Binding(of.keys, f"command({of.id!r})", of.words, id=of.id) for of in commands])
+
+
+async def follow_key(event: Key, screen: Screen[Any], keys: BindingsMap) -> None:
+    """Do what the key is bound to. Textual itself knows the bindings of a class alone, and ours are the user's."""
+    for binding in keys.key_to_bindings.get(event.key, ()):
+        if await screen.app.run_action(binding.action, screen):
+            event.stop()
+            return
 
 
 def remapped(commands: Iterable[Command[ScreenT]], keys: Mapping[str, str]) -> tuple[Command[ScreenT], ...]:

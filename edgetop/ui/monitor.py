@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from textual.app import ComposeResult
-from textual.events import Click
+from textual.events import Click, Key
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -21,7 +21,7 @@ from edgetop.analysis.timeline import Lens
 from edgetop.feeds.protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, bindings, footer_keys
+from edgetop.ui.keys import Command, bindings, follow_key, footer_keys
 from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
 from edgetop.ui.pane_widget import FrameWidget, LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
@@ -99,7 +99,7 @@ class MonitorScreen(Screen[None]):
             None,
             (),
         )  # those that apply, and to what feed
-        self._bindings = bindings(commands)
+        self._keys = bindings(commands)
         self._leave_now = leave_now
         self._header = FrameWidget(self._header_lines, theme, characters, id="header")
         self._status = FrameWidget(self._status_lines, theme, characters, self._press_key, id="status")
@@ -195,6 +195,9 @@ class MonitorScreen(Screen[None]):
         if self._present[0] != can:
             self._present = can, tuple(command for command in self._commands.values() if command.applies(can))
         return iter(self._present[1])
+
+    async def on_key(self, event: Key) -> None:
+        await follow_key(event, self, self._keys)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Textual's hook for which bindings there are."""
