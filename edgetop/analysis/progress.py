@@ -53,6 +53,7 @@ def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifes
 class Progress:
     def __init__(self) -> None:
         self._known = ProgressView()  # by the events, without what goes on with time
+        self._view: ProgressView | None = None  # since the last fold; a dozen figures ask for it
         self._now_ns = self._warmup_ns = self._idle_from_ns = 0
         self._measure_from_ns: int | None = None
         self._measure_to_ns: int | None = None
@@ -75,6 +76,7 @@ class Progress:
         return self._known.warmup_done, self._warmup_ns
 
     def fold(self, batch: Batch) -> None:
+        self._view = None
         self._now_ns = max(self._now_ns, batch.until_ns)
         for event in batch.events:
             if event.kind == "profile-burst":  # of which a day has thousands
@@ -143,14 +145,16 @@ class Progress:
         return self._now_ns - self._last_sign_ns
 
     def view(self) -> ProgressView:
-        begun = self._measure_from_ns
-        return replace(
-            self._known,
-            now_ns=self._now_ns,
-            measured_ns=None if begun is None else max(0, self.measured_until_ns - begun),
-            idle_done_ns=max(0, self._now_ns - self._idle_from_ns),
-            silent_ns=self._silent_ns(),
-        )
+        if self._view is None:
+            begun = self._measure_from_ns
+            self._view = replace(
+                self._known,
+                now_ns=self._now_ns,
+                measured_ns=None if begun is None else max(0, self.measured_until_ns - begun),
+                idle_done_ns=max(0, self._now_ns - self._idle_from_ns),
+                silent_ns=self._silent_ns(),
+            )
+        return self._view
 
 
 # Events between which nothing, or not everything, is recorded: whether it begins.
