@@ -1,6 +1,7 @@
 """Two sessions in threads, like a camera program: MODEL RUNS [END]; END is an exit status, "crash", or a file.
 
-It prints its own count and median latency in ns of each session. Given a file, it goes on until that is there.
+It prints its own count of each session, and the quartiles of its latency in ns. Given a file, it goes on until that is
+there.
 """
 
 import os
@@ -34,7 +35,8 @@ for thread in threads:
     thread.start()
 for thread in threads:
     thread.join()
-print("own", *[len(each) for each in took], *[int(np.median(each)) for each in took], flush=True)
+quartiles = [int(ns) for each in took for ns in np.percentile(each, (25, 75))]
+print("own", *[len(each) for each in took], *quartiles, flush=True)
 if end == "crash":
     os.kill(os.getpid(), signal.SIGSEGV)
 elif "/" in end:
