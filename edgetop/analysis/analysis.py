@@ -80,12 +80,12 @@ class _Part(Generic[T]):
         self.__doc__ = make.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+        self._name, self._figure = name, f"view: {name}"
 
     def __get__(self, view: "MonitorView", owner: type) -> T:
         faults, name = view.analysis.faults, self._name
         with view.analysis.lock:
-            made, failed = faults.attempt(f"view: {name}", lambda: self._make(view), lambda: self._make(view.unknown()))
+            made, failed = faults.attempt(self._figure, lambda: self._make(view), lambda: self._make(view.unknown()))
             vars(view)[name] = made
             if failed:
                 view.unavailable = {**view.unavailable, name: faults.words(failed)}

@@ -105,21 +105,20 @@ class Faults:
         self, names: list[str], name: str, make: Callable[[], T], unknown: Callable[[], T]
     ) -> tuple[T, frozenset[str]]:
         begin = len(names)
-        made = self._attempt(name, make, unknown)
-        return made, _NONE if len(names) == begin else frozenset(names[begin:])
-
-    def _attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> T:
         if name not in self.found:
             try:
-                return make()
+                made = make()
+                return made, _NONE if len(names) == begin else frozenset(names[begin:])
             except MemoryError:
                 raise
             except UnavailableError:
-                return self._unknown(unknown)
+                made = self._unknown(unknown)
+                return made, frozenset(names[begin:])
             except Exception as error:  # noqa: BLE001  a defect of ours in one figure must not cost the others
                 self.add(name, error)
-        note({name})
-        return self._unknown(unknown)
+        names.append(name)
+        made = self._unknown(unknown)
+        return made, frozenset(names[begin:])
 
     def _unknown(self, make: Callable[[], T]) -> T:
         try:

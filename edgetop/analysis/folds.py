@@ -59,7 +59,8 @@ def once(make: Made) -> Made:
             if make not in folds.made:
                 folds.made[make] = folds.faults.attempt(name, lambda: make(folds), lambda: make(folds.twin()))
             value, failed = folds.made[make]
-            note(failed)
+            if failed:
+                note(failed)
             return value
 
     return cast("Made", made)
