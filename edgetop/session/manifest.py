@@ -470,9 +470,7 @@ def shortened(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-_TIMES = ("delay_ns", "duty_on_ns", "duty_off_ns")  # calculations use 64 bits
-_TOO_LARGE = 2**63  # for an integer of the tables
-_ABSURD = 2**127  # for any integer: it still fits into a float
+_TOO_LARGE = 2**63  # for an integer: calculations and tables use 64 bits
 MAX_TEXT_CHARS = 131_072  # as long as a word of a command line can be (MAX_ARG_STRLEN, execve(2))
 MAX_ITEMS = 65_536  # of a list, or keys of an object
 
@@ -485,7 +483,7 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
     if isinstance(value, float):
         require(math.isfinite(value) or where.endswith(": trips"), where)
     elif isinstance(value, int):
-        require(abs(value) < (_TOO_LARGE if where.endswith(_TIMES) else _ABSURD), where)
+        require(abs(value) < _TOO_LARGE, where)
     elif isinstance(value, str):
         require(len(value) <= MAX_TEXT_CHARS, where)
     return value
