@@ -19,7 +19,7 @@ from edgetop.session.batch import Batch, merge
 from edgetop.ui import screenshot
 from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.layout import LAYOUTS
-from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.screen_settings import ScreenSettings
 from tests.support.commands import edgetop
 from tests.support.scripts import ListFeed
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.agreement import judge_of
-from edgetop.cli.watch_program import _started
-from edgetop.engines.child.errors import EngineError
+from edgetop.cli.printing.output_agreement_words import judge_of
+from edgetop.cli.watching.watch import _started
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import read_array
 from edgetop.errors import InputError, OutputError
 from edgetop.files import open_regular, parse_json, read_file, read_json, read_text, read_toml, replacing, write_file
 from edgetop.metrics.prometheus import Textfile
-from edgetop.recording.export import protocol
+from edgetop.recording.export import export_formats
 from edgetop.sensors.root import MAX_FILE_BYTES, Root
 from edgetop.ui.themes import parse_theme
 
@@ -216,9 +216,9 @@ def test_arrays_and_logs_that_the_user_names_are_regular_files(tmp_path):
 
 @pytest.mark.timeout(20)
 def test_a_pipe_that_nobody_reads_is_not_waited_for_for_ever(tmp_path, monkeypatch):
-    monkeypatch.setattr(protocol, "READER_S", 0.0)
+    monkeypatch.setattr(export_formats, "READER_S", 0.0)
     os.mkfifo(tmp_path / "pipe")
-    output = protocol.NamedOutput(tmp_path / "pipe")
+    output = export_formats.NamedOutput(tmp_path / "pipe")
     with pytest.raises(OutputError, match="cannot be written: No such device"), output.stream(is_text=True):
         pass
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop import installation
-from edgetop.cli import request
+from edgetop.cli.running import request
 from edgetop.errors import InputError
 from edgetop.installation import extra_command, install_command, packages_of
 

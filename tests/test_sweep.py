@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.sweep import (
+from edgetop.sweep_plan import (
     FILE,
     KEYS,
     Candidate,

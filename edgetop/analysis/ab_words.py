@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from edgetop import formatting
-from edgetop.analysis.ab import METRICS, AbView, Ratio, VariantFigures
+from edgetop.analysis.ab_figures import METRICS, AbView, Ratio, VariantFigures
 from edgetop.analysis.progress import ProgressView
 from edgetop.analysis.verdict import MEASURING, STEADY, UNSETTLED, Verdict
 from edgetop.formatting import rounded

@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
 
-from edgetop.analysis import report
-from edgetop.analysis.ab import AbView
+from edgetop.analysis import session_report
+from edgetop.analysis.ab_figures import AbView
+from edgetop.analysis.energy import PowerView
 from edgetop.analysis.faults import UnavailableError
 from edgetop.analysis.folds import Folds
-from edgetop.analysis.frames import FramesView
-from edgetop.analysis.latency import LatencyView
+from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
-from edgetop.analysis.power import PowerView
-from edgetop.analysis.thermal import along, view_thermal
+from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.rolling_latency import LatencyView
 from edgetop.analysis.timeline import Axis, Lens
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
@@ -29,8 +29,8 @@ T = TypeVar("T")
 class Analysis(Folds):
     """The folds, with the verdict and the gates."""
 
-    gate_results = report.gate_results
-    verdict = report.verdict
+    gate_results = session_report.gate_results
+    verdict = session_report.verdict
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":

@@ -7,25 +7,25 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
-from edgetop.analysis.ab import AbFold, AbView
+from edgetop.analysis.ab_figures import AbFold, AbView
 from edgetop.analysis.alerts.alert import AlertsView
+from edgetop.analysis.alerts.alert_rules import AlertRule
 from edgetop.analysis.alerts.alerts import Alerts, Findings
-from edgetop.analysis.alerts.rules import AlertRule
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
+from edgetop.analysis.energy import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.event_index import Competitors
-from edgetop.analysis.events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.faults import Fault, Faults, aside, guarded, note
-from edgetop.analysis.forecast.forecast import Forecast, ForecastView
-from edgetop.analysis.frames import Frames
-from edgetop.analysis.gates import Gate, parse_gate
-from edgetop.analysis.latency import RollingLatency
-from edgetop.analysis.memory import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
+from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
+from edgetop.analysis.hotspots import Operators
+from edgetop.analysis.memory_use import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
 from edgetop.analysis.operator_hints import BurstHints
-from edgetop.analysis.operators import Operators
 from edgetop.analysis.overload import Backlog
-from edgetop.analysis.power import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.precision import Precision, PrecisionView
+from edgetop.analysis.program_frames import Frames
 from edgetop.analysis.progress import Progress, RecordingState, is_stalled
+from edgetop.analysis.recent_events import DerivedEvents, EventLog, EventsView
+from edgetop.analysis.rolling_latency import RollingLatency
+from edgetop.analysis.session_gates import Gate, parse_gate
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.slowdowns.tail import TailView

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgetop.analysis.deadline import overload_words
 from edgetop.analysis.folds import Folds, once
-from edgetop.analysis.memory import leak_notices
+from edgetop.analysis.memory_use import leak_notices
 from edgetop.analysis.operator_hints import session_hints
 from edgetop.analysis.precision import PrecisionView, least_independent
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
@@ -246,7 +246,7 @@ def _limits(folds: Folds) -> Iterator[Notice]:
 
 
 def _settings(folds: Folds) -> Iterator[Notice]:
-    """A power mode and a burst that cannot be sustained. NVIDIA calls MAXN unconstrained: edgetop.doctor.settings."""
+    """A power mode and a burst that cannot be sustained. NVIDIA calls MAXN unconstrained (doctor/setting_checks.py)."""
     assert folds.manifest
     mode = folds.manifest.board.power_mode or ""
     if mode.upper().replace("MODE_", "").startswith("MAXN"):

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from edgetop.analysis.hotspots import Operators, OperatorsView, ThreadView, each_call_ns, partitions, short_name
+from edgetop.analysis.operator_bounds import rates
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.operators import Operators, OperatorsView, ThreadView, each_call_ns, partitions, short_name
-from edgetop.analysis.roofline import rates
 from edgetop.formatting import percent
 from edgetop.session.events import Notice
 from edgetop.session.operators import CPU, XNNPACK, hosts

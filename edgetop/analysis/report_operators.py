@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds
+from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scaled_ns
+from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.operators import ThreadView, each_call_ns, partitions, scaled_ns
-from edgetop.analysis.power import EnergyView
-from edgetop.analysis.roofline import Rates, applicable, bound, rates
 from edgetop.formatting import rounded_mj
 from edgetop.session.manifest import Manifest
 

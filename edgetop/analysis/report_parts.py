@@ -9,9 +9,9 @@ from typing import Any
 
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.energy import CostView, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
-from edgetop.analysis.memory import StageView
-from edgetop.analysis.power import CostView, EnergyView, PowerView, RailView
+from edgetop.analysis.memory_use import StageView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.formatting import rounded, rounded_mj, rounded_ms

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal
 from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, overload_words, too_slow
 from edgetop.analysis.faults import noting
-from edgetop.analysis.gates import GateResult
-from edgetop.analysis.memory import leak_ends, leak_rate
+from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.progress import is_stalled
+from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.slowdowns.signals import LIMITS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, cause_words, is_throttling
 from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView

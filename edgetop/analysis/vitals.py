@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetop import formatting
-from edgetop.analysis.memory import leak_ends, leak_rate
+from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.verdict import STEADY_WITHIN, Level
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from edgetop import formatting
 from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 from edgetop.paths import recordings_home
-from edgetop.recording.files import SUFFIX
 from edgetop.recording.registry import all_sessions, live_sessions, locate, locate_live, newest_first
+from edgetop.recording.session_folder import SUFFIX
 from edgetop.session.manifest import Manifest
 
 

@@ -125,7 +125,7 @@ def command(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415  the others need it not
 
-    from edgetop.cli.commands import edgetop  # noqa: PLC0415  it knows this command by its name
+    from edgetop.cli.command_group import edgetop  # noqa: PLC0415  it knows this command by its name
 
     kind = get_completion_class(shell)
     assert kind is not None

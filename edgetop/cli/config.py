@@ -23,7 +23,7 @@ from edgetop.nearest import nearest_hint
 from edgetop.paths import config_home, recordings_home
 from edgetop.ui.characters import choose_theme
 from edgetop.ui.layout import LAYOUTS
-from edgetop.ui.settings import WINDOWS_NS, ScreenSettings
+from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
 
 NAME, OLD_NAME = "edgetop.toml", "config.toml"
 MAX_BYTES = 256 * 1024
@@ -146,7 +146,7 @@ def _checked(key: str, value: Any, keys: Mapping[str, str], *, for_screen: bool)
 
 def _keys(table: Mapping[str, Any], before: Mapping[str, str]) -> Mapping[str, str]:
     """The keys of bindings, by id, in the names that Textual has for them: the table's, over those of `before`."""
-    from edgetop.ui.commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
+    from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 
     keys = dict(before)

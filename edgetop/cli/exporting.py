@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgetop.cli.terminal import edgetop_command
-from edgetop.recording.export.protocol import FORMATS, default_path
-from edgetop.ui.settings import Export
+from edgetop.recording.export.export_formats import FORMATS, default_path
+from edgetop.ui.screen_settings import Export
 
 NICENESS = 10
 

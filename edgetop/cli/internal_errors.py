@@ -9,7 +9,7 @@ from edgetop import __version__
 from edgetop.analysis.faults import Fault
 from edgetop.errors import OutputError
 from edgetop.paths import recordings_home
-from edgetop.recording.export.protocol import NamedOutput
+from edgetop.recording.export.export_formats import NamedOutput
 
 FOLDER = "internal-errors"  # beside the recordings
 

@@ -1,8 +1,8 @@
 """The process that waits for a run, in place of the one that the shell started. A program of its own.
 
-`edgetop.cli.terminal.split` runs this file by `python -I -S`: it imports `os`, `signal` and `sys` alone, so that what
-waits for hours stays small. Its arguments: the run's process id, the descriptor that says when to end, and, for
-`ps`, the command line of the run.
+`terminal.split` runs this file with `python -I -S`. It imports only `os`, `signal` and `sys`, so that the process that
+waits for hours stays small. Arguments: the run's process id, the descriptor that says when to end, and the run's
+command line, which `ps` shows.
 """
 
 import os

@@ -5,7 +5,7 @@ import errno
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from edgetop import streams
+from edgetop import standard_streams
 from edgetop.errors import (
     DISK_FULL,
     EXIT_DONE,
@@ -26,7 +26,7 @@ NEEDS_64_BITS = "needs a 64-bit system, such as the 64-bit image of Raspberry Pi
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run a command; exit with its code, an error as one line on stderr."""
-    streams.guard()
+    standard_streams.guard()
     arguments = sys.argv[1:] if arguments is None else arguments
     code = EXIT_DONE
     try:
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _run(arguments: list[str]) -> int:
     import click  # noqa: PLC0415  --help does without
 
-    from edgetop.cli.commands import edgetop  # noqa: PLC0415
+    from edgetop.cli.command_group import edgetop  # noqa: PLC0415
 
     try:
         result: Any = edgetop.main(arguments, prog_name="edgetop", standalone_mode=False)

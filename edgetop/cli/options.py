@@ -108,9 +108,11 @@ def _parser(path: str, topic: str = "") -> Callable[[str], Any]:
     return parse
 
 
-gate = _parser("edgetop.analysis.gates:parse_gate", "edgetop help gates")  # p99>33ms, throttled
-relative_gate = _parser("edgetop.comparison.gates:parse_relative_gate", "edgetop help compare")  # p50>+3%, rss>+20MiB
-alert_rule = _parser("edgetop.analysis.alerts.rules:parse_rule", "edgetop help alerts")  # temp>80C for=30s
+gate = _parser("edgetop.analysis.session_gates:parse_gate", "edgetop help gates")  # p99>33ms, throttled
+relative_gate = _parser(
+    "edgetop.comparison.comparison_gates:parse_relative_gate", "edgetop help compare"
+)  # p50>+3%, rss>+20MiB
+alert_rule = _parser("edgetop.analysis.alerts.alert_rules:parse_rule", "edgetop help alerts")  # temp>80C for=30s
 session_time = _parser("edgetop.formatting:parse_clock_time")  # 01:30:00 90s 1h30m, in ns
 i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAME]
 
@@ -215,7 +217,7 @@ def cpus(text: str) -> tuple[int, ...]:
 
 def limit(text: str) -> dict[str, float]:
     """`cpus=2`, `memory=512M`, `quota=150%,period=10ms`: fields of a Limit."""
-    from edgetop.runner.limits import LEAST_QUOTA_US, PERIODS_US, Limit  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US, Limit  # noqa: PLC0415  --help needs none of it
 
     fields: dict[str, float] = {}
     for pair in text.split(","):

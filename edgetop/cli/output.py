@@ -12,9 +12,9 @@ from edgetop.errors import InputError
 from edgetop.formatting import clean
 
 if TYPE_CHECKING:
-    from edgetop.analysis.gates import GateResult
-    from edgetop.comparison.gates import RelativeResult
-    from edgetop.recording.export.protocol import NamedOutput, StreamOutput
+    from edgetop.analysis.session_gates import GateResult
+    from edgetop.comparison.comparison_gates import RelativeResult
+    from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
     from edgetop.session.events import Notice
 
 

@@ -241,8 +241,8 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
 def how_to_come_back(folder: Path) -> str:
     """Three lines that say how to attach to a run that continues, and how to stop it."""
     from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
-    from edgetop.recording.files import SUFFIX  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
+    from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415
 
     name = folder.name.removesuffix(SUFFIX)
     try:

@@ -11,8 +11,8 @@ from edgetop.errors import InputError
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
-    from edgetop.feeds.protocol import Feed
-    from edgetop.ui.settings import ScreenSettings
+    from edgetop.feeds.feed_protocol import Feed
+    from edgetop.ui.screen_settings import ScreenSettings
 
 
 def require_screen(otherwise: str) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetop.analysis.ab import AbView, Ratio
+from edgetop.analysis.ab_figures import AbView, Ratio
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import Report, report
 from edgetop.analysis.report_parts import PERCENTILE_KEYS, EnergyFigures
+from edgetop.analysis.session_report import Report, report
 from edgetop.errors import InputError
 from edgetop.session import histogram
 from edgetop.session.batch import Batch

@@ -13,8 +13,8 @@ import time
 from functools import partial
 from pathlib import Path
 
-from edgetop.control.wire import MAX_LINE, Answer, address, pack_answer, parse_order, peer_of
-from edgetop.recording.files import FILE_MODE
+from edgetop.control.control_socket import MAX_LINE, Answer, address, pack_answer, parse_order, peer_of
+from edgetop.recording.session_folder import FILE_MODE
 from edgetop.session.events import TakesOrders
 
 MAX_CLIENTS = 32

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from edgetop.sensors.root import Root
 
 if TYPE_CHECKING:  # `run` asks the doctor of logging out before it loads numpy: it forks
-    from edgetop.sensors.protocol import Missing
+    from edgetop.sensors.sensor_protocol import Missing
     from edgetop.sensors.survey import Row
     from edgetop.session.manifest import Board
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.engines.child import frames
-from edgetop.engines.child.errors import one_line
-from edgetop.engines.protocol import (
+from edgetop.engines.child import message_frames
+from edgetop.engines.child.engine_error import one_line
+from edgetop.engines.engine_protocol import (
     Backlog,
     BurstBegan,
     BurstTaken,
@@ -44,11 +44,11 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
     messages: list[Message] = []
     try:
         for kind, payload in pairs:
-            if kind == frames.RECORDS:
+            if kind == message_frames.RECORDS:
                 records.append(np.frombuffer(payload, INFERENCE))
             elif kind in _MESSAGES:
                 messages.append(_MESSAGES[kind](json.loads(payload)))
-    except (frames.FrameError, ValueError, KeyError, TypeError) as error:
+    except (message_frames.FrameError, ValueError, KeyError, TypeError) as error:
         messages.append(Failed("engine", f"invalid data from the engine: {one_line(error)}"))
     return EngineUpdate(join([NO_INFERENCES, *records]), tuple(messages))
 
@@ -76,20 +76,20 @@ def _operators(rows: list[Any]) -> tuple[Operator, ...]:
 
 
 _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
-    frames.HELLO: lambda m: Started(m["pid"], m["python"]),
-    frames.LOADED: lambda m: built(Loaded, m, "what was loaded"),
-    frames.PHASE: lambda m: PhaseBegan(m["phase"], m["t_ns"]),
-    frames.LOG: lambda m: LogLine(m["severity"], "engine", m["message"], m.get("kind", "log")),
-    frames.FAILED: lambda m: Failed(m["stage"], m["message"], m["advice"]),
-    frames.ENDED: lambda m: Ended(m["reason"], m["t_ns"]),
-    frames.LOST: lambda m: RecordsLost(m["count"]),
-    frames.MEMORY: lambda m: built(StageMemory, _timed(m), "memory"),
-    frames.PROFILER: lambda m: ProfilerChosen(m["way"], m["reason"], _operators(m.get("operators", []))),
-    frames.BURST_BEGINS: lambda m: BurstBegan(m["t_ns"]),
-    frames.BURST: _burst,
-    frames.REACHED: lambda m: Reached(m["t_ns"]),
-    frames.BACKLOG: lambda m: Backlog(m["is_over"]),
-    frames.SLOW: lambda m: built(SlowInference, _timed(m), "a slow inference"),
+    message_frames.HELLO: lambda m: Started(m["pid"], m["python"]),
+    message_frames.LOADED: lambda m: built(Loaded, m, "what was loaded"),
+    message_frames.PHASE: lambda m: PhaseBegan(m["phase"], m["t_ns"]),
+    message_frames.LOG: lambda m: LogLine(m["severity"], "engine", m["message"], m.get("kind", "log")),
+    message_frames.FAILED: lambda m: Failed(m["stage"], m["message"], m["advice"]),
+    message_frames.ENDED: lambda m: Ended(m["reason"], m["t_ns"]),
+    message_frames.LOST: lambda m: RecordsLost(m["count"]),
+    message_frames.MEMORY: lambda m: built(StageMemory, _timed(m), "memory"),
+    message_frames.PROFILER: lambda m: ProfilerChosen(m["way"], m["reason"], _operators(m.get("operators", []))),
+    message_frames.BURST_BEGINS: lambda m: BurstBegan(m["t_ns"]),
+    message_frames.BURST: _burst,
+    message_frames.REACHED: lambda m: Reached(m["t_ns"]),
+    message_frames.BACKLOG: lambda m: Backlog(m["is_over"]),
+    message_frames.SLOW: lambda m: built(SlowInference, _timed(m), "a slow inference"),
 }
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from edgetop.errors import InputError
-from edgetop.models.limits import Budget, MalformedError
 from edgetop.models.protobuf import fields
+from edgetop.models.reading_limits import Budget, MalformedError
 
 SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tflite"}
 

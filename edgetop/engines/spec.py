@@ -39,12 +39,12 @@ class EngineSpec:
     streams: int = 1  # at once
     delay_ns: int = 0  # after each inference, without a rate
     duty_ns: tuple[int, int] | None = None  # work and rest, in turn
-    in_turns: bool = False  # with another engine, at times that it is given (engines/turns.py)
+    in_turns: bool = False  # with another engine, at times that it is given (engines/turn_engine.py)
     cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
     keep_outputs: int = 0  # of so many inferences before the warm-up
     outputs_file: str = ""  # where to
     end_note: str = ""  # where the engine notes how far it came, if its conductor dies; "": nowhere
-    virtual_board: str | None = None  # path of the page of one that it runs on (child/virtual_board.py)
+    virtual_board: str | None = None  # path of the page of one that it runs on (child/board_page.py)
 
     @property
     def requested(self) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ import os
 import sys
 import threading
 
-from edgetop import streams
+from edgetop import standard_streams
+from edgetop.engines.child.child_program import run_model
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.outlet import Outlet
-from edgetop.engines.child.program import run_model
+from edgetop.engines.child.record_outlet import Outlet
 from edgetop.engines.decode import InOrder, LineReader, decode
-from edgetop.engines.protocol import Ended, EngineUpdate, Failed, Message, Started
+from edgetop.engines.engine_protocol import Ended, EngineUpdate, Failed, Message, Started
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError
 
@@ -46,8 +46,8 @@ class OutputCapture:
         self._saved = (os.dup(1), os.dup(2))
         os.dup2(self._stdout_write, 1)
         os.dup2(self._stderr_write, 2)
-        sys.stdout = sys.__stdout__ = streams.output(self._saved[0])  # type: ignore[misc]
-        sys.stderr = streams.talk(self._saved[1])
+        sys.stdout = sys.__stdout__ = standard_streams.output(self._saved[0])  # type: ignore[misc]
+        sys.stderr = standard_streams.talk(self._saved[1])
         # What draws a screen writes here, and must notice that the terminal is gone.
         sys.__stderr__ = open(self._saved[1], "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]
         return self

@@ -2,7 +2,7 @@
 
 import threading
 
-from edgetop.feeds.protocol import BatchQueue, Can
+from edgetop.feeds.feed_protocol import BatchQueue, Can
 from edgetop.session.batch import Batch
 from edgetop.session.events import Order, TakesOrders
 

@@ -14,18 +14,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from edgetop.control.wire import Answer, pack_order, parse_answer
+from edgetop.control.control_socket import Answer, pack_order, parse_answer
 from edgetop.errors import InputError
-from edgetop.feeds.protocol import BatchQueue, Can, Refusal
+from edgetop.feeds.feed_protocol import BatchQueue, Can, Refusal
 from edgetop.formatting import clean, cut
-from edgetop.relay import wire
+from edgetop.relay import relay_frames
 from edgetop.relay.encoding import NOWHERE, Decoder, Position
-from edgetop.relay.wire import Frame, FrameParser
+from edgetop.relay.relay_frames import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Action, Order
 from edgetop.session.seconds import NS
-from edgetop.session.summary import Happened, parse_events
+from edgetop.session.session_summary import Happened, parse_events
 
 HELLO_S = 60.0  # for an answer, beside the time in which ssh asks for a password: Python starts slowly on small boards
 MAX_QUOTED = 160  # characters of what else was said
@@ -129,10 +129,10 @@ class Conversation:
     def _begin(self, asked: dict[str, Any], hello_s: float) -> None:
         hello = self._next(hello_s)
         self.version = hello.text("edgetop")
-        if why := wire.misfit(hello, f"on {self._where}"):
+        if why := relay_frames.misfit(hello, f"on {self._where}"):
             raise MisfitError(why, self.version)
         self.link.answered()
-        self.link.write(wire.hello(**asked))
+        self.link.write(relay_frames.hello(**asked))
         begin = self._next(hello_s)
         self._fail(begin)
         self.session = begin.text("session")  # what to ask for to come back to it
@@ -168,30 +168,30 @@ class Conversation:
         while self._pending:
             frame = self._pending.pop(0)
             self._fail(frame)
-            if frame.kind == wire.BATCH:
+            if frame.kind == relay_frames.BATCH:
                 yield self._decoder.decode(frame.payload)
-            elif frame.kind == wire.ACK:
+            elif frame.kind == relay_frames.ACK:
                 number, line = frame.line
                 yield Confirmed(number, parse_answer(line))
-            elif frame.kind == wire.SUMMARY:
+            elif frame.kind == relay_frames.SUMMARY:
                 changed = frame.message.get("changed")
-                if len(frame.payload) > wire.MAX_SUMMARY or not isinstance(changed, dict):
+                if len(frame.payload) > relay_frames.MAX_SUMMARY or not isinstance(changed, dict):
                     raise ValueError("not a summary")
                 yield Summarised(changed, parse_events(frame.message.get("events", [])))
-            elif frame.kind == wire.END:
+            elif frame.kind == relay_frames.END:
                 yield Over()
 
     def _fail(self, frame: Frame) -> None:
-        if frame.kind == wire.FAILED:
+        if frame.kind == relay_frames.FAILED:
             raise InputError(f"{self._where}: {frame.text('message')}")
 
     def order(self, number: int, order: Order) -> None:
         """Raises LinkEndedError, and ValueError where the note is too long."""
-        self.link.write(wire.pack_line(wire.COMMAND, number, pack_order(order)))
+        self.link.write(relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order)))
 
     def send_alive(self) -> None:
         """Raises LinkEndedError."""
-        self.link.write(wire.pack_message(wire.ALIVE))
+        self.link.write(relay_frames.pack_message(relay_frames.ALIVE))
 
 
 class RemoteFeed:

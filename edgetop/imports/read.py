@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from edgetop.errors import InputError
 from edgetop.files import read_file, why
-from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats, trtexec
+from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats_log, trtexec
 from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, T, Times
 from edgetop.sensors.log_formats import INTERVAL_S
 from edgetop.sensors.tegrastats import has_lines
@@ -65,7 +65,7 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]
     (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda text, _: benchmark_model.read_text(text)),
     (perf_test.ORIGIN, perf_test.MARK.search, lambda text, _: perf_test.read_text(text)),
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
-    (tegrastats.ORIGIN, has_lines, tegrastats.read_text),
+    (tegrastats_log.ORIGIN, has_lines, tegrastats_log.read_text),
 )
 # The same of JSON lists, which are recognised by the keys of their first entry.
 _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], int], Found]], ...] = (

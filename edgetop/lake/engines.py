@@ -13,8 +13,8 @@ from typing import Any
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.installation import extra_command
+from edgetop.lake.lake_tables import KEYS, TABLES, dataset
 from edgetop.lake.place import Place
-from edgetop.lake.tables import KEYS, TABLES, dataset
 
 LEAST_PARTS, FILES_A_PART = 4, 256  # of what Ray groups
 EXTRAS = {"duckdb": "lake", "daft": "lake-distributed"}

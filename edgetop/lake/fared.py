@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.forecast.elsewhere import ERROR_SHARE, FARTHEST_C
+from edgetop.lake.lake_tables import TABLE, dataset
 from edgetop.lake.place import Place
-from edgetop.lake.tables import TABLE, dataset
 
 KINDS = ("model", "version", "board_model", "enclosure", "load", "rate_hz", "threads", "batch")
 NUMBERS = ("ambient_c", "trip_c", "steady_c", "steady_low_c", "steady_high_c", "throttled")

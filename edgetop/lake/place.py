@@ -26,7 +26,7 @@ from edgetop import formatting
 from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.files import sync_folder
 from edgetop.installation import install_command
-from edgetop.recording.files import MIN_FREE_BYTES
+from edgetop.recording.session_folder import MIN_FREE_BYTES
 
 T = TypeVar("T")
 BLOCK_BYTES = 1024 * 1024

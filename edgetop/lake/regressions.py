@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.report import to_json
-from edgetop.comparison.compare import Row, discovered, judged
+from edgetop.analysis.session_report import to_json
 from edgetop.comparison.figures import FIGURES, Figure
+from edgetop.comparison.ratios import Row, discovered, judged
 from edgetop.comparison.student import LEVEL, Contrast
 
 FIGURES_OF = ("p50_ms", "p99_ms", "throughput_hz", "throttled_share", "temp_end_c", "gross_mj", "rss_peak_mib")

@@ -32,15 +32,18 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report
+from edgetop.analysis.session_report import report
 from edgetop.errors import InputError, OutputError, RecordingError
 from edgetop.files import open_regular, sync_folder, write_file
+from edgetop.lake.lake_tables import FILES, MANIFEST, TABLE, dataset, partition, row_of, table_path
 from edgetop.lake.place import Place, digest_of, refuse_full
-from edgetop.lake.tables import FILES, MANIFEST, TABLE, dataset, partition, row_of, table_path
 from edgetop.paths import as_component
 from edgetop.recording.columns import SCHEMAS, to_arrow
-from edgetop.recording.export.protocol import NamedOutput
-from edgetop.recording.files import (
+from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.recording.reader import Recording
+from edgetop.recording.removal import OUTPUT_FILES, PUSHED, Stamp, remove_session, stamp_of
+from edgetop.recording.rows import TABLES, WHOLE, Span
+from edgetop.recording.session_folder import (
     FILE_MODE,
     FOLDER_MODE,
     LOG,
@@ -50,10 +53,7 @@ from edgetop.recording.files import (
     is_live,
     parsed_manifest,
 )
-from edgetop.recording.files import MANIFEST as SESSION
-from edgetop.recording.reader import Recording
-from edgetop.recording.removal import OUTPUT_FILES, PUSHED, Stamp, remove_session, stamp_of
-from edgetop.recording.rows import TABLES, WHOLE, Span
+from edgetop.recording.session_folder import MANIFEST as SESSION
 from edgetop.session.clock import SystemClock, format_utc
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import InputError
-from edgetop.metrics.families import families
+from edgetop.metrics.metric_families import families
 from edgetop.metrics.prometheus import OPENMETRICS, PLAIN, rendered
 
 PATH = "/metrics"

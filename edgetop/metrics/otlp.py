@@ -15,7 +15,7 @@ import numpy as np
 from edgetop import __version__
 from edgetop.errors import InputError
 from edgetop.installation import extra_command
-from edgetop.metrics.families import PREFIX, STARTED, Distribution, Family, Sample
+from edgetop.metrics.metric_families import PREFIX, STARTED, Distribution, Family, Sample
 from edgetop.session import histogram
 
 try:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.files import open_regular, remove_partials, replacing
-from edgetop.metrics.families import DURATION, FAILED, PREFIX, RUNNING, Distribution, Family, Labels, Sample
+from edgetop.metrics.metric_families import DURATION, FAILED, PREFIX, RUNNING, Distribution, Family, Labels, Sample
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PLAIN = "text/plain; version=0.0.4; charset=utf-8"

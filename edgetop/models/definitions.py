@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from edgetop.models.cost import rules as work
-from edgetop.models.cost.rules import each, each_input, none
+from edgetop.models.cost import work_rules as work
+from edgetop.models.cost.work_rules import each, each_input, none
 from edgetop.models.graph import Operator, Sizes
 from edgetop.models.onnx_values import DTYPES, Constant
 from edgetop.models.shapes import moves, products

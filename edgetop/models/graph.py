@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgetop.models.limits import MAX_VALUE_ELEMENTS
+from edgetop.models.reading_limits import MAX_VALUE_ELEMENTS
 
 Dim = int | str | None
 Shape = tuple[Dim, ...]  # strings are the model's names for sizes it leaves open

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetop.errors import InputError
-from edgetop.models.cost.memory import MemoryPlan, plan
+from edgetop.models.cost.tensor_traffic import MemoryPlan, plan
 from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
-from edgetop.models.limits import MalformedError
 from edgetop.models.onnx_file import read_onnx
 from edgetop.models.operator_costs import OperatorCost, Totals, Weights, costs, totals, weights
+from edgetop.models.reading_limits import MalformedError
 from edgetop.models.shape_inference import with_shapes
 from edgetop.models.tflite_file import read_tflite
 

@@ -14,7 +14,7 @@ from typing import Any
 from edgetop.models import onnx_values as values
 from edgetop.models import protobuf as wire
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor
-from edgetop.models.limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS, PART_STEPS, Budget, MalformedError
+from edgetop.models.reading_limits import MAX_DEPTH, MAX_OPERATORS, MAX_TENSORS, PART_STEPS, Budget, MalformedError
 
 
 @dataclass(slots=True)

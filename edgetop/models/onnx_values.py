@@ -8,7 +8,7 @@ import numpy as np
 
 from edgetop.models import protobuf as wire
 from edgetop.models.graph import Array, Dim, Shape, Tensor, may_be_read, size_bytes, small_value, stored_value
-from edgetop.models.limits import MAX_RANK, MAX_VALUE_ELEMENTS, PART_STEPS, Budget, MalformedError
+from edgetop.models.reading_limits import MAX_RANK, MAX_VALUE_ELEMENTS, PART_STEPS, Budget, MalformedError
 
 # TensorProto.DataType
 DTYPES = {

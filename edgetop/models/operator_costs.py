@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgetop.models.cost.memory import read_bytes, total_bytes, written_bytes
-from edgetop.models.cost.rules import Rule
+from edgetop.models.cost.tensor_traffic import read_bytes, total_bytes, written_bytes
+from edgetop.models.cost.work_rules import Rule
 from edgetop.models.definitions import has_products, op_of
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounded
-from edgetop.models.limits import BROKEN_NODE
+from edgetop.models.reading_limits import BROKEN_NODE
 from edgetop.models.shapes.node import Node
 
 # Dtypes of weights. Wide integers are shapes, axes and indices, but for biases of quantised products.

@@ -1,7 +1,7 @@
 """Works out the shape, dtype and, where small, the value of every tensor, operator by operator.
 
 A TFLite file holds the shapes itself. Those that it leaves open, or that inputs of other sizes change, only its
-runtime knows (`edgetop.engines.process`).
+runtime knows (`edgetop.engines.process_engine`).
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from edgetop.models.definitions import DOMAINS, op_of
 from edgetop.models.graph import OMITTED, Array, Graph, Model, Shape, Sizes, Tensor, input_names, tensors_by_value
-from edgetop.models.limits import BROKEN_NODE, MAX_RANK
+from edgetop.models.reading_limits import BROKEN_NODE, MAX_RANK
 from edgetop.models.shapes.folding import FOLDS, folded
 from edgetop.models.shapes.node import Node
 

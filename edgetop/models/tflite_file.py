@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor, may_be_read, stored_value
-from edgetop.models.limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, Budget, MalformedError
+from edgetop.models.reading_limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, Budget, MalformedError
 
 # FlatBuffers read in place: tables, vectors and strings, each offset checked before it is followed.
 # Source: https://flatbuffers.dev/internals/. Offsets of a hostile file may overlap or point at one thing many times

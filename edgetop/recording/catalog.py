@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgetop.files import open_regular
-from edgetop.recording.files import Descriptor, names_in, write_all
-from edgetop.recording.frames import OPENING, FrameReader, seal
+from edgetop.recording.journal_frames import OPENING, FrameReader, seal
 from edgetop.recording.rows import TABLES
+from edgetop.recording.session_folder import Descriptor, names_in, write_all
 
 CATALOG = "catalog"
 _PIECE = re.compile(r"([a-z]+)-(\d{4})\.partial")

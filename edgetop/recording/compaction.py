@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from edgetop.recording.columns import to_arrow
-from edgetop.recording.files import JOURNAL, read_manifest, set_aside
 from edgetop.recording.journal import (
     JournalState,
     Progress,
@@ -23,9 +22,10 @@ from edgetop.recording.journal import (
     segment_name,
     segments,
 )
+from edgetop.recording.parquet_tables import ROW_GROUP_ROWS, Tables
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
+from edgetop.recording.session_folder import JOURNAL, read_manifest, set_aside
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
-from edgetop.recording.tables import ROW_GROUP_ROWS, Tables
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
 from edgetop.session.seconds import Seconds

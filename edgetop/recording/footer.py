@@ -12,7 +12,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from edgetop.recording.frames import varint
+from edgetop.recording.journal_frames import varint
 
 MAGIC = b"PAR1"
 _TAIL = struct.Struct("<I4s")

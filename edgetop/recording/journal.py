@@ -14,14 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgetop.files import open_regular, sync_folder
-from edgetop.recording.files import (
-    Descriptor,
-    FolderHandle,
-    is_live,
-    names_in,
-    write_all,
-)
-from edgetop.recording.frames import ALONE, DEFLATED, REFERENCE, Frame, FrameReader, seal
+from edgetop.recording.journal_frames import ALONE, DEFLATED, REFERENCE, Frame, FrameReader, seal
 from edgetop.recording.packing import (
     TALLY_STEP_NS,
     Parts,
@@ -37,6 +30,13 @@ from edgetop.recording.packing import (
     split,
     tallies_of,
     unpack,
+)
+from edgetop.recording.session_folder import (
+    Descriptor,
+    FolderHandle,
+    is_live,
+    names_in,
+    write_all,
 )
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Clock

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.recording.frames import varint
+from edgetop.recording.journal_frames import varint
 from edgetop.recording.rows import sound_data
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table

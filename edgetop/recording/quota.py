@@ -16,8 +16,8 @@ from pathlib import Path
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.files import open_regular
-from edgetop.recording.files import MANIFEST, SUFFIX, is_live, is_real_folder, read_manifest
 from edgetop.recording.removal import PUSHED, SessionFiles, remove_session
+from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_folder, read_manifest
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest
 

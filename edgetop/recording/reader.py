@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgetop.errors import InputError
-from edgetop.recording.files import MANIFEST, has_journal, read_manifest
 from edgetop.recording.journal import Follower
 from edgetop.recording.recovery import closing_of, recover
 from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Piece, Span, between, in_order, joined, sound, times, within
+from edgetop.recording.session_folder import MANIFEST, has_journal, read_manifest
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
@@ -26,7 +26,7 @@ from edgetop.session.records import MEASURE, NO_READINGS, Inferences
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:  # loads Arrow
-    from edgetop.recording.tables import TableFile
+    from edgetop.recording.parquet_tables import TableFile
 
 MOMENTS = 5  # how often opening is tried while a session is being finished
 CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second

@@ -16,7 +16,9 @@ from typing import Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
-from edgetop.recording.files import (
+from edgetop.recording.journal import SEGMENT_BYTES, Journal, Progress, TableJob, Unwritten, UnwrittenNote
+from edgetop.recording.removal import remove_session
+from edgetop.recording.session_folder import (
     JOURNAL,
     FolderHandle,
     Retention,
@@ -25,8 +27,6 @@ from edgetop.recording.files import (
     has_journal,
     write_manifest,
 )
-from edgetop.recording.journal import SEGMENT_BYTES, Journal, Progress, TableJob, Unwritten, UnwrittenNote
-from edgetop.recording.removal import remove_session
 from edgetop.recording.table_writer import InlineTableWriter, TableWriter
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue, Severity

@@ -18,10 +18,10 @@ from edgetop import formatting
 from edgetop.errors import RecordingError
 from edgetop.files import open_regular, read_file, remove_partials
 from edgetop.recording.catalog import CATALOG
-from edgetop.recording.files import END_NOTE, JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
 from edgetop.recording.journal import JournalState, Unwritten, read_unwritten, segment_name
 from edgetop.recording.packing import Tally
 from edgetop.recording.rows import MAX_SESSION_NS, sound
+from edgetop.recording.session_folder import END_NOTE, JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
@@ -62,7 +62,7 @@ def recover(folder: Path) -> Recovered:
 
 def _recover(folder: Path) -> None:
     from edgetop.recording.compaction import WaitingRows, compact  # noqa: PLC0415  loads Arrow
-    from edgetop.recording.tables import Tables  # noqa: PLC0415
+    from edgetop.recording.parquet_tables import Tables  # noqa: PLC0415
 
     journal = folder / JOURNAL
     before = read_manifest(folder)

@@ -18,14 +18,14 @@ from edgetop.errors import InputError
 from edgetop.files import read_json, write_file
 from edgetop.nearest import nearest_hint
 from edgetop.paths import component, is_there
-from edgetop.recording.files import (
+from edgetop.recording.removal import OUTCOME
+from edgetop.recording.session_folder import (
     FOLDER_MODE,
     MANIFEST,
     SUFFIX,
     is_live,
     read_manifest,
 )
-from edgetop.recording.removal import OUTCOME
 from edgetop.session.manifest import Manifest, built
 
 REGISTER = "sessions"

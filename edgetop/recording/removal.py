@@ -15,9 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import RecordingError
-from edgetop.recording.files import END_NOTE, FOLDER_MODE, JOURNAL, LOCK, LOG, MANIFEST, PROGRAM_LOG, SOCKET, WriterLock
-from edgetop.recording.outputs import OUTPUTS, outputs_file
+from edgetop.recording.kept_outputs import OUTPUTS, outputs_file
 from edgetop.recording.rows import TABLES
+from edgetop.recording.session_folder import (
+    END_NOTE,
+    FOLDER_MODE,
+    JOURNAL,
+    LOCK,
+    LOG,
+    MANIFEST,
+    PROGRAM_LOG,
+    SOCKET,
+    WriterLock,
+)
 from edgetop.session.turns import SIDES
 
 OUTCOME = "outcome.json"

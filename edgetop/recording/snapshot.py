@@ -16,9 +16,9 @@ import numpy as np
 
 from edgetop.files import open_regular
 from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
-from edgetop.recording.files import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.recording.journal import Follower, JournalState, SegmentReader, open_segment, segment_name, segments
 from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
+from edgetop.recording.session_folder import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.operators import OperatorInfo
@@ -26,7 +26,7 @@ from edgetop.session.records import NO_INFERENCES, Inferences, Readings, join, m
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 if TYPE_CHECKING:  # loads Arrow
-    from edgetop.recording.tables import TableFile
+    from edgetop.recording.parquet_tables import TableFile
 
 
 class Problems:
@@ -228,7 +228,7 @@ class Snapshot:
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
         """One file, or none if it cannot be opened."""
-        from edgetop.recording.tables import TableFile  # noqa: PLC0415  loads Arrow
+        from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_reported(place):
             yield TableFile(name, place, source, groups)
@@ -260,7 +260,7 @@ class Snapshot:
 
 
 def _are_valid(name: str, groups: list[RowGroup]) -> bool:
-    from edgetop.recording.tables import metadata_of  # noqa: PLC0415  loads Arrow
+    from edgetop.recording.parquet_tables import metadata_of  # noqa: PLC0415  loads Arrow
 
     try:
         metadata_of(name, groups)

@@ -12,8 +12,8 @@ import signal
 import subprocess
 import sys
 
-from edgetop.recording.files import FolderHandle, WriterLock
 from edgetop.recording.journal import Progress, TableJob
+from edgetop.recording.session_folder import FolderHandle, WriterLock
 from edgetop.session import helper_load
 
 NICENESS = 10

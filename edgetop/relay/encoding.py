@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from edgetop.recording.packing import pack, pack_part, split, unpack
 from edgetop.recording.rows import MAX_SESSION_NS, sound_batch
-from edgetop.relay.wire import MAX_PAYLOAD
+from edgetop.relay.relay_frames import MAX_PAYLOAD
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table

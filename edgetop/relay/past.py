@@ -18,9 +18,9 @@ import numpy.typing as npt
 
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import Span
-from edgetop.relay import wire
+from edgetop.relay import relay_frames
 from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, Encoder, in_pieces, thinned
-from edgetop.relay.wire import Frame
+from edgetop.relay.relay_frames import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.operators import BASELINE_BURSTS
@@ -48,10 +48,10 @@ def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
     recording = Recording(folder)
     segment, offset = recording.follow().place if recording.is_live else (0, 0)
     place = {"segment": segment, "offset": offset, "until_ns": recording.end_ns, "live": recording.is_live}
-    yield Frame(wire.PLACE, json.dumps(place).encode())
+    yield Frame(relay_frames.PLACE, json.dumps(place).encode())
     encoder = Encoder()
     for batch in past(recording, judge):
-        yield Frame(wire.BATCH, encoder.encode(batch, NOWHERE))
+        yield Frame(relay_frames.BATCH, encoder.encode(batch, NOWHERE))
 
 
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:

@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgetop.control.wire import Answer, pack_answer, parse_order
+from edgetop.control.control_socket import Answer, pack_answer, parse_order
 from edgetop.errors import EdgetopError
-from edgetop.recording.files import JOURNAL, FolderHandle, open_folder
 from edgetop.recording.journal import FellBehindError, Follower, JournalTail
 from edgetop.recording.registry import successor
 from edgetop.recording.rows import release_memory
-from edgetop.relay import wire
+from edgetop.recording.session_folder import JOURNAL, FolderHandle, open_folder
+from edgetop.relay import relay_frames
 from edgetop.relay.encoding import NOWHERE, SINGLE_HZ, Decoder, Encoder, Position, in_pieces, thinned
-from edgetop.relay.wire import Frame, FrameParser
+from edgetop.relay.relay_frames import Frame, FrameParser
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Order
@@ -135,17 +135,17 @@ def serve(
 ) -> None:
     """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError."""
     try:
-        link.send(wire.hello())
+        link.send(relay_frames.hello())
         hello = _hello(link)
         summaries = _summaries(hello, summarize) if summarize else None
         folder = find()
-        link.send(wire.pack_message(wire.BEGIN, session=str(folder.absolute())))
+        link.send(relay_frames.pack_message(relay_frames.BEGIN, session=str(folder.absolute())))
         _Relay(link, folder, give, past, clock, period_ns, summaries).run(None if summaries else _position(hello))
     except (LinkLostError, ValueError):  # the viewer is gone, or speaks another protocol
         pass
     except EdgetopError as error:
         with contextlib.suppress(LinkLostError):
-            link.send(wire.pack_message(wire.FAILED, message=str(error)[: wire.MAX_WORDS]))
+            link.send(relay_frames.pack_message(relay_frames.FAILED, message=str(error)[: relay_frames.MAX_WORDS]))
 
 
 def _hello(link: Link) -> Frame:
@@ -153,9 +153,9 @@ def _hello(link: Link) -> Frame:
     while not frames:
         frames = link.receive(None)
     hello, *rest = frames
-    if hello.kind != wire.HELLO:
+    if hello.kind != relay_frames.HELLO:
         raise ValueError("a viewer says hello first")
-    if why := wire.misfit(hello, "on the laptop"):
+    if why := relay_frames.misfit(hello, "on the laptop"):
         raise EdgetopError(why)
     link.give_back(rest)
     return hello
@@ -225,9 +225,11 @@ class _Relay:
             if batch:
                 self._send(thinned(batch, (batch.until_ns - self._until_ns) / NS), tail)
             elif self._summaries:
-                self._link.send(wire.pack_message(wire.ALIVE))  # the link is well, the session is silent
+                self._link.send(
+                    relay_frames.pack_message(relay_frames.ALIVE)
+                )  # the link is well, the session is silent
         self._exchange(0)
-        self._link.send(wire.pack_message(wire.END))
+        self._link.send(relay_frames.pack_message(relay_frames.END))
 
     def _follow(self, position: Position) -> JournalTail | None:
         """Return the tail of the journal from that position on; None where the position does not exist any more."""
@@ -242,18 +244,18 @@ class _Relay:
         """Send the past and return the journal's tail to follow; None where nothing follows. Raises EdgetopError."""
         tail, decoder = None, Decoder()
         for frame in self._past(self._folder):
-            if frame.kind == wire.PLACE:
+            if frame.kind == relay_frames.PLACE:
                 place = frame.number("segment"), frame.number("offset"), frame.number("until_ns")
                 tail = self._follow(place) if frame.message.get("live") else None
                 if tail is None and frame.message.get("live"):  # it ended in this moment
                     return self._send_past()
-            elif frame.kind == wire.FAILED:
+            elif frame.kind == relay_frames.FAILED:
                 raise EdgetopError(frame.text("message"))
             else:
-                if self._summaries and frame.kind == wire.BATCH:
+                if self._summaries and frame.kind == relay_frames.BATCH:
                     self._summaries.fold(decoder.decode(frame.payload)[0])
                 else:
-                    self._link.send(wire.seal(frame.kind, frame.payload))
+                    self._link.send(relay_frames.seal(frame.kind, frame.payload))
                 self._exchange(0)  # a long past over a slow link: orders do not wait for it
         self._encoder = Encoder()
         if tail:
@@ -271,19 +273,19 @@ class _Relay:
         pieces = list(in_pieces(batch))
         for piece in pieces:
             position = (*tail.follower.place, batch.until_ns) if piece is pieces[-1] else NOWHERE
-            self._link.send(wire.seal(wire.BATCH, self._encoder.encode(piece, position)))
+            self._link.send(relay_frames.seal(relay_frames.BATCH, self._encoder.encode(piece, position)))
 
     def _send_summary(self, summaries: Summaries) -> None:
-        self._link.send(wire.pack_message(wire.SUMMARY, **summaries.message()))
+        self._link.send(relay_frames.pack_message(relay_frames.SUMMARY, **summaries.message()))
 
     def _exchange(self, until_ns: int) -> None:
         for frame in self._link.receive(until_ns):
-            if frame.kind == wire.COMMAND:
+            if frame.kind == relay_frames.COMMAND:
                 self._take_order(frame)
         while self._done:
             number, answer = self._done.popleft()
             self._under_way.discard(number)
-            self._link.send(wire.pack_line(wire.ACK, number, pack_answer(answer)))
+            self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
         """Carry out an order on a thread of its own: a stop is done when the recording is final."""

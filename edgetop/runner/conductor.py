@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     Died,
     Ended,
     Engine,

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Found, Gap
 from edgetop.session.clock import Clock
 
 POLL_S = 0.5

@@ -6,7 +6,7 @@ the one that tries the profiler, before the warm-up, so that even the shortest r
 
 from collections.abc import Sequence
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     BurstTaken,
     Ended,
     Engine,

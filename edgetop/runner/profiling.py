@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     BurstTaken,
     Died,
     Ended,

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetop.engines.protocol import Sampled
+from edgetop.engines.engine_protocol import Sampled
 from edgetop.runner.session_state import SessionState
-from edgetop.sensors.protocol import Backlog, Found, Reader, Source, sensor
 from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Backlog, Found, Reader, Source, sensor
 from edgetop.session.events import Event
 from edgetop.session.records import READING, Readings
 

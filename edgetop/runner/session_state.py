@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     BurstBegan,
     BurstTaken,
     Died,
@@ -32,9 +32,9 @@ from edgetop.engines.protocol import (
     TurnsBegan,
 )
 from edgetop.engines.spec import EngineSpec
-from edgetop.runner.roofline import Kind, kind_of
+from edgetop.runner.measured_ceilings import Kind, kind_of
 from edgetop.runner.surroundings import Surroundings
-from edgetop.sensors.protocol import Missing
+from edgetop.sensors.sensor_protocol import Missing
 from edgetop.session import histogram
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.clock import Clock, anchor, format_utc
@@ -73,7 +73,7 @@ _STANDING = frozenset({
 CLOCK_STEP = timedelta(seconds=0.1)
 
 _PHASES = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}
-# Of engines/child/memory.py, in words.
+# Of engines/child/own_memory.py, in words.
 _STAGES = {
     "interpreter": "the interpreter started",
     "runtime": "the runtime imported",

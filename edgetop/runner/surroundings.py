@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgetop.sensors.protocol import Source, SurveysProcesses
+from edgetop.sensors.sensor_protocol import Source, SurveysProcesses
 from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS

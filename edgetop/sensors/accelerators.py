@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from edgetop.sensors.clocks import DEVFREQ
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, distinct, file_reader, join, sensor
 from edgetop.sensors.root import Root, is_compatible, parse_int
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt, distinct, file_reader, join, sensor
 
 DRM, PLATFORM = "sys/class/drm", "sys/devices/platform"
 DEBUG = "sys/kernel/debug"

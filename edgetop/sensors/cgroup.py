@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from edgetop.sensors.counters import FIRST, Rate
-from edgetop.sensors.memory import MIB
-from edgetop.sensors.processes import HOST, parse_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
+from edgetop.sensors.memory_sensors import MIB
+from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.sensors.root import File, Root, parse_int
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
 from edgetop.session.manifest import SensorInfo
 
 # v1 has no word for "no limit": it shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which

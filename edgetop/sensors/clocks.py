@@ -10,8 +10,8 @@ Video codecs and buses are left out.
 import re
 from functools import partial
 
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt_all, distinct, sensor
 from edgetop.sensors.root import File, Root, parse_int
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt_all, distinct, sensor
 from edgetop.session.manifest import SensorInfo
 
 POLICIES = "sys/devices/system/cpu/cpufreq"

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate, SumRate
-from edgetop.sensors.load import waited_by_thread
-from edgetop.sensors.memory import MIB, resident_bytes
-from edgetop.sensors.processes import (
+from edgetop.sensors.cpu_load import waited_by_thread
+from edgetop.sensors.memory_sensors import MIB, resident_bytes
+from edgetop.sensors.process_table import (
     HOST,
     TICK_S,
     Family,
@@ -24,8 +24,8 @@ from edgetop.sensors.processes import (
     percent_by_name,
     used_by_others,
 )
-from edgetop.sensors.protocol import Found, Gap, Reader, SensorEvent, Values, sensor
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Reader, SensorEvent, Values, sensor
 from edgetop.session.events import JsonValue
 
 COMPETING = "competing"  # the kind of event that names them

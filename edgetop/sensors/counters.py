@@ -5,7 +5,7 @@ A counter that went back (a reset, a new device) begins another interval.
 
 from collections.abc import Mapping
 
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 
 FIRST = Gap("a rate needs a second reading")
 WENT_BACK = Gap("the counter went back")

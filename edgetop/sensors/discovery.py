@@ -10,37 +10,54 @@ from edgetop.sensors import (
     cgroup,
     clocks,
     competitors,
+    cpu_load,
     hwmon,
     jetson,
     jetson_stats,
-    load,
-    memory,
+    memory_sensors,
     nvml,
     power_supply,
     rails,
     rapl,
     raspberry_pi,
-    thermal,
+    thermal_zones,
     throttling,
     traffic,
 )
-from edgetop.sensors.board import discover_settings
-from edgetop.sensors.protocol import Found, join
+from edgetop.sensors.board_identity import discover_settings
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, join
 
 # In the order in which the sensors are listed.
 _BOARD: tuple[Callable[[Root], Found], ...] = (
-    *(thermal.discover, hwmon.discover, thermal.discover_edge_tpus, throttling.discover, clocks.discover),
+    *(thermal_zones.discover, hwmon.discover, thermal_zones.discover_edge_tpus, throttling.discover, clocks.discover),
     *(raspberry_pi.discover, rails.discover, jetson.discover_over_current, jetson.discover_power_mode, rapl.discover),
     *(power_supply.discover, hwmon.discover_power, nvml.discover),
-    *(memory.discover, memory.discover_pools, memory.discover_paging, traffic.discover, load.discover),
-    *(accelerators.discover, load.discover_pressure, discover_settings),
+    *(
+        memory_sensors.discover,
+        memory_sensors.discover_pools,
+        memory_sensors.discover_paging,
+        traffic.discover,
+        cpu_load.discover,
+    ),
+    *(accelerators.discover, cpu_load.discover_pressure, discover_settings),
 )
 # Of these, what the kernel has of itself on any machine.
-_SYSTEM = (memory.discover, memory.discover_paging, traffic.discover, load.discover, load.discover_pressure)
+_SYSTEM = (
+    memory_sensors.discover,
+    memory_sensors.discover_paging,
+    traffic.discover,
+    cpu_load.discover,
+    cpu_load.discover_pressure,
+)
 _ENGINE = (
-    *(memory.discover_engine, memory.discover_engine_faults, cgroup.discover_engine, traffic.discover_engine),
-    *(load.discover_engine, load.discover_engine_scheduling),
+    *(
+        memory_sensors.discover_engine,
+        memory_sensors.discover_engine_faults,
+        cgroup.discover_engine,
+        traffic.discover_engine,
+    ),
+    *(cpu_load.discover_engine, cpu_load.discover_engine_scheduling),
 )
 
 
@@ -67,4 +84,4 @@ def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False,
     found = join([found, competitors.discover(pid, is_program=is_program)])
     if board is None:
         return found
-    return join([found, memory.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])
+    return join([found, memory_sensors.discover_engine_on_gpu(pid, board), jetson_stats.discover_engine(pid, board)])

@@ -15,9 +15,9 @@ from functools import partial
 from typing import NamedTuple
 
 from edgetop.sensors.counters import plausible_w
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
 from edgetop.sensors.root import CHIPS, File, Root
-from edgetop.sensors.thermal import THERMAL, cooling_devices, read_celsius, zone_types
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
+from edgetop.sensors.thermal_zones import THERMAL, cooling_devices, read_celsius, zone_types
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import CHIP_MARK
 

@@ -26,8 +26,8 @@ from edgetop.sensors.ina import (
     ina260,
     ina3221,
 )
-from edgetop.sensors.protocol import Found, Gap, Reader, Values, power_sensors
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Reader, Values, power_sensors
 from edgetop.session.manifest import SensorInfo
 
 CADENCE_S = 0.1

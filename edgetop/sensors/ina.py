@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 
 AVERAGES = (1, 4, 16, 64, 128, 256, 512, 1024)  # all but the INA219, by their code
 TOLERANCE = 1.1  # conversions may take a tenth longer than their name (INA226: 1.1 ms, 1.21 ms at most)

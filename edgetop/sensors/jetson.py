@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from edgetop.sensors.clocks import DEVFREQ, device_kind, policies
 from edgetop.sensors.counters import FIRST, WENT_BACK
-from edgetop.sensors.protocol import Found, Missing, Reader, Values, sensor
 from edgetop.sensors.root import Root, chips_named, is_compatible
+from edgetop.sensors.sensor_protocol import Found, Missing, Reader, Values, sensor
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.trips import OVER_CURRENT_PERCENT
 

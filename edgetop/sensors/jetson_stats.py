@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgetop.sensors.memory import accelerator_sensor, has_clients
-from edgetop.sensors.protocol import Found, Gap, Missing, Values
+from edgetop.sensors.memory_sensors import accelerator_sensor, has_clients
 from edgetop.sensors.root import Root, is_compatible
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Values
 
 SOCKET = Path("/run/jtop.sock")
 PROGRAM = Path(__file__).parent / "programs" / "jetson_stats.py"

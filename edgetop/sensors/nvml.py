@@ -14,8 +14,8 @@ from typing import Any
 
 from edgetop.installation import extra_command
 from edgetop.sensors.counters import EnergyCounter
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.session.manifest import SensorInfo
 
 DRIVER = "proc/driver/nvidia/version"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from edgetop.errors import InputError
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
-from edgetop.sensors.protocol import Backlog, Found, Values, sensor
 from edgetop.sensors.rails import NOTES
+from edgetop.sensors.sensor_protocol import Backlog, Found, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, plan_of_lines, power_log
 from edgetop.session.manifest import SensorInfo
 

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from edgetop.sensors.counters import plausible_w
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.session.manifest import SensorInfo
 
 SUPPLIES = "sys/class/power_supply"

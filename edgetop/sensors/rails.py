@@ -21,8 +21,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, distinct, power_sensors, sensor
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
+from edgetop.sensors.sensor_protocol import (
+    Found,
+    Gap,
+    Missing,
+    Reader,
+    Values,
+    attempt,
+    distinct,
+    power_sensors,
+    sensor,
+)
 from edgetop.session.manifest import SensorInfo
 
 # Which rail of a Jetson is the total, and which are parts, by the names its device tree gives.

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from edgetop.sensors.counters import EnergyCounter
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 
 ZONES = "sys/class/powercap"
 FASTEST_S = 0.05  # the counters are renewed about every ms (Intel SDM vol. 3B, RAPL interfaces): 2 % of that

@@ -27,8 +27,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, run_command
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
 
 COMMAND = "vcgencmd"
 CADENCE_S = 2.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.sensors.protocol import Backlog, Closable, Gap, Notifying, Source, gap_of
+from edgetop.sensors.sensor_protocol import Backlog, Closable, Gap, Notifying, Source, gap_of
 from edgetop.session.clock import Clock
 from edgetop.session.events import Event, JsonValue, Severity
 from edgetop.session.manifest import SensorInfo

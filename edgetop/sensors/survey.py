@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from edgetop.sensors.board import read_board
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Found, Gap, Source, Values, begin_call
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Found, Gap, Source, Values, begin_call
 from edgetop.session.manifest import Board, SensorInfo
 
 DEADLINE_S = 3.0  # longer than a command of a board may take

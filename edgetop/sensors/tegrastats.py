@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from edgetop.sensors.log_formats import Sample
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.rails import RailPlan, plan_of
-from edgetop.sensors.thermal import plausible
+from edgetop.sensors.sensor_protocol import Gap
+from edgetop.sensors.thermal_zones import plausible
 
 _HEAD = re.compile(r"(?:([0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}) )?RAM ([0-9]{1,9})/([0-9]{1,9})MB\b")
 _SWAP = re.compile(r"\bSWAP ([0-9]{1,9})/([0-9]{1,9})MB\b")

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from edgetop.sensors.counters import FIRST, WENT_BACK
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
 from edgetop.sensors.root import Root
-from edgetop.sensors.thermal import THERMAL, cooling_devices
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
+from edgetop.sensors.thermal_zones import THERMAL, cooling_devices
 from edgetop.session.manifest import SensorInfo
 
 CPUS = "sys/devices/system/cpu"

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from edgetop.sensors.counters import Rate, SumRate
-from edgetop.sensors.processes import HOST, SHARED_NOTE, parse_counters
-from edgetop.sensors.protocol import Found, Gap, Missing, Reader, Values, sensor
+from edgetop.sensors.process_table import HOST, SHARED_NOTE, parse_counters
 from edgetop.sensors.root import Root, parse_int
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 
 NET_DEV, NET_CLASS = "proc/net/dev", "sys/class/net"
 DISKSTATS, BLOCK = "proc/diskstats", "sys/block"

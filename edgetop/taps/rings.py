@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgetop.engines.protocol import LogLine, Message
+from edgetop.engines.engine_protocol import LogLine, Message
 from edgetop.paths import has_room
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.ring import Calls, Ring

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     FillRate,
     Loaded,
     LogLine,
@@ -25,9 +25,9 @@ from edgetop.engines.protocol import (
 )
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
-from edgetop.taps.frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
 from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
+from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
 
 QUIET_NS = 10_000_000_000  # without an inference: then a warning says what the process has loaded
 MAX_STREAMS = 255  # of models and sessions; the last stream is of all that do not fit

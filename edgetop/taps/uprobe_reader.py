@@ -23,7 +23,7 @@ import time
 from typing import Any
 
 from edgetop.probe.edgetop_probe import Ring
-from edgetop.taps import loading, memory, perf
+from edgetop.taps import loading, perf, process_memory
 from edgetop.taps.elf import open_regular
 from edgetop.taps.pairing import Call, Pairing, Watch
 from edgetop.taps.perf import Opener, Place
@@ -193,13 +193,13 @@ class Tap:
         """Learn from a method's first call what in its caller's frame tells sessions apart."""
         self._unlearned.discard(hit.probe)
         with self._memory(hit.pid) as reader:
-            self._pairing.begins[hit.probe].frame = memory.frame_of(reader, hit)
+            self._pairing.begins[hit.probe].frame = process_memory.frame_of(reader, hit)
 
     @contextlib.contextmanager
     def _memory(self, pid: int) -> Any:
         """Do without what needs the process's memory where it may not be read."""
         try:
-            with contextlib.closing(memory.Memory(pid)) as reader:
+            with contextlib.closing(process_memory.Memory(pid)) as reader:
                 yield reader
         except PermissionError:
             if self._may_read:
@@ -240,7 +240,7 @@ class Tap:
     def _name(self, call: Call) -> int:
         model = ""
         with self._memory(call.pid) as reader:
-            model = memory.model_of(reader, call.function, call.session)
+            model = process_memory.model_of(reader, call.function, call.session)
         if not model and not self._may_read:
             model = _only_model(call.pid)
         text = f"{call.function.runtime}\t{call.function.version}\t\t{model}"

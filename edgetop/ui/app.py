@@ -16,22 +16,22 @@ from textual.screen import Screen
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import InputError
-from edgetop.feeds.protocol import Feed
+from edgetop.feeds.feed_protocol import Feed
 from edgetop.formatting import clean
 from edgetop.notification import notification
 from edgetop.ui.characters import MEASURED, CharacterSet, choose_characters, choose_theme
-from edgetop.ui.commands import COMMANDS
 from edgetop.ui.driver import SteadyDriver
+from edgetop.ui.key_commands import COMMANDS
 from edgetop.ui.keys import remapped
-from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.monitor_screen import MonitorScreen
 from edgetop.ui.pane_widget import LineWidget
-from edgetop.ui.settings import FleetListing, ScreenSettings
+from edgetop.ui.screen_settings import FleetListing, ScreenSettings
 from edgetop.ui.terminal_buffer import RowsUpdate, TerminalBuffer, tightened
 from edgetop.ui.themes import Theme, load_theme, theme_files
 
 if TYPE_CHECKING:
-    from edgetop.feeds.fleet import Fleet
-    from edgetop.ui.fleet import FleetScreen
+    from edgetop.feeds.fleet_feed import Fleet
+    from edgetop.ui.fleet_screen import FleetScreen
 
 UI_NICENESS = 5  # the screen gives way to the engine and to the recording
 
@@ -179,7 +179,7 @@ def show_fleet(
     fleet: "Fleet", settings: ScreenSettings, listing: FleetListing, leave_now: Callable[[], bool]
 ) -> str | None:
     """The same for many boards. `listing` is how it begins, and in the end how it was left."""
-    from edgetop.ui.fleet import FleetScreen  # noqa: PLC0415  a session's screen needs none of it
+    from edgetop.ui.fleet_screen import FleetScreen  # noqa: PLC0415  a session's screen needs none of it
 
     def make(app: EdgetopApp, characters: CharacterSet, theme: Theme, leaves: Callable[[], bool]) -> FleetScreen:
         return FleetScreen(app, fleet, settings, characters, theme, listing, leaves)

@@ -12,7 +12,7 @@ from textual.events import Key
 from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.screen import Screen
 
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
 
 ScreenT = TypeVar("ScreenT")
 ScreenT_contra = TypeVar("ScreenT_contra", contravariant=True)

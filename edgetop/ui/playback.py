@@ -4,9 +4,9 @@ A feed without a player cannot be played or sought. Looking back stops time: a l
 frozen, and a replay paused.
 """
 
-from edgetop.feeds.protocol import Transport
+from edgetop.feeds.feed_protocol import Transport
 from edgetop.formatting import clock_time, parse_clock_time, span
-from edgetop.ui.monitor import NS, MonitorScreen
+from edgetop.ui.monitor_screen import NS, MonitorScreen
 
 SPEEDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 THROTTLING = "throttle-begin"  # the kind of its events

@@ -15,7 +15,7 @@ from textual.timer import Timer
 
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.settings import Export, ScreenSettings
+from edgetop.ui.screen_settings import Export, ScreenSettings
 from edgetop.ui.text import cells_of
 
 POLL_S = 0.25

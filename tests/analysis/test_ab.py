@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from edgetop.analysis.ab import (
+from edgetop.analysis.ab_figures import (
     LEAST_LEFT_OUT_NS,
     QUAD,
     SETTLED,
@@ -20,8 +20,8 @@ from edgetop.analysis.ab import (
 )
 from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report, report_document
-from edgetop.cli.summary import summary
+from edgetop.analysis.session_report import report, report_document
+from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.deadline import DeadlineView, view_deadline
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.analysis.statistics import Totals
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 from edgetop.session.records import Inferences
@@ -76,7 +76,7 @@ def test_a_stall_of_the_engine_is_in_response_time_alone() -> None:
     bench = Bench(takes_ns=4 * MS, pace=at_rate(100))
     bench.model = lambda number: bench.clock.take(500 * MS) if number == 10 else None
     begin = bench.clock.now
-    bench.loop.repeat(frames.PHASE_MEASURE, runs=300, paced=True)
+    bench.loop.repeat(message_frames.PHASE_MEASURE, runs=300, paced=True)
     inferences = bench.collect()
     inferences["t_ns"] -= begin
     latency = document_of(inferences, Load(mode="fixed", rate_hz=100.0, deadline_ns=33 * MS))["latency"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.power import CostView, EnergyView, PowerRails
+from edgetop.analysis.energy import CostView, EnergyView, PowerRails
 from edgetop.analysis.rail_energy import RailEnergy
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Battery, Load, Methodology, SensorInfo

@@ -1,6 +1,6 @@
 """The event log: the last events, and what went wrong, each thing once."""
 
-from edgetop.analysis.events import MAX_EVENTS, MAX_LASTING, EventLog
+from edgetop.analysis.recent_events import MAX_EVENTS, MAX_LASTING, EventLog
 from edgetop.session.events import Event, Severity
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.frames import Frames, total_words
+from edgetop.analysis.program_frames import Frames, total_words
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo, Watched
 from edgetop.session.records import READING

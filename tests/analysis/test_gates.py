@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.gates import METRICS, judge_gate, parse_gate
-from edgetop.analysis.report import Report, report, report_document
+from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
+from edgetop.analysis.session_report import Report, report, report_document
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.memory import (
+from edgetop.analysis.memory_use import (
     LEAST_POINTS,
     GrowthView,
     MemoryGrowth,
@@ -18,8 +18,8 @@ from edgetop.analysis.memory import (
     robust_slope,
     slope_between,
 )
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import Ended
+from edgetop.engines.engine_protocol import Ended
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.session.batch import Batch
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS

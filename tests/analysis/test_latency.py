@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.latency import RollingLatency
 from edgetop.analysis.latest import EXACT_INFERENCES
+from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.timeline import Axis
 from edgetop.session.batch import Batch

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from edgetop.analysis.memory import MemoryStages, StageView, view_memory
+from edgetop.analysis.memory_use import MemoryStages, StageView, view_memory
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch

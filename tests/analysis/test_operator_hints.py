@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import fell_back, operator_hints, slow_kernels
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.operators import ThreadView
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.manifest import EngineInfo
 from edgetop.session.operators import Operator
 from tests.support.scripts import measured

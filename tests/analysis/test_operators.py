@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.hotspots import MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
 from edgetop.analysis.operator_shares import MAX_OPERATORS, MOST_GROUPS, BurstInfo, Tally
-from edgetop.analysis.operators import MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.operators import Burst, Operator, burst_of

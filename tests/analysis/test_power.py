@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.power import PowerRails, PowerView
+from edgetop.analysis.energy import PowerRails, PowerView
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from edgetop.analysis.precision import PrecisionView
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS, QUANTILES, Seconds, concatenate
 from tests.support.correlated import latencies_ms, truth_ms

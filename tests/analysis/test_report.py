@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report, report_document
-from edgetop.cli.summary import summary
+from edgetop.analysis.session_report import report, report_document
+from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology, to_json

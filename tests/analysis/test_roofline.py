@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.analysis.roofline import applicable, bound, rates, why_unknown
+from edgetop.analysis.operator_bounds import applicable, bound, rates, why_unknown
 from edgetop.session.ceilings import Ceilings, ceilings_from
 
 ROOF = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")  # 100 FLOPs and 10 bytes a nanosecond

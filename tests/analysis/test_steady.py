@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.latency import RollingLatency
-from edgetop.analysis.report import report_document
+from edgetop.analysis.rolling_latency import RollingLatency
+from edgetop.analysis.session_report import report_document
 from edgetop.analysis.steady import figures
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from edgetop.analysis.heat import LimitView, ThermalView, headroom_c, view_thermal
 from edgetop.analysis.slowdowns.throttle_spans import least_in_force
-from edgetop.analysis.thermal import LimitView, ThermalView, headroom_c, view_thermal
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch

@@ -2,10 +2,10 @@
 
 import pytest
 
+from edgetop.analysis.hotspots import MAX_NAMED, ThreadTally, ThreadView, use_from
 from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import MOVES, operator_hints
-from edgetop.analysis.operators import MAX_NAMED, ThreadTally, ThreadView, use_from
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.operators import Operator, ThreadUse
 from tests.support.scripts import Script, measured
 from tests.support.sessions import folded

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
-from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttles_words
 from edgetop.session.batch import Batch

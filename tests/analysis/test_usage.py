@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from tests.support.sessions import (

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.cli.overview import COMMANDS
+
 pytestmark = pytest.mark.slow
 
 PACKAGE = Path(__file__).parents[2] / "edgetop"
@@ -144,12 +146,12 @@ for arguments in {HELP!r}:
 
 
 def test_a_model_file_is_read_without_a_runtime_or_onnx():
-    loaded = loaded_by("import edgetop.cli.inspect_summary, edgetop.models.document, edgetop.models.inspection")
+    loaded = loaded_by("import edgetop.cli.board.inspection_text, edgetop.models.document, edgetop.models.inspection")
     assert not loaded & {"onnx", "onnxruntime", "ai_edge_litert", "flatbuffers", "google", "textual", "pyarrow"}
 
 
 def test_a_headless_session_loads_nothing_it_does_not_use():
-    loaded = modules_loaded_by("import edgetop.cli.watch, edgetop.cli.headless")
+    loaded = modules_loaded_by("import edgetop.cli.running.run_session, edgetop.cli.running.headless")
     unused = {"textual", "hashlib", "email", "argparse", "statistics", "ssl", "sysconfig", "edgetop.taps"}
     assert not loaded & unused
 
@@ -157,15 +159,35 @@ def test_a_headless_session_loads_nothing_it_does_not_use():
 def test_a_run_is_built_before_analysis_is_loaded():
     """The engine starts first; the analysis takes as long to load as a small model."""
     assert not {
-        module for module in modules_loaded_by("import edgetop.cli.watch") if module.startswith("edgetop.analysis")
+        module
+        for module in modules_loaded_by("import edgetop.cli.running.run_session")
+        if module.startswith("edgetop.analysis")
     }
     assert "numpy" not in loaded_by("import edgetop.engines.spawn")
 
 
 def test_a_screen_loads_no_openssl():
-    loaded = loaded_by("import edgetop.cli.watch, edgetop.cli.headless, edgetop.ui.app, edgetop.ui.monitor")
+    loaded = loaded_by(
+        "import edgetop.cli.running.run_session, edgetop.cli.running.headless\n"
+        "import edgetop.ui.app, edgetop.ui.monitor_screen"
+    )
     assert not loaded & {"ssl", "hashlib"}
 
 
 def test_the_project_speaks_of_itself_alone():
     assert not [path for path in FILES if "/work/" in path.read_text(encoding="utf-8")]
+
+
+def test_every_file_has_a_name_of_its_own() -> None:
+    """A traceback, an editor's tab and a word in a discussion show the name without its folder."""
+    named: dict[str, list[str]] = {}
+    for path in FILES:
+        if path.name not in ("__init__.py", "__main__.py"):
+            named.setdefault(path.name, []).append(str(path.relative_to(PACKAGE)))
+    assert [paths for paths in named.values() if len(paths) > 1] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_in_the_file_of_its_name(name: str) -> None:
+    module = COMMANDS[name][0].rpartition(".")[2]
+    assert module == {"import": "import_file"}.get(name, name.replace("-", "_"))  # Python reserves `import`

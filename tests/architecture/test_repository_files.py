@@ -8,7 +8,7 @@ import click
 import pytest
 import yaml
 
-from edgetop.cli.commands import edgetop
+from edgetop.cli.command_group import edgetop
 
 ROOT = Path(__file__).parents[2]
 GITHUB = ROOT / ".github"

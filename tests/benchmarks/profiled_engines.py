@@ -6,7 +6,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgetop.engines.process import ProcessEngine
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from tests.support import onnx_models, tflite_models
 from tests.support.engine_runs import Heard, hear_until_measuring

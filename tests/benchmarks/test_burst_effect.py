@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import BurstTaken
+from edgetop.engines.engine_protocol import BurstTaken
+from edgetop.engines.process_engine import ProcessEngine
 from tests.benchmarks.profiled_engines import RUNTIMES, started
 from tests.support.engine_runs import Heard
 from tests.support.priority import put_first

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from edgetop.engines.protocol import BurstTaken
+from edgetop.engines.engine_protocol import BurstTaken
 from tests.benchmarks.profiled_engines import RUNTIMES, started
 from tests.support.waiting import wait_until
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from edgetop.comparison.compare import Ratio, ratio
 from edgetop.comparison.figures import FIGURES
+from edgetop.comparison.ratios import Ratio, ratio
 from edgetop.comparison.sample import Group, Sample
 from tests.support.compared import made
 

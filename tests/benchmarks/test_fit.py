@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.comparison.fit import Kind, Pair, line
+from edgetop.comparison.device_fit import Kind, Pair, line
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 

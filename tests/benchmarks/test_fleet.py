@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.analysis.summary import Summaries
-from edgetop.relay import wire
+from edgetop.analysis.board_summary import Summaries
+from edgetop.relay import relay_frames
 from edgetop.session.batch import Batch
 from tests.benchmarks.test_relay import Received, board, memory_mib, started, written_in_time
 from tests.support.commands import environment
@@ -45,14 +45,18 @@ def summaries_of_a_session() -> list[bytes]:
     summaries, frames = Summaries(["p99>33ms", "throttled"]), []
     for batch in script.batches:
         summaries.fold(batch)
-        frames.append(wire.pack_message(wire.SUMMARY, **summaries.message()))
+        frames.append(relay_frames.pack_message(relay_frames.SUMMARY, **summaries.message()))
     return frames
 
 
 @pytest.fixture
 def home(tmp_path) -> Path:
     (tmp_path / "state/edgetop").mkdir(parents=True)
-    frames = [wire.hello(), wire.pack_message(wire.BEGIN, session="/x"), *summaries_of_a_session()]
+    frames = [
+        relay_frames.hello(),
+        relay_frames.pack_message(relay_frames.BEGIN, session="/x"),
+        *summaries_of_a_session(),
+    ]
     (tmp_path / "frames").write_bytes(b"--frame--".join(frames))
     (tmp_path / "player.py").write_text(PLAYER)
     line = f"exec {sys.executable} -S -E {tmp_path}/player.py {tmp_path}/frames $(($$ % 90))"

@@ -10,7 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from edgetop.analysis.forecast.forecast import Forecast
+from edgetop.analysis.forecast.heat_forecast import Forecast
 from tests.support.heating import LENGTH_S, Heating, heating
 from tests.support.heating_score import score
 

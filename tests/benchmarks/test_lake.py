@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pytest
 from pyarrow import fs
 
-from edgetop.lake.queries import QUESTIONS, Chosen, sql_of
+from edgetop.lake.lake_queries import QUESTIONS, Chosen, sql_of
 from tests.support.commands import edgetop
 from tests.support.environments import environment
 from tests.support.lakes import FIRST_DAY, make_lake

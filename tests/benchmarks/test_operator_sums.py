@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import BurstTaken, ProfilerChosen
+from edgetop.engines.engine_protocol import BurstTaken, ProfilerChosen
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from tests.support import onnx_models, tflite_models
 from tests.support.engine_runs import hear_until_measuring

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from edgetop.engines.process import ProcessEngine
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.session.records import measured
 from tests.support import onnx_models
 from tests.support.engine_runs import Heard, spec_for

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from edgetop.metrics.grafana import alert_rules
+from edgetop.metrics.grafana_dashboard import alert_rules
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.prometheus_queries import queries
 

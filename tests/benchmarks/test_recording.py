@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.recording.recorder import Recorder
-from edgetop.sensors.protocol import sensor
+from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS, SecondAggregator
@@ -142,7 +142,7 @@ OPEN = """
 import json, sys, time
 from pathlib import Path
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.recording.reader import Recording
 
 begun = time.perf_counter()

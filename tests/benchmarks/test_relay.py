@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.recording.files import Retention
 from edgetop.recording.recorder import Recorder
-from edgetop.relay import wire
+from edgetop.recording.session_folder import Retention
+from edgetop.relay import relay_frames
 from edgetop.relay.encoding import NOWHERE, Decoder
-from edgetop.sensors.protocol import sensor
+from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import READING, Readings
@@ -77,7 +77,7 @@ def started(home: Path, **asked: object) -> subprocess.Popen:
     argv = [sys.executable, "-m", "edgetop", "relay"]
     pipe = subprocess.PIPE
     relay = subprocess.Popen(argv, stdin=pipe, stdout=pipe, bufsize=0, env=environment(home))
-    relay.stdin.write(wire.hello(**asked))
+    relay.stdin.write(relay_frames.hello(**asked))
     return relay
 
 
@@ -91,11 +91,11 @@ class Received:
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        parser, decoder = wire.FrameParser(), Decoder()
+        parser, decoder = relay_frames.FrameParser(), Decoder()
         while data := os.read(self._process.stdout.fileno(), 65_536):
             self.bytes += len(data)
             for frame in parser.feed(data):
-                if frame.kind == wire.BATCH and decoder.decode(frame.payload)[1] != NOWHERE:
+                if frame.kind == relay_frames.BATCH and decoder.decode(frame.payload)[1] != NOWHERE:
                     self.past.set()
 
 
@@ -156,10 +156,10 @@ def test_two_days_are_shown_after_little(sensors, tmp_path, say):
         )
     began = time.monotonic()
     relay = started(tmp_path)
-    frames, parser, decoder, first, position = [], wire.FrameParser(), Decoder(), 0.0, NOWHERE
+    frames, parser, decoder, first, position = [], relay_frames.FrameParser(), Decoder(), 0.0, NOWHERE
     while position == NOWHERE:
         for frame in parser.feed(os.read(relay.stdout.fileno(), 65_536)):
-            if frame.kind == wire.BATCH:
+            if frame.kind == relay_frames.BATCH:
                 frames.append(len(frame.payload))
                 position = decoder.decode(frame.payload)[1]
                 first = first or time.monotonic() - began

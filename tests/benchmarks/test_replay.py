@@ -20,7 +20,7 @@ import json, resource, sys, time
 from pathlib import Path
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.clock import SystemClock
 import edgetop.ui.app  # whose memory counts too

@@ -12,11 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from edgetop.sensors import thermal
+from edgetop.sensors import thermal_zones
 from edgetop.sensors.discovery import discover_engine, discover_system
-from edgetop.sensors.protocol import Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Source
 from edgetop.session.clock import SystemClock
 from tests.support import onnx_models
 from tests.support.hung_sources import hanging, run_beside, steady
@@ -51,7 +51,7 @@ def sources(tmp_path: Path, pid: int) -> list[Source]:
     found = [*discover_engine(pid, shares_process=False).sources, *discover_system(host).sources]
     zones = [f"sys/class/thermal/thermal_zone{n}" for n in range(SENSORS - sum(len(s.sensors) for s in found))]
     root = plant(tmp_path, {f"{zone}/{name}": text for zone in zones for name, text in FILES.items()})
-    return [*found, *thermal.discover(root).sources]
+    return [*found, *thermal_zones.discover(root).sources]
 
 
 def sensor_threads_s() -> float:

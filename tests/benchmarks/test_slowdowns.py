@@ -11,7 +11,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from edgetop.analysis.latency import RollingLatency
+from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
 from tests.support.generator.day import DAY_S, SENSORS, day

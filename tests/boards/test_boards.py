@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from edgetop.sensors.board import read_board
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.session.manifest import Board, SensorInfo, to_json
 from tests.support.clocks import ManualClock
 from tests.support.sessions import begun

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from edgetop.analysis.slowdowns.throttles import Throttles, ThrottlesView
-from edgetop.sensors.board import read_board
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Gap, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap, Source
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from tests.support.sessions import make_manifest, make_readings, phase_event

@@ -9,10 +9,10 @@ import click
 import duckdb
 import pytest
 
-from edgetop.cli import run
-from edgetop.cli.ab import max_duration, ratio_gate, share, side_options
-from edgetop.cli.ab_soak import counterbalanced
 from edgetop.cli.companions import raw_words
+from edgetop.cli.comparing.ab import max_duration, ratio_gate, share, side_options
+from edgetop.cli.comparing.ab_soak import counterbalanced
+from edgetop.cli.running import run
 from tests.cli.test_run import engine_of, wait_for_words
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop

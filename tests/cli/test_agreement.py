@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.cli.agreement import judge_of, outputs_lines, with_outputs, worst
-from edgetop.comparison.compare import compare
+from edgetop.cli.printing.output_agreement_words import judge_of, outputs_lines, with_outputs, worst
+from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group
 from edgetop.errors import InputError
-from edgetop.recording.outputs import outputs_file, read_outputs
+from edgetop.recording.kept_outputs import outputs_file, read_outputs
 from tests.support.compared import made
 
 ABOUT = {

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.attach import connector
+from edgetop.cli.watching.attach import connector
+from edgetop.control.control_socket import Answer
 from edgetop.control.server import ControlServer
-from edgetop.control.wire import Answer
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.feeds.ssh import Target
 from edgetop.session.clock import SystemClock

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.board import board_root, find_sensors
+from edgetop.cli.running.session_board import board_root, find_sensors
 from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.i2c import open_monitors, parse_spec
 from edgetop.sensors.power_log import PowerLog
-from edgetop.sensors.protocol import Found, Reader
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Reader
 from tests.support import printed
 from tests.support.ina_bus import FakeBus, FakeIna226
 from tests.support.trees import plant
@@ -68,7 +68,9 @@ def test_a_log_of_tegrastats_needs_no_format_and_others_do(board: Root, tmp_path
 
 def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     bus = FakeBus(at_40=FakeIna226())
-    monkeypatch.setattr("edgetop.cli.board.open_monitors", partial(open_monitors, open_bus=lambda _: bus))
+    monkeypatch.setattr(
+        "edgetop.cli.running.session_board.open_monitors", partial(open_monitors, open_bus=lambda _: bus)
+    )
     board.is_host = True  # as if the tree were this machine's own
     options = {**NONE, "i2c": (parse_spec("1:0x40:ina226:0.002:5V-IN"),)}
     with pytest.raises(InputError, match="the board has a sensor 5V-IN of its own"):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.child_run import ChildRun
-from edgetop.control.processes import is_stopped
+from edgetop.cli.running.child_run import ChildRun
+from edgetop.control.lock_holders import is_stopped
 from tests.support.waiting import wait_until
 
 MODEL = Path(__file__).parents[2] / "edgetop/roofline_models/probe.onnx"

@@ -11,7 +11,7 @@ import pytest
 
 from edgetop.cli.choosing import recorded, running
 from edgetop.errors import InputError
-from edgetop.recording.files import MANIFEST, WriterLock, write_manifest
+from edgetop.recording.session_folder import MANIFEST, WriterLock, write_manifest
 from tests.support.recordings import first_manifest
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import click
 import pytest
 
-from edgetop.cli.commands import COMMANDS, edgetop
+from edgetop.cli.command_group import COMMANDS, edgetop
 from edgetop.cli.companions import Companion
 from edgetop.errors import InputError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from edgetop.cli.commands import edgetop
+from edgetop.cli.command_group import edgetop
 from edgetop.cli.completion import JOURNAL, MANIFEST, REGISTER, SUFFIX
-from edgetop.recording import files, registry
+from edgetop.recording import registry, session_folder
 from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run
 from tests.support.commands import environment
@@ -86,7 +86,12 @@ def test_where_recordings_may_not_be_looked_at_none_is_told(monkeypatch: pytest.
 
 
 def test_names_of_files_are_those_of_recordings() -> None:
-    assert (files.SUFFIX, files.MANIFEST, files.JOURNAL, registry.REGISTER) == (SUFFIX, MANIFEST, JOURNAL, REGISTER)
+    assert (session_folder.SUFFIX, session_folder.MANIFEST, session_folder.JOURNAL, registry.REGISTER) == (
+        SUFFIX,
+        MANIFEST,
+        JOURNAL,
+        REGISTER,
+    )
 
 
 def test_bash_completes_a_session_by_the_script(home: Path) -> None:

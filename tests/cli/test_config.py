@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edgetop.cli.config import MAX_BYTES, Config, load_config, screen_settings
 from edgetop.errors import InputError
-from edgetop.ui.commands import IDS
+from edgetop.ui.key_commands import IDS
 from edgetop.ui.keys import key_names, parse_key
 from tests.support import onnx_models
 from tests.support.commands import edgetop

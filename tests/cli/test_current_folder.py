@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli import service
-from edgetop.cli.stop import _stop_sweep
-from edgetop.cli.sweep import command
+from edgetop.cli.board import service
+from edgetop.cli.comparing.sweep import command
 from edgetop.cli.terminal import edgetop_command
-from edgetop.cli.watch_program import with_sudo
+from edgetop.cli.watching.stop import _stop_sweep
+from edgetop.cli.watching.watch import with_sudo
 from edgetop.errors import InputError, OutputError
 from edgetop.recording.recorder import Recorder
-from edgetop.sweep import FILE, LOCK, Plan, Settings, combined, is_running, ordered, read_plan, write_plan
+from edgetop.sweep_plan import FILE, LOCK, Plan, Settings, combined, is_running, ordered, read_plan, write_plan
 from tests.support.commands import environment
 from tests.support.recordings import first_manifest
 from tests.support.waiting import wait_until

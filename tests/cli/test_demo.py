@@ -12,9 +12,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from edgetop.simulation.board import PREFIX
-from edgetop.simulation.machine import HARDWARE
+from edgetop.simulation.board_physics import HARDWARE
 from edgetop.simulation.scenarios import SCENARIOS
+from edgetop.simulation.virtual_board import PREFIX
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.waiting import scaled, wait_until
 

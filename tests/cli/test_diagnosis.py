@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.cli.diagnosis import OF_THIS_MACHINE, diagnose, examine
+from edgetop.cli.board.diagnosis import OF_THIS_MACHINE, diagnose, examine
 from edgetop.doctor.check import Facts
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.cli.exporting import ExportProcess, SessionExporter
-from edgetop.ui.settings import Export
+from edgetop.ui.screen_settings import Export
 from tests.support.recordings import record
 from tests.support.scripts import measured
 from tests.support.waiting import wait_until

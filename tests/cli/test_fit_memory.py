@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetop.cli import fit_memory
-from edgetop.cli.child_run import ChildRun, Outcome
-from edgetop.cli.fit_memory import MIB, Trial, judged, least_that
+from edgetop.cli.comparing import fit_memory
+from edgetop.cli.comparing.fit_memory import MIB, Trial, judged, least_that
+from edgetop.cli.running.child_run import ChildRun, Outcome
 from tests.support.waiting import wait_until
 
 WHOLE = Trial(None, p50_ms=10.0, major_faults_hz=0.5)

@@ -9,9 +9,16 @@ from pathlib import Path
 import click
 import pytest
 
-from edgetop.cli import fleet, fleet_boards
-from edgetop.cli.fleet_boards import addresses, chosen, start, stop
-from edgetop.cli.fleet_watch import exit_code_of_answers, failing, have_answered, parse_fleet_gate, print_failed, table
+from edgetop.cli.boards import fleet, fleet_boards
+from edgetop.cli.boards.fleet_boards import addresses, chosen, start, stop
+from edgetop.cli.boards.fleet_run import (
+    exit_code_of_answers,
+    failing,
+    have_answered,
+    parse_fleet_gate,
+    print_failed,
+    table,
+)
 from edgetop.errors import InputError
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED
 from tests.support.commands import edgetop

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.gap import arrivals_of, explain
+from edgetop.cli.comparing.gap import explain
+from edgetop.cli.running.recorded_arrivals import arrivals_of
 from edgetop.errors import InputError
-from edgetop.recording.files import Retention
+from edgetop.recording.session_folder import Retention
 from edgetop.session.manifest import Watched, WatchedStream
 from tests.support.commands import edgetop
 from tests.support.recordings import back_to_back, record, session

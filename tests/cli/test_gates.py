@@ -1,7 +1,7 @@
 """`--fail-fast`: when a gate has failed for sure, and when it may still come back."""
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.gates import STAYS_NS, FailFast
+from edgetop.cli.running.early_end import STAYS_NS, FailFast
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.headless import Lines, PlainLines, follow, plain_line
+from edgetop.cli.running.headless import Lines, PlainLines, follow, plain_line
 from edgetop.session.seconds import NS
 from tests.support.screens import view_of
 from tests.support.scripts import HOSTILE, ListFeed, Script, manifest, measured, measured_with_power, throttled_by

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.lake.place import Place
 from edgetop.lake.transfer import push
-from edgetop.recording.files import MANIFEST, read_manifest
 from edgetop.recording.quota import Quota
 from edgetop.recording.reader import Recording
+from edgetop.recording.session_folder import MANIFEST, read_manifest
 from edgetop.session.manifest import Manifest
 from tests.support.clocks import ManualClock
 from tests.support.damage import ODD, run_here

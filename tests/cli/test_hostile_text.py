@@ -15,23 +15,23 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.gates import Gate, GateResult
-from edgetop.analysis.report import Report, report
-from edgetop.cli import junit
-from edgetop.cli.diagnosis import Diagnosis, lines
-from edgetop.cli.gates import print_failed_gates
-from edgetop.cli.headless import follow, plain_line
-from edgetop.cli.operator_output import operator_tables
+from edgetop.analysis.session_gates import Gate, GateResult
+from edgetop.analysis.session_report import Report, report
+from edgetop.cli.board.diagnosis import Diagnosis, lines
+from edgetop.cli.board.sensor_table import table as sensor_table
+from edgetop.cli.board.sensor_table import value_lines
 from edgetop.cli.output import print_text
-from edgetop.cli.sensor_table import table as sensor_table
-from edgetop.cli.sensor_table import value_lines
-from edgetop.cli.session_list import Listed
-from edgetop.cli.session_list import table as session_table
-from edgetop.cli.summary import summary
+from edgetop.cli.printing import junit
+from edgetop.cli.printing.report_text import summary
+from edgetop.cli.running.early_end import print_failed_gates
+from edgetop.cli.running.headless import follow, plain_line
+from edgetop.cli.running.operator_output import operator_tables
+from edgetop.cli.sessions.session_list import Listed
+from edgetop.cli.sessions.session_list import table as session_table
 from edgetop.cli.terminal import how_to_come_back
 from edgetop.doctor.check import Check
-from edgetop.recording.export.protocol import StreamOutput
-from edgetop.sensors.protocol import Found, Gap, Missing, sensor
+from edgetop.recording.export.export_formats import StreamOutput
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, sensor
 from edgetop.sensors.survey import Survey
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board
@@ -210,7 +210,7 @@ class Tty(io.BytesIO):
 @pytest.mark.parametrize("text", WAYS, ids=shortly)
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_an_export_to_a_terminal_does_nothing(form: str, text: str, recorded: Callable[[str], Path]) -> None:
-    from edgetop.recording.export.protocol import Selection, load
+    from edgetop.recording.export.export_formats import Selection, load
     from edgetop.recording.reader import Recording
     from edgetop.recording.rows import Span
 

@@ -62,7 +62,7 @@ def test_what_tools_print_and_a_boards_log_are_sessions_too(home):
 
 WITH_LITTLE_MEMORY = """
 import re, resource, sys
-import edgetop.cli.import_file, edgetop.imports.read, edgetop.imports.session
+import edgetop.cli.sessions.import_file, edgetop.imports.read, edgetop.imports.imported_session
 from edgetop.cli.main import main
 used = int(re.search(r"VmSize:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
 resource.setrlimit(resource.RLIMIT_AS, (used + 30 * 2**20,) * 2)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.analysis.gates import Gate, GateResult
-from edgetop.analysis.report import Report, report
-from edgetop.cli.junit import refuse_unwritable, to_xml, write
-from edgetop.cli.report import command
+from edgetop.analysis.session_gates import Gate, GateResult
+from edgetop.analysis.session_report import Report, report
+from edgetop.cli.printing.junit import refuse_unwritable, to_xml, write
+from edgetop.cli.sessions.report import command
 from edgetop.errors import EngineDiedError, InputError
 from edgetop.session.batch import Batch
 from tests.support.recordings import back_to_back, record, session

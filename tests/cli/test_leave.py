@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.recording.files import LOG, SOCKET, is_live
+from edgetop.recording.session_folder import LOG, SOCKET, is_live
 from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.terminal import Terminal, as_its_own

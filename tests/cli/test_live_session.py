@@ -3,7 +3,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from edgetop.analysis.faults import occurred
-from edgetop.cli.live_session import LiveSession
+from edgetop.cli.running.live_session import LiveSession
 from edgetop.feeds.live import LiveFeed
 from edgetop.session.batch import Batch
 from tests.support.sessions import ended_event

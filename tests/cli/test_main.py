@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from edgetop.cli import commands
+from edgetop.cli import command_group
 from edgetop.cli.main import main
 from edgetop.errors import EXIT_INTERRUPTED
 from tests.support.commands import environment
@@ -71,7 +71,7 @@ def test_what_ctrl_c_cut_off_comes_before_the_message(monkeypatch):
         sys.stdout.write("half a frame ")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands.edgetop, "main", cut_off)
+    monkeypatch.setattr(command_group.edgetop, "main", cut_off)
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(terminal), "utf-8"))
     monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(terminal, "utf-8", write_through=True))
     with pytest.raises(SystemExit) as left:

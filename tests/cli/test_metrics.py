@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from click import BadParameter
 
-from edgetop.cli.metrics import Exporters, address, collector
+from edgetop.cli.running.exporters import Exporters, address, collector
 from edgetop.errors import InputError
 from edgetop.metrics.endpoint import SCRAPER_HEADER
 from tests.support.commands import edgetop, start_edgetop

@@ -10,8 +10,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from edgetop.recording.files import is_live
 from edgetop.recording.registry import REGISTER
+from edgetop.recording.session_folder import is_live
 from tests.cli.test_leave import RUN, manifest_of, on_terminal, one_session
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop

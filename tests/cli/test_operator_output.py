@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.operator_output import operator_document, operator_tables
-from edgetop.cli.operator_run import OperatorProfile, put_together
-from edgetop.engines.protocol import BurstTaken, Loaded, ProfilerChosen
+from edgetop.cli.running.operator_output import operator_document, operator_tables
+from edgetop.cli.running.operator_run import OperatorProfile, put_together
+from edgetop.engines.engine_protocol import BurstTaken, Loaded, ProfilerChosen
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.profiling import Profiled
 from edgetop.session.ceilings import Ceilings

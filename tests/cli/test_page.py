@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.analysis.report import report
-from edgetop.cli.comparison_page import write_comparison
-from edgetop.cli.page import refuse_html
-from edgetop.cli.report_page import write_report
-from edgetop.comparison.compare import compare
+from edgetop.analysis.session_report import report
+from edgetop.cli.printing.comparison_page import write_comparison
+from edgetop.cli.printing.page import refuse_html
+from edgetop.cli.printing.report_page import write_report
+from edgetop.comparison.ratios import compare
 from edgetop.errors import InputError
-from edgetop.recording.export.protocol import NamedOutput
+from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.manifest import Model
 from tests.analysis.test_ab import analysed
 from tests.support.compared import group, session

@@ -7,11 +7,12 @@ import sys
 
 import pytest
 
-from edgetop.cli import relay, terminal
+from edgetop.cli import terminal
+from edgetop.cli.watching import relay
 from edgetop.errors import EdgetopError
-from edgetop.recording.files import LOCK, open_folder
-from edgetop.relay import wire
-from edgetop.relay.wire import FrameParser
+from edgetop.recording.session_folder import LOCK, open_folder
+from edgetop.relay import relay_frames
+from edgetop.relay.relay_frames import FrameParser
 from tests.support.commands import environment
 from tests.support.relays import LiveRecording
 from tests.support.scripts import Script
@@ -36,13 +37,13 @@ class Relayed:
     def __init__(self, home, *arguments: str):
         argv, pipe = [sys.executable, "-m", "edgetop", "relay", *arguments], subprocess.PIPE
         self.process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, env=environment(home))
-        self.process.stdin.write(wire.hello())
-        self.frames: list[wire.Frame] = []
+        self.process.stdin.write(relay_frames.hello())
+        self.frames: list[relay_frames.Frame] = []
 
-    def read(self, at_most: float = math.inf) -> list[wire.Frame]:
+    def read(self, at_most: float = math.inf) -> list[relay_frames.Frame]:
         parser = FrameParser()
         while len(self.frames) < at_most and (said := self.process.stdout.read(65_536)):
-            self.frames += (frame for frame in parser.feed(said) if frame.kind != wire.ALIVE)
+            self.frames += (frame for frame in parser.feed(said) if frame.kind != relay_frames.ALIVE)
         return self.frames
 
     def close(self) -> tuple[int, bytes]:
@@ -56,7 +57,7 @@ def test_it_streams_the_newest_session_and_ends_with_its_input(home):
     live = LiveRecording(home / "state/edgetop/soak.edgetop", script.batches)
     relay = Relayed(home)
     frames = relay.read(at_most=3)
-    assert [frame.kind for frame in frames[:3]] == [wire.HELLO, wire.BEGIN, wire.BATCH]
+    assert [frame.kind for frame in frames[:3]] == [relay_frames.HELLO, relay_frames.BEGIN, relay_frames.BATCH]
     assert frames[1].text("session") == str(live.folder)
     assert relay.close() == (0, b"")
 
@@ -66,7 +67,7 @@ def test_a_named_finished_session_is_streamed_to_its_end(home, name):
     script = Script(step_s=0.5).load().warm_up().begin().measure(2).end()
     LiveRecording(home / "state/edgetop/soak.edgetop").finish(*script.batches)
     relay = Relayed(home, "--", name)
-    assert relay.read()[-1].kind == wire.END
+    assert relay.read()[-1].kind == relay_frames.END
     assert relay.close() == (0, b"")
 
 
@@ -96,7 +97,7 @@ def test_it_ends_with_its_viewer_whatever_it_is_busy_with(home):
         pipe = subprocess.PIPE
         with subprocess.Popen(argv, stdin=pipe, stdout=pipe, bufsize=0, env=environment(home)) as relay:
             assert FrameParser().feed(relay.stdout.read(65_536))
-            relay.stdin.write(wire.hello())
+            relay.stdin.write(relay_frames.hello())
             relay.stdin.close()
             assert relay.wait(scaled(60)) == 0
 
@@ -111,8 +112,8 @@ def test_signs_of_life_are_sent_while_the_past_is_read(home, monkeypatch):
     live = LiveRecording(home / "soak.edgetop", script.batches)
     monkeypatch.setattr(relay, "ALIVE_EVERY_S", 0.001)
     kinds = [frame.kind for frame in past_of(live.folder)]
-    assert kinds[0] == wire.ALIVE
-    assert [kind for kind in kinds if kind != wire.ALIVE][:2] == [wire.PLACE, wire.BATCH]
+    assert kinds[0] == relay_frames.ALIVE
+    assert [kind for kind in kinds if kind != relay_frames.ALIVE][:2] == [relay_frames.PLACE, relay_frames.BATCH]
 
 
 def test_a_past_that_cannot_be_read_is_an_error(home, monkeypatch):

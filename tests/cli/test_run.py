@@ -228,14 +228,15 @@ def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, 
 
 SIGNALLED_AT_ONCE = """
 import os, sys
-from edgetop.cli import main, watch
+from edgetop.cli import main
+from edgetop.cli.running import run_session
 
-class Recorder(watch.Recorder):
+class Recorder(run_session.Recorder):
     def __init__(self, *given):
         super().__init__(*given)
         os.kill(os.getpid(), number)
 
-number, watch.Recorder = int(sys.argv.pop(1)), Recorder
+number, run_session.Recorder = int(sys.argv.pop(1)), Recorder
 main.main()
 """
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.cli.sensor_table import board_line, document, table, value_lines
-from edgetop.sensors.protocol import Found, Gap, Missing, sensor
+from edgetop.cli.board.sensor_table import board_line, document, table, value_lines
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, sensor
 from edgetop.sensors.survey import Survey
 from edgetop.session.manifest import Board
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from edgetop.cli.session_list import Listed, listed, table
-from edgetop.recording.files import read_manifest, write_manifest
+from edgetop.cli.sessions.session_list import Listed, listed, table
 from edgetop.recording.registry import Outcome, register, write_outcome
+from edgetop.recording.session_folder import read_manifest, write_manifest
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, Model
 from edgetop.session.seconds import NS

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli import stop
-from edgetop.control import wire
+from edgetop.cli.watching import stop
+from edgetop.control import control_socket
+from edgetop.control.control_socket import Answer, give
 from edgetop.control.server import ControlServer
-from edgetop.control.wire import Answer, give
 from edgetop.errors import InputError
-from edgetop.recording.files import open_folder
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import open_folder
 from edgetop.session.events import Order
 from tests.support.recordings import first_manifest
 from tests.support.scripts import OrderLog
@@ -37,7 +37,7 @@ def test_one_that_has_just_begun_is_asked_again(tmp_path: Path, monkeypatch: pyt
             if serving.ident is None:
                 serving.start()
 
-    monkeypatch.setattr(wire, "give", give_and_serve)
+    monkeypatch.setattr(control_socket, "give", give_and_serve)
     assert stop._stop(open_folder(tmp_path / "new.edgetop")) == final
     serving.join()
     recorder.discard()

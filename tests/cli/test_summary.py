@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from edgetop.analysis.report import Report, report, report_document
-from edgetop.cli.summary import (
+from edgetop.analysis.session_report import Report, report, report_document
+from edgetop.cli.printing.report_text import (
     BRIEF_LINES,
     MOST_SLOWDOWNS,
     WIDTH,

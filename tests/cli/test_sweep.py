@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click import BadParameter, Context
 
-from edgetop.cli.stop import sweep_meant
-from edgetop.cli.sweep import command
-from edgetop.cli.sweeping import models_of
+from edgetop.cli.comparing.sweep import command
+from edgetop.cli.comparing.sweep_run import models_of
+from edgetop.cli.watching.stop import sweep_meant
 from edgetop.errors import InputError
-from edgetop.sweep import FILE, hold, read_plan
+from edgetop.sweep_plan import FILE, hold, read_plan
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,8 @@ import pytest
 from click import BadParameter
 from prometheus_client.parser import text_string_to_metric_families
 
-from edgetop.cli import service, unattended
+from edgetop.cli.board import service
+from edgetop.cli.running import unattended
 from edgetop.errors import InputError
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Watched

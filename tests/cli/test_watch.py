@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgetop.cli import watch
+from edgetop.cli.running import run_session
 from edgetop.errors import InputError
 from edgetop.feeds.live import LiveFeed
 
@@ -37,5 +37,5 @@ def test_a_screen_is_loaded_before_a_model_that_cannot_be_loaded_is_waited_for(
     options = {"live": False, "notify": False, "ascii_only": False, "detach": False, "headless": False}
     terminal: Any = None
     settings: Any = SimpleNamespace()
-    watch._show(session, options, terminal, settings)
+    run_session._show(session, options, terminal, settings)
     assert steps == (["loaded", "waited", "shown"] if is_loadable else ["loaded", "waited"])

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from edgetop.comparison.compare import CHANCE, LONE, Comparison, compare, comparison_document
+from edgetop.comparison.ratios import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
 from edgetop.session.manifest import Constraints, Load, Methodology, Model

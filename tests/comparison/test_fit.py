@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.comparison.fit import Kind, Pair, fit, line, predict, why_no_line
+from edgetop.comparison.device_fit import Kind, Pair, fit, line, predict, why_no_line
 from edgetop.comparison.sample import Sample
 from edgetop.errors import InputError
 from edgetop.session.manifest import Ab, Board, EngineInfo, Model, Variant

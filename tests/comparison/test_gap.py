@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.frames import FramesView, StageView
-from edgetop.comparison.gap import Evidence, gap
+from edgetop.analysis.program_frames import FramesView, StageView
+from edgetop.comparison.application_gap import Evidence, gap
 from edgetop.session.manifest import (
     Ab,
     BackgroundProcess,

@@ -4,8 +4,8 @@ from functools import cache
 
 import pytest
 
-from edgetop.comparison.compare import Comparison, compare
-from edgetop.comparison.gates import judge_gates, parse_relative_gate
+from edgetop.comparison.comparison_gates import judge_gates, parse_relative_gate
+from edgetop.comparison.ratios import Comparison, compare
 from tests.support.compared import group
 
 

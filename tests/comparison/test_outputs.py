@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.comparison.compare import compare
-from edgetop.comparison.outputs import Judge, agreements, fitted, lines, measured, right
+from edgetop.comparison.output_agreement import Judge, agreements, fitted, lines, measured, right
+from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group
 from edgetop.errors import InputError
 from edgetop.session.outputs import Array, KeptOutputs, Output

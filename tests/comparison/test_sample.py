@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.comparison.compare import compare
-from edgetop.comparison.fit import fit
-from edgetop.comparison.gates import judge_gates, parse_relative_gate
+from edgetop.comparison.comparison_gates import judge_gates, parse_relative_gate
+from edgetop.comparison.device_fit import fit
+from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import grouped, variants
 from edgetop.errors import InputError
 from tests.analysis.test_ab import TURNS, analysed, batches_of, run_of

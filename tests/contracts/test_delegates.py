@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import BurstTaken, Failed, ProfilerChosen
+from edgetop.engines.engine_protocol import BurstTaken, Failed, ProfilerChosen
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from tests.support import tflite_models
 from tests.support.delegates import claiming_delegate

@@ -14,8 +14,7 @@ import numpy as np
 import psutil
 import pytest
 
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     Ended,
     Engine,
     EngineUpdate,
@@ -28,9 +27,10 @@ from edgetop.engines.protocol import (
     StageMemory,
     Started,
 )
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import OutputCapture, ThreadEngine
-from edgetop.recording.outputs import outputs_file, read_outputs
+from edgetop.recording.kept_outputs import outputs_file, read_outputs
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import PHASES
 from tests.support import onnx_models, tflite_models

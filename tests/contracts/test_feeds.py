@@ -7,9 +7,9 @@ from typing import Protocol
 import numpy as np
 import pytest
 
-from edgetop.feeds.attach import AttachFeed
+from edgetop.feeds.attach_feed import AttachFeed
+from edgetop.feeds.feed_protocol import MAX_WAITING_BATCHES, Can, Feed
 from edgetop.feeds.live import LiveFeed
-from edgetop.feeds.protocol import MAX_WAITING_BATCHES, Can, Feed
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch, merge

@@ -15,8 +15,8 @@ import pytest
 from onnxruntime import __version__ as ort_version
 
 from edgetop.engines.child.profilers import onnx_runs
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import BurstTaken, Engine, PhaseBegan, ProfilerChosen, Started
+from edgetop.engines.engine_protocol import BurstTaken, Engine, PhaseBegan, ProfilerChosen, Started
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models, tflite_models

@@ -19,12 +19,12 @@ from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import parse_spec, power_monitor
 from edgetop.sensors.ina import Registers, ina226
 from edgetop.sensors.jetson_stats import JetsonStats
-from edgetop.sensors.memory import nvmap_client
+from edgetop.sensors.memory_sensors import nvmap_client
 from edgetop.sensors.nvml import discover_gpus
 from edgetop.sensors.power_log import LogSpec, PowerLog
-from edgetop.sensors.protocol import UNIT_OF_KIND, Closable, Found, Gap, Source, paced
 from edgetop.sensors.root import Root
-from edgetop.simulation.board import marked
+from edgetop.sensors.sensor_protocol import UNIT_OF_KIND, Closable, Found, Gap, Source, paced
+from edgetop.simulation.virtual_board import marked
 from tests.support.fake_nvml import FakeNvml, discrete
 from tests.support.ina_bus import FakeBus, FakeIna226
 from tests.support.trees import plant

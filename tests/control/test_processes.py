@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.control.processes import end_holder, is_stopped, lock_holder
-from edgetop.control.wire import give
+from edgetop.control.control_socket import give
+from edgetop.control.lock_holders import end_holder, is_stopped, lock_holder
 from edgetop.errors import EdgetopError
-from edgetop.recording.files import SOCKET
+from edgetop.recording.session_folder import SOCKET
 from edgetop.session.events import Order
 from tests.support.waiting import wait_until
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.control.control_socket import MAX_LINE, Answer, NotRunningError, address, give, parse_answer
 from edgetop.control.server import MAX_CLIENTS, ControlServer
-from edgetop.control.wire import MAX_LINE, Answer, NotRunningError, address, give, parse_answer
 from edgetop.errors import EdgetopError, InputError
-from edgetop.recording.files import SOCKET
+from edgetop.recording.session_folder import SOCKET
 from edgetop.session.events import Order
 from tests.support.scripts import OrderLog
 from tests.support.waiting import wait_until
@@ -201,7 +201,7 @@ def test_while_nobody_asks_it_waits_without_waking(server: ControlServer, tmp_pa
 def test_an_answer_in_its_name_by_another_user_is_not_believed(
     server: ControlServer, session: OrderLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("edgetop.control.wire.peer_of", lambda _: (0, os.geteuid() + 1))
+    monkeypatch.setattr("edgetop.control.control_socket.peer_of", lambda _: (0, os.geteuid() + 1))
     with pytest.raises(InputError, match="another user answers"):
         give(tmp_path, Order("stop"))
     assert session.asked == []
@@ -214,7 +214,7 @@ def test_an_order_arrives_though_the_folder_is_moved_meanwhile(
         tmp_path.rename(tmp_path.with_name("moved"))
         return 0, os.geteuid()
 
-    monkeypatch.setattr("edgetop.control.wire.peer_of", move)
+    monkeypatch.setattr("edgetop.control.control_socket.peer_of", move)
     assert not give(tmp_path, Order("mark", "door")).error
     assert session.asked == [Order("mark", "door")]
 

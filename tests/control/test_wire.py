@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.control.wire import (
+from edgetop.control.control_socket import (
     MAX_LINE,
     MAX_NOTE,
     VERSION,

@@ -5,8 +5,8 @@ import re
 from importlib import resources
 
 from edgetop.analysis.alerts.alert import NAMES, Alert, AlertsView, alert_document, alerts_document
-from edgetop.analysis.alerts.rules import PER_SECOND, parse_rule
-from edgetop.analysis.gates import METRICS
+from edgetop.analysis.alerts.alert_rules import PER_SECOND, parse_rule
+from edgetop.analysis.session_gates import METRICS
 
 TOPIC = resources.files("edgetop").joinpath("docs/alerts.md").read_text(encoding="utf-8")
 EXAMPLE = TOPIC[TOPIC.index('{"event"') : TOPIC.index("`begin_s` and")]

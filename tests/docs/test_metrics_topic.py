@@ -3,7 +3,7 @@
 import re
 from importlib import resources
 
-from edgetop.metrics.grafana import ALERTS
+from edgetop.metrics.grafana_dashboard import ALERTS
 
 TOPIC = resources.files("edgetop").joinpath("docs/metrics.md").read_text(encoding="utf-8")
 

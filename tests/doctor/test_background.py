@@ -8,30 +8,32 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import state
-from edgetop.doctor.state import watch_processes
+from edgetop.doctor import state_checks
+from edgetop.doctor.state_checks import watch_processes
 from tests.support.facts import facts, row
 
 
 @pytest.mark.parametrize(("percent", "status"), [(0.0, "ok"), (9.0, "ok"), (10.0, "warning"), (50.0, "problem")])
 def test_how_much_is_too_much(tmp_path: Path, percent: float, status: str) -> None:
-    (check,) = state.check_background(facts(tmp_path, busy={"cron": percent}))
+    (check,) = state_checks.check_background(facts(tmp_path, busy={"cron": percent}))
     assert check.status == status
 
 
 def test_the_loudest_are_named_and_cannot_act(tmp_path: Path) -> None:
     busy = {"a": 20.0, "\x1b[31m": 30.0, "b": 0.4, "c": 5.0, "d": 4.0}
-    (check,) = state.check_background(facts(tmp_path, busy=busy))
+    (check,) = state_checks.check_background(facts(tmp_path, busy=busy))
     assert check.found == r"59 % of a core: \x1b[31m 30 %, a 20 %, c 5 %"
 
 
 def test_processes_that_cannot_be_listed_are_unknown(tmp_path: Path) -> None:
-    (check,) = state.check_background(facts(tmp_path))
+    (check,) = state_checks.check_background(facts(tmp_path))
     assert check.found.startswith("unknown")
 
 
 def test_stolen_time_is_reported_where_there_is_some(tmp_path: Path) -> None:
-    stolen = [state.check_background(facts(tmp_path, busy={}, rows=(row("load/steal", x),)))[1:] for x in (0.5, 7.0)]
+    stolen = [
+        state_checks.check_background(facts(tmp_path, busy={}, rows=(row("load/steal", x),)))[1:] for x in (0.5, 7.0)
+    ]
     assert [[check.name for check in checks] for checks in stolen] == [[], ["steal"]]
 
 

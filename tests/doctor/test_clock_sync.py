@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.doctor.machine import STA_UNSYNC, judge_clock, read_status
+from edgetop.doctor.machine_checks import STA_UNSYNC, judge_clock, read_status
 
 STA_PLL, STA_NANO = 0x0001, 0x2000  # include/uapi/linux/timex.h
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from edgetop.doctor import settings
+from edgetop.doctor import setting_checks
 from edgetop.doctor.check import Check
 from edgetop.session.manifest import Board
 from tests.support.facts import facts
@@ -16,7 +16,7 @@ def judged(tree: Path, *limits: tuple[int, int, int], mode: str | None = None, *
         names = ("scaling_min_freq", "scaling_max_freq", "cpuinfo_max_freq")
         folder = f"sys/devices/system/cpu/cpufreq/policy{number}"
         planted |= {f"{folder}/{name}": f"{khz}\n" for name, khz in zip(names, limit, strict=True)}
-    (check,) = settings.check_clocks(facts(tree, planted, board=Board(power_mode=mode)))
+    (check,) = setting_checks.check_clocks(facts(tree, planted, board=Board(power_mode=mode)))
     return check
 
 
@@ -46,5 +46,5 @@ def test_a_cap_is_a_warning_unless_a_power_mode_explains_it(tmp_path: Path) -> N
 def test_limits_that_cannot_be_read_are_unknown(tmp_path: Path) -> None:
     assert judged(tmp_path).found.startswith("unknown")
     garbage = {"sys/devices/system/cpu/cpufreq/policy1/scaling_min_freq": "many\n"}
-    (check,) = settings.check_clocks(facts(tmp_path, garbage))
+    (check,) = setting_checks.check_clocks(facts(tmp_path, garbage))
     assert check.found.startswith("unknown")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import settings
+from edgetop.doctor import setting_checks
 from edgetop.doctor.check import Check
 from tests.support.facts import facts
 
@@ -22,7 +22,7 @@ def judged(
             f"{folder}/scaling_driver": f"{driver}\n",
             f"{folder}/scaling_available_governors": f"{offered}\n",
         }
-    (check,) = settings.check_governor(facts(tree, files, governor=declared))
+    (check,) = setting_checks.check_governor(facts(tree, files, governor=declared))
     return check
 
 
@@ -64,5 +64,5 @@ def test_performance_is_never_demanded(tmp_path: Path, name: str) -> None:
 
 
 def test_without_cpufreq_it_is_unknown(tmp_path: Path) -> None:
-    (check,) = settings.check_governor(facts(tmp_path, governor="schedutil"))
+    (check,) = setting_checks.check_governor(facts(tmp_path, governor="schedutil"))
     assert (check.status, check.found.startswith("unknown")) == ("warning", True)

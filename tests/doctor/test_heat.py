@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import state
+from edgetop.doctor import state_checks
 from edgetop.doctor.check import Check
-from edgetop.sensors.protocol import Gap, Missing
+from edgetop.sensors.sensor_protocol import Gap, Missing
 from edgetop.sensors.survey import Row
 from edgetop.sensors.throttling import UNREPORTED
 from edgetop.session.manifest import Board
@@ -16,7 +16,7 @@ TRIPS = {"passive": 85.0, "critical": 105.0}
 
 
 def judged(tree: Path, *rows: Row, **files: str) -> tuple[Check, Check]:
-    headroom, throttling = state.check_heat(facts(tree, files, rows=rows))
+    headroom, throttling = state_checks.check_heat(facts(tree, files, rows=rows))
     return headroom, throttling
 
 
@@ -38,7 +38,7 @@ def test_a_raspberry_pi_throttles_long_before_its_only_trip(tmp_path: Path) -> N
     rows = (row("temp/cpu-thermal", 57.0, trips={"critical": 110.0}),)
     margins = {"Raspberry Pi 5 Model B Rev 1.0": "ok", "Raspberry Pi 3 Model B Plus Rev 1.3": "problem"}
     for model, status in margins.items():
-        headroom, _ = state.check_heat(facts(tmp_path, rows=rows, board=Board(model=model)))
+        headroom, _ = state_checks.check_heat(facts(tmp_path, rows=rows, board=Board(model=model)))
         assert headroom.status == status
 
 
@@ -76,7 +76,7 @@ def test_cooling_devices_at_rest_do_not_prove_that_a_cpu_that_throttles_by_itsel
     for state_now, status in ((0.0, "warning"), (1.0, "problem")):
         rows = (row("cooling/0-Processor", state_now, throttles=True),)
         amd = facts(tmp_path, rows=rows, missing=(Missing(UNREPORTED, "no CPU that counts its own"),))
-        assert state.check_heat(amd)[1].status == status
+        assert state_checks.check_heat(amd)[1].status == status
 
 
 def test_a_throttling_cooling_device_counts_and_a_fan_does_not(tmp_path: Path) -> None:

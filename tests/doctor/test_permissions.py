@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import machine
-from edgetop.doctor.machine import find_closed, judge_permissions
-from edgetop.sensors.protocol import Missing
+from edgetop.doctor import machine_checks
+from edgetop.doctor.machine_checks import find_closed, judge_permissions
+from edgetop.sensors.sensor_protocol import Missing
 from tests.support.facts import facts
 
 
@@ -32,7 +32,7 @@ def test_only_sensors_that_lack_nothing_but_a_right_count(tmp_path: Path) -> Non
         Missing("pressure", "off in this kernel", "add psi=1 to the kernel's command line"),
         Missing("temperature", "no thermal zone"),
     )
-    (check,) = machine.check_permissions(facts(tmp_path, missing=missing))
+    (check,) = machine_checks.check_permissions(facts(tmp_path, missing=missing))
     assert check.status == "warning"
     assert "processor power (for root alone since Linux 5.10)" in check.found
     assert chmod in str(check.fix)

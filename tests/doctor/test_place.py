@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import settings
+from edgetop.doctor import setting_checks
 from edgetop.doctor.check import Check
 from edgetop.session.manifest import Board
 from tests.support.facts import facts
@@ -35,7 +35,7 @@ CASES = {
 
 
 def judged(tree: Path, files: dict[str, str], model: str | None) -> Check:
-    (check,) = settings.check_place(facts(tree, files, board=Board(model=model)))
+    (check,) = setting_checks.check_place(facts(tree, files, board=Board(model=model)))
     return check
 
 

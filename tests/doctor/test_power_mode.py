@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import settings
+from edgetop.doctor import setting_checks
 from edgetop.doctor.check import Check
-from edgetop.sensors.protocol import Missing
+from edgetop.sensors.sensor_protocol import Missing
 from edgetop.session.manifest import Board
 from tests.support.facts import facts
 
@@ -23,7 +23,7 @@ PROFILE = "sys/firmware/acpi/platform_profile"
 
 def judged(tree: Path, mode: str | None, declared: str | None = None, **more: object) -> Check:
     given = facts(tree, {"etc/nvpmodel.conf": CONF}, board=Board(power_mode=mode), power_mode=declared, **more)
-    (check,) = settings.check_power_mode(given)
+    (check,) = setting_checks.check_power_mode(given)
     return check
 
 
@@ -59,19 +59,19 @@ def test_a_mode_that_was_not_applied_is_a_problem(tmp_path: Path) -> None:
 
 def test_a_jetson_that_does_not_tell_is_unknown(tmp_path: Path) -> None:
     tegra = {"proc/device-tree/compatible": "nvidia,p3768\0nvidia,tegra234\0"}
-    (check,) = settings.check_power_mode(facts(tmp_path, tegra))
+    (check,) = setting_checks.check_power_mode(facts(tmp_path, tegra))
     assert check.found.startswith("unknown")
 
 
 def test_without_modes_there_is_no_check_unless_declared(tmp_path: Path) -> None:
-    assert settings.check_power_mode(facts(tmp_path)) == []
-    (check,) = settings.check_power_mode(facts(tmp_path, power_mode="15W"))
+    assert setting_checks.check_power_mode(facts(tmp_path)) == []
+    (check,) = setting_checks.check_power_mode(facts(tmp_path, power_mode="15W"))
     assert (check.status, check.found.startswith("unknown")) == ("warning", True)
 
 
 @pytest.mark.parametrize(("profile", "status"), [("balanced", "ok"), ("performance", "ok"), ("low-power", "warning")])
 def test_the_platform_profile_of_a_pc(tmp_path: Path, profile: str, status: str) -> None:
-    (check,) = settings.check_power_mode(facts(tmp_path, {PROFILE: f"{profile}\n"}))
+    (check,) = setting_checks.check_power_mode(facts(tmp_path, {PROFILE: f"{profile}\n"}))
     assert (check.status, check.found) == (status, profile)
-    (check,) = settings.check_power_mode(facts(tmp_path, {}, power_mode="custom"))
+    (check,) = setting_checks.check_power_mode(facts(tmp_path, {}, power_mode="custom"))
     assert (check.status, check.fix) == ("problem", f"echo custom | sudo tee /{PROFILE}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgetop.doctor import machine
+from edgetop.doctor import machine_checks
 from edgetop.doctor.check import Check
 from tests.support.facts import facts
 
@@ -23,7 +23,7 @@ def module(
 
 def judged(tree: Path, files: dict[str, str] | None = None, numpy: Any = NUMPY, **found: Any) -> Check:
     inventory = {"python": "3.11.2", "numpy": numpy, "runtimes": found}
-    (check,) = machine.judge_runtimes(inventory, facts(tree, files, python="/opt/my python"))
+    (check,) = machine_checks.judge_runtimes(inventory, facts(tree, files, python="/opt/my python"))
     return check
 
 
@@ -54,7 +54,7 @@ def test_a_jetson_whose_runtime_has_no_gpu_is_a_warning(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_this_interpreter_is_asked_and_nothing_is_imported_here(tmp_path: Path) -> None:
     before = set(sys.modules)
-    (check,) = machine.check_runtimes(facts(tmp_path, python=sys.executable))
+    (check,) = machine_checks.check_runtimes(facts(tmp_path, python=sys.executable))
     assert check.status == "ok"
     assert "onnxruntime" in check.found
     assert not {name for name in set(sys.modules) - before if name.startswith(("onnxruntime", "ai_edge_litert"))}
@@ -65,7 +65,7 @@ def test_an_interpreter_that_cannot_be_asked_is_a_problem(tmp_path: Path, body: 
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
-    (check,) = machine.check_runtimes(facts(tmp_path / "tree", python=str(program)))
+    (check,) = machine_checks.check_runtimes(facts(tmp_path / "tree", python=str(program)))
     assert check.status == "problem"
 
 
@@ -74,4 +74,4 @@ def test_an_interpreter_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\nexec sleep 1000\n")
     program.chmod(0o755)
     with pytest.raises(TimeoutError):
-        machine.read_inventory(str(program), timeout_s=0.05)
+        machine_checks.read_inventory(str(program), timeout_s=0.05)

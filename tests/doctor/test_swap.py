@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.doctor import state
+from edgetop.doctor import state_checks
 from tests.support.facts import facts
 
 MEMORY = "MemTotal: 8000000 kB\nMemAvailable: {available} kB\nSwapTotal: {total} kB\nSwapFree: {free} kB\n"
@@ -12,7 +12,7 @@ MEMORY = "MemTotal: 8000000 kB\nMemAvailable: {available} kB\nSwapTotal: {total}
 
 def judged(tree: Path, available: int = 6_000_000, total: int = 2_000_000, free: int = 2_000_000) -> list[str]:
     text = MEMORY.format(available=available, total=total, free=free)
-    checks = state.check_memory(facts(tree, {"proc/meminfo": text, "proc/sys/vm/swappiness": "60\n"}))
+    checks = state_checks.check_memory(facts(tree, {"proc/meminfo": text, "proc/sys/vm/swappiness": "60\n"}))
     return [check.status for check in checks]
 
 
@@ -35,5 +35,5 @@ def test_little_memory_is_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "garbage\n", "MemTotal: many kB\n"])
 def test_what_meminfo_does_not_tell_is_unknown(tmp_path: Path, text: str) -> None:
-    for check in state.check_memory(facts(tmp_path, {"proc/meminfo": text})):
+    for check in state_checks.check_memory(facts(tmp_path, {"proc/meminfo": text})):
         assert check.found.startswith("unknown")

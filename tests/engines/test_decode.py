@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames
 from edgetop.engines.decode import decode
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     BurstBegan,
     BurstTaken,
     Ended,
@@ -43,7 +43,7 @@ SLOW = {
 
 
 def packed(*starts: int) -> bytes:
-    return b"".join(frames.RECORD.pack(start, 5, 0, 0, 2, True) for start in starts)
+    return b"".join(message_frames.RECORD.pack(start, 5, 0, 0, 2, True) for start in starts)
 
 
 def said(kind: int, /, **message: Any) -> tuple[int, bytes]:
@@ -53,21 +53,21 @@ def said(kind: int, /, **message: Any) -> tuple[int, bytes]:
 @pytest.mark.parametrize(
     ("pair", "message"),
     [
-        (said(frames.HELLO, pid=7, python="3.8.18", numpy="1.24"), Started(7, "3.8.18")),
-        (said(frames.PHASE, phase="warmup", t_ns=9), PhaseBegan("warmup", 9)),
-        (said(frames.LOG, severity="warning", message="words"), LogLine("warning", "engine", "words")),
+        (said(message_frames.HELLO, pid=7, python="3.8.18", numpy="1.24"), Started(7, "3.8.18")),
+        (said(message_frames.PHASE, phase="warmup", t_ns=9), PhaseBegan("warmup", 9)),
+        (said(message_frames.LOG, severity="warning", message="words"), LogLine("warning", "engine", "words")),
         (
-            said(frames.LOG, severity="warning", message="words", kind="inference-failed"),
+            said(message_frames.LOG, severity="warning", message="words", kind="inference-failed"),
             LogLine("warning", "engine", "words", "inference-failed"),
         ),
-        (said(frames.FAILED, stage="input", message="no", advice="try"), Failed("input", "no", "try")),
-        (said(frames.ENDED, reason="runs", t_ns=9), Ended("runs", 9)),
-        (said(frames.LOST, count=12), RecordsLost(12)),
-        (said(frames.PROFILER, way="runs", reason="no"), ProfilerChosen("runs", "no")),
-        (said(frames.BURST_BEGINS, t_ns=9), BurstBegan(9)),
+        (said(message_frames.FAILED, stage="input", message="no", advice="try"), Failed("input", "no", "try")),
+        (said(message_frames.ENDED, reason="runs", t_ns=9), Ended("runs", 9)),
+        (said(message_frames.LOST, count=12), RecordsLost(12)),
+        (said(message_frames.PROFILER, way="runs", reason="no"), ProfilerChosen("runs", "no")),
+        (said(message_frames.BURST_BEGINS, t_ns=9), BurstBegan(9)),
         (
             said(
-                frames.BURST,
+                message_frames.BURST,
                 t_ns=9,
                 duration_ns=8,
                 run_ns=[3],
@@ -77,18 +77,18 @@ def said(kind: int, /, **message: Any) -> tuple[int, bytes]:
             BurstTaken(9, 8, (3,), (Operator("a", "Conv", "CPU", 1, 5),), ((0, 5),)),
         ),
         (
-            said(frames.BURST, t_ns=9, duration_ns=8, run_ns=[3, 4], operators=[["a", "Conv", "CPU", 2, 5]]),
+            said(message_frames.BURST, t_ns=9, duration_ns=8, run_ns=[3, 4], operators=[["a", "Conv", "CPU", 2, 5]]),
             BurstTaken(9, 8, (3, 4), (Operator("a", "Conv", "CPU", 2, 5),)),
         ),
         (
-            said(frames.MEMORY, stage="model", t_ns=9, rss_kib=30, anon_kib=10, file_kib=20, shmem_kib=0),
+            said(message_frames.MEMORY, stage="model", t_ns=9, rss_kib=30, anon_kib=10, file_kib=20, shmem_kib=0),
             StageMemory("model", 9, 30, 10, 20),
         ),
-        (said(frames.SLOW, **SLOW), SlowInference(7, 9, 12, 1, 2, 3, 4)),
-        (said(frames.SLOW, **(SLOW | {"waited_ns": None})), SlowInference(7, 9, 12, 1, 2, 3, None)),
-        (said(frames.MEMORY, stage="model", t_ns=9, rss_kib=30), StageMemory("model", 9, 30, None, None)),
+        (said(message_frames.SLOW, **SLOW), SlowInference(7, 9, 12, 1, 2, 3, 4)),
+        (said(message_frames.SLOW, **(SLOW | {"waited_ns": None})), SlowInference(7, 9, 12, 1, 2, 3, None)),
+        (said(message_frames.MEMORY, stage="model", t_ns=9, rss_kib=30), StageMemory("model", 9, 30, None, None)),
         (
-            said(frames.LOADED, **LOADED),
+            said(message_frames.LOADED, **LOADED),
             Loaded(
                 runtime="onnxruntime",
                 version="1.31.1",
@@ -110,13 +110,19 @@ def test_each_kind_of_frame_has_its_message(pair: tuple[int, bytes], message: ob
 
 
 def test_records_of_several_frames_come_as_one() -> None:
-    update = decode([(frames.RECORDS, packed(1, 2)), said(frames.LOST, count=1), (frames.RECORDS, packed(3))])
+    update = decode(
+        [
+            (message_frames.RECORDS, packed(1, 2)),
+            said(message_frames.LOST, count=1),
+            (message_frames.RECORDS, packed(3)),
+        ]
+    )
     assert update.records["t_ns"].tolist() == [1, 2, 3]
     assert update.messages == (RecordsLost(1),)
 
 
 def test_a_kind_of_a_later_version_is_passed_over() -> None:
-    update = decode([(200, b"\x00\xff"), said(frames.ENDED, reason="stop", t_ns=1, mood="fine")])
+    update = decode([(200, b"\x00\xff"), said(message_frames.ENDED, reason="stop", t_ns=1, mood="fine")])
     assert update.messages == (Ended("stop", 1),)
 
 
@@ -128,16 +134,21 @@ def test_nothing_gives_nothing() -> None:
 @pytest.mark.parametrize(
     "nonsense",
     [
-        (frames.RECORDS, packed(9)[:-1]),
-        (frames.ENDED, b"not json"),
-        (frames.ENDED, b"\xff"),
-        (frames.ENDED, b"[]"),
-        said(frames.ENDED, reason="runs"),
-        said(frames.LOADED, **(LOADED | {"inputs": 7})),
-        said(frames.BURST, t_ns=9, duration_ns=8, run_ns=[], operators=[]),
-        said(frames.BURST, t_ns=9, duration_ns=8, run_ns=[1], operators=[["a", "Conv", "CPU", 2]]),
+        (message_frames.RECORDS, packed(9)[:-1]),
+        (message_frames.ENDED, b"not json"),
+        (message_frames.ENDED, b"\xff"),
+        (message_frames.ENDED, b"[]"),
+        said(message_frames.ENDED, reason="runs"),
+        said(message_frames.LOADED, **(LOADED | {"inputs": 7})),
+        said(message_frames.BURST, t_ns=9, duration_ns=8, run_ns=[], operators=[]),
+        said(message_frames.BURST, t_ns=9, duration_ns=8, run_ns=[1], operators=[["a", "Conv", "CPU", 2]]),
         said(
-            frames.BURST, t_ns=9, duration_ns=8, run_ns=[1], first_run=[[1, 5]], operators=[["a", "Conv", "CPU", 1, 5]]
+            message_frames.BURST,
+            t_ns=9,
+            duration_ns=8,
+            run_ns=[1],
+            first_run=[[1, 5]],
+            operators=[["a", "Conv", "CPU", 1, 5]],
         ),
     ],
     ids=[
@@ -153,7 +164,14 @@ def test_nothing_gives_nothing() -> None:
     ],
 )
 def test_what_came_before_nonsense_counts(nonsense: tuple[int, bytes]) -> None:
-    update = decode([(frames.RECORDS, packed(1)), said(frames.LOST, count=1), nonsense, (frames.RECORDS, packed(2))])
+    update = decode(
+        [
+            (message_frames.RECORDS, packed(1)),
+            said(message_frames.LOST, count=1),
+            nonsense,
+            (message_frames.RECORDS, packed(2)),
+        ]
+    )
     assert update.records["t_ns"].tolist() == [1]
     lost, failed = update.messages
     assert lost == RecordsLost(1)
@@ -163,8 +181,8 @@ def test_what_came_before_nonsense_counts(nonsense: tuple[int, bytes]) -> None:
 
 
 def test_a_stream_counts_up_to_where_it_becomes_invalid() -> None:
-    stream = frames.pack_message(frames.LOST, {"count": 3}) + b"Traceback (most recent call last):"
-    lost, failed = decode(frames.FrameReader().feed(stream)).messages
+    stream = message_frames.pack_message(message_frames.LOST, {"count": 3}) + b"Traceback (most recent call last):"
+    lost, failed = decode(message_frames.FrameReader().feed(stream)).messages
     assert lost == RecordsLost(3)
     assert isinstance(failed, Failed)
 

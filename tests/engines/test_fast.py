@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import Ended, Engine, PhaseBegan, RecordsLost
-from edgetop.engines.turns import TurnsEngine
+from edgetop.engines.engine_protocol import Ended, Engine, PhaseBegan, RecordsLost
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.turn_engine import TurnsEngine
 from edgetop.session.turns import NS, plan
 from tests.support import fast_engine, onnx_models
 from tests.support.engine_runs import Heard, hear_out, hear_until_measuring, spec_for

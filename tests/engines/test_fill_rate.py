@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from edgetop.engines.protocol import LEAST_POLL_S, EngineUpdate, FillRate, LogLine, join_updates
+from edgetop.engines.engine_protocol import LEAST_POLL_S, EngineUpdate, FillRate, LogLine, join_updates
 from tests.support.scripted_engine import inferences
 
 LINE = LogLine("info", "engine", "hello")

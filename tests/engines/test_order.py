@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.engines.decode import MAX_PENDING, PATIENCE_NS, InOrder
-from edgetop.engines.protocol import Ended, EngineUpdate, Message, Reached
+from edgetop.engines.engine_protocol import Ended, EngineUpdate, Message, Reached
 from edgetop.session.records import INFERENCE, Inferences
 from tests.support.scripted_engine import inferences, said
 

@@ -13,8 +13,8 @@ import numpy as np
 import psutil
 import pytest
 
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import Died, Ended, Failed, LogLine, PhaseBegan, RecordsLost
+from edgetop.engines.engine_protocol import Died, Ended, Failed, LogLine, PhaseBegan, RecordsLost
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spawn import Child
 from edgetop.errors import InputError
 from tests.support import onnx_models
@@ -418,9 +418,9 @@ def test_a_suspended_engine_is_killed_when_it_is_closed(model: Path) -> None:
 CONDUCTOR = """
 import sys, time
 from pathlib import Path
-from edgetop.engines.process import ProcessEngine
+from edgetop.engines.process_engine import ProcessEngine
 from tests.support.engine_runs import hear_until_measuring, spec_for, Heard
-from edgetop.engines.protocol import PhaseBegan
+from edgetop.engines.engine_protocol import PhaseBegan
 
 engine = ProcessEngine(spec_for(Path(sys.argv[1]), runs=None), sys.argv[2])
 engine.start()
@@ -450,7 +450,7 @@ def test_the_engine_ends_with_its_conductor(on_run: str, model: Path, tmp_path: 
 WITHOUT_STREAMS = """
 import os, sys
 from pathlib import Path
-from edgetop.engines.process import ProcessEngine
+from edgetop.engines.process_engine import ProcessEngine
 from tests.support.engine_runs import run_whole, spec_for
 
 os.closerange(0, 3)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from edgetop.engines.process import measure_shapes
+from edgetop.engines.process_engine import measure_shapes
 from edgetop.models.inspection import inspected, read_model
 from tests.support import tflite_models
 from tests.support.engine_runs import spec_for

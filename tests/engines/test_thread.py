@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetop.engines.protocol import Ended, Failed, LogLine, Started
+from edgetop.engines.engine_protocol import Ended, Failed, LogLine, Started
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from edgetop.engines.decode import MAX_PENDING
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     Died,
     Ended,
     EngineUpdate,
@@ -24,7 +23,8 @@ from edgetop.engines.protocol import (
     Started,
     TurnsBegan,
 )
-from edgetop.engines.turns import TurnsEngine
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.turn_engine import TurnsEngine
 from edgetop.errors import InputError
 from edgetop.session.records import MEASURE, WARMUP
 from edgetop.session.turns import NS, Plan, plan

@@ -10,13 +10,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.control.control_socket import Answer
 from edgetop.control.server import ControlServer
-from edgetop.control.wire import Answer
-from edgetop.feeds.attach import LATE_NS, AttachFeed
-from edgetop.feeds.protocol import Can
-from edgetop.recording.files import SOCKET, Retention
+from edgetop.feeds.attach_feed import LATE_NS, AttachFeed
+from edgetop.feeds.feed_protocol import Can
 from edgetop.recording.journal import SILENT_NS
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import SOCKET, Retention
 from edgetop.session.batch import Batch
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS

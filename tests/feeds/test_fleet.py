@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from edgetop.feeds.fleet import ORDERS, SILENT_NS, Board
-from edgetop.relay import wire
+from edgetop.feeds.fleet_feed import ORDERS, SILENT_NS, Board
+from edgetop.relay import relay_frames
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
-from edgetop.session.summary import MAX_EVENTS
+from edgetop.session.session_summary import MAX_EVENTS
 from tests.support.clocks import ManualClock
 from tests.support.fleets import HELLO, SOON, Saying, address, fleet_of, recorded, unreachable, view, wait_for
 from tests.support.relays import LiveRecording
@@ -23,7 +23,7 @@ def script() -> Script:
 
 
 def summary_of(**changed: object) -> bytes:
-    return wire.pack_message(wire.SUMMARY, changed=changed)
+    return relay_frames.pack_message(relay_frames.SUMMARY, changed=changed)
 
 
 def go_on(script: Script, live: LiveRecording, seconds: float = 1.0) -> None:
@@ -37,9 +37,9 @@ def test_good_and_troubled_boards_form_one_fleet_worst_first(script, tmp_path):
     _, steady_pipes = recorded(tmp_path / "steady.edgetop", script)
     throttled = Script(weather=hot).load().warm_up().begin().measure(30).measure(15, median_ms=8.0)
     _, throttled_pipes = recorded(tmp_path / "hot.edgetop", throttled)
-    other = wire.pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1)
-    none = wire.pack_message(wire.FAILED, message="no session runs now")
-    hangs = Saying(wire.hello())
+    other = relay_frames.pack_message(relay_frames.HELLO, protocol=99, edgetop="9.9", format=1)
+    none = relay_frames.pack_message(relay_frames.FAILED, message="no session runs now")
+    hangs = Saying(relay_frames.hello())
     fleet = fleet_of(
         steady=steady_pipes, hot=throttled_pipes, other=Saying(other), gone=unreachable, idle=Saying(HELLO[0], none),
         hangs=hangs,
@@ -116,10 +116,10 @@ def test_what_is_no_gate_is_refused_by_the_board_in_words(script, tmp_path):
         summary_of(p99_course_ms=[1.0] * 1000),
         summary_of(failed_gates={str(i): "" for i in range(99)}),
         summary_of(**{f"unknown{i}": "x" * 100 for i in range(400)}),
-        wire.pack_message(wire.SUMMARY, changed=[]),
-        wire.pack_message(wire.SUMMARY, changed={}, events=[[1, "info", "x"]] * (MAX_EVENTS + 1)),
-        wire.pack_message(wire.SUMMARY, changed={}, events=[[1, "loud", "x"]]),
-        wire.seal(wire.BATCH, b"garbage"),
+        relay_frames.pack_message(relay_frames.SUMMARY, changed=[]),
+        relay_frames.pack_message(relay_frames.SUMMARY, changed={}, events=[[1, "info", "x"]] * (MAX_EVENTS + 1)),
+        relay_frames.pack_message(relay_frames.SUMMARY, changed={}, events=[[1, "loud", "x"]]),
+        relay_frames.seal(relay_frames.BATCH, b"garbage"),
     ],
 )
 def test_a_malformed_summary_from_a_stranger_is_a_broken_link(said):
@@ -173,13 +173,13 @@ def test_equally_bad_boards_keep_their_places_and_10_follows_2():
 def test_after_the_first_summary_only_what_changed_is_sent(script, tmp_path):
     live, pipes = recorded(tmp_path / "s.edgetop", script)
     link = pipes(None, False)
-    link.write(wire.hello(summaries={"gates": []}))
-    parser, sent = wire.FrameParser(), []
+    link.write(relay_frames.hello(summaries={"gates": []}))
+    parser, sent = relay_frames.FrameParser(), []
 
     def has_come(count: int) -> bool:
         frames = list(parser.feed(link.read(10)))
-        assert all(frame.kind != wire.BATCH for frame in frames)
-        sent.extend(json.loads(frame.payload) for frame in frames if frame.kind == wire.SUMMARY)
+        assert all(frame.kind != relay_frames.BATCH for frame in frames)
+        sent.extend(json.loads(frame.payload) for frame in frames if frame.kind == relay_frames.SUMMARY)
         return len(sent) == count
 
     wait_until(lambda: has_come(1))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.feeds.feed_protocol import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, Can
 from edgetop.feeds.live import LiveFeed
-from edgetop.feeds.protocol import MAX_WAITING_BATCHES, MAX_WAITING_INFERENCES, Can
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Order
 from edgetop.session.records import NO_INFERENCES

@@ -6,10 +6,10 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import EdgetopError, InputError
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
 from edgetop.feeds.remote import ALIVE_EVERY_NS, SILENCE_S, Conversation, LinkEndedError, RemoteFeed, UnreachableError
-from edgetop.relay import wire
-from edgetop.relay.wire import pack_message
+from edgetop.relay import relay_frames
+from edgetop.relay.relay_frames import pack_message
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
@@ -163,10 +163,12 @@ class Slow(Saying):
 
 
 def test_a_board_hears_of_its_viewer_while_a_large_frame_arrives():
-    large = wire.seal(wire.BATCH, bytes(60))
-    link = Slow(wire.hello(), pack_message(wire.BEGIN, session="s"), *(large[i : i + 1] for i in range(20)))
+    large = relay_frames.seal(relay_frames.BATCH, bytes(60))
+    link = Slow(
+        relay_frames.hello(), pack_message(relay_frames.BEGIN, session="s"), *(large[i : i + 1] for i in range(20))
+    )
     feed = RemoteFeed(link, "pi@board", link.clock, SOON)
-    wait_until(lambda: link.heard.count(pack_message(wire.ALIVE)) > 5)
+    wait_until(lambda: link.heard.count(pack_message(relay_frames.ALIVE)) > 5)
     feed.close(0.1)
 
 
@@ -267,13 +269,14 @@ def fails(*said: bytes, why: str = "") -> str:
 
 
 def test_another_protocol_is_reported_before_a_screen_opens():
-    newer = pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1)
+    newer = pack_message(relay_frames.HELLO, protocol=99, edgetop="9.9", format=1)
     assert fails(newer).startswith("edgetop 9.9 on pi@board speaks relay protocol 99")
 
 
 def test_a_board_that_has_no_session_is_told_in_its_words():
     assert (
-        fails(wire.hello(), pack_message(wire.FAILED, message="no session runs now")) == "pi@board: no session runs now"
+        fails(relay_frames.hello(), pack_message(relay_frames.FAILED, message="no session runs now"))
+        == "pi@board: no session runs now"
     )
 
 
@@ -287,7 +290,7 @@ def test_why_ssh_ended_is_told():
         (b"", "pi@board ended without an answer"),
         (b"\x1b[2JGo away\n", 'pi@board ended without an answer; it said "\\x1b[2JGo away"'),
         (b"no " * 50_000, 'pi@board said "no no'),
-        (wire.hello()[:-1] + b"?", "pi@board said which no edgetop relay says: a frame was damaged on its way"),
+        (relay_frames.hello()[:-1] + b"?", "pi@board said which no edgetop relay says: a frame was damaged on its way"),
     ],
 )
 def test_what_is_no_relay_is_told_with_what_it_said(said, words):
@@ -300,7 +303,7 @@ def test_what_is_no_relay_is_told_with_what_it_said(said, words):
     [
         ((), "pi@board said nothing for 60 s (what starts there? ssh pi@board edgetop --version)"),
         ((b"Welcome\xc2\x9b31m\n",), 'pi@board said "Welcome\\x9b31m", and then nothing for 60 s (what'),
-        ((wire.hello(),), "pi@board answered, and then said nothing for 60 s"),
+        ((relay_frames.hello(),), "pi@board answered, and then said nothing for 60 s"),
     ],
 )
 def test_a_silent_board_is_given_up_but_is_no_ssh_failure(said, words):
@@ -322,10 +325,10 @@ def test_noise_without_an_end_is_given_up_too():
 
 def test_a_board_that_needs_long_says_so_and_is_waited_for():
     good = [
-        wire.hello(),
-        pack_message(wire.BEGIN, session="/x"),
-        pack_message(wire.ALIVE),
-        pack_message(wire.END),
+        relay_frames.hello(),
+        pack_message(relay_frames.BEGIN, session="/x"),
+        pack_message(relay_frames.ALIVE),
+        pack_message(relay_frames.END),
     ]
     feed = RemoteFeed(lambda *_: Scripted(*good, ends=False), "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
@@ -334,18 +337,18 @@ def test_a_board_that_needs_long_says_so_and_is_waited_for():
 
 
 def test_garbage_in_the_stream_is_a_lost_link_and_not_more():
-    good = [wire.hello(), pack_message(wire.BEGIN, session="/x")]
+    good = [relay_frames.hello(), pack_message(relay_frames.BEGIN, session="/x")]
     bad = [
         b"\x00" * 50,
-        wire.seal(wire.BATCH, b"garbage"),
-        wire.seal(wire.BATCH, b""),
-        wire.seal(wire.ACK, b"[]"),
-        wire.pack_line(wire.ACK, 1, b"{}"),
-        wire.seal(77, b"of a later version"),
+        relay_frames.seal(relay_frames.BATCH, b"garbage"),
+        relay_frames.seal(relay_frames.BATCH, b""),
+        relay_frames.seal(relay_frames.ACK, b"[]"),
+        relay_frames.pack_line(relay_frames.ACK, 1, b"{}"),
+        relay_frames.seal(77, b"of a later version"),
     ]
     links = [Scripted(*good, said) for said in bad]
     made = iter(links)
-    last = Scripted(*good, pack_message(wire.END))
+    last = Scripted(*good, pack_message(relay_frames.END))
     feed = RemoteFeed(lambda *_: next(made, last), "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
     assert all(link.is_closed for link in links)
@@ -356,9 +359,9 @@ def test_garbage_in_the_stream_is_a_lost_link_and_not_more():
 
 def test_a_board_that_cannot_go_on_ends_it_with_its_reason():
     link = Scripted(
-        wire.hello(),
-        pack_message(wire.BEGIN, session="/x"),
-        pack_message(wire.FAILED, message="s: is damaged"),
+        relay_frames.hello(),
+        pack_message(relay_frames.BEGIN, session="/x"),
+        pack_message(relay_frames.FAILED, message="s: is damaged"),
     )
     feed = RemoteFeed(lambda *_: link, "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
@@ -368,8 +371,8 @@ def test_a_board_that_cannot_go_on_ends_it_with_its_reason():
 
 
 def test_a_board_updated_meanwhile_ends_it_with_the_mismatch():
-    good = [wire.hello(), pack_message(wire.BEGIN, session="/x")]
-    links = iter([Scripted(*good), Scripted(pack_message(wire.HELLO, protocol=99, edgetop="9.9", format=1))])
+    good = [relay_frames.hello(), pack_message(relay_frames.BEGIN, session="/x")]
+    links = iter([Scripted(*good), Scripted(pack_message(relay_frames.HELLO, protocol=99, edgetop="9.9", format=1))])
     feed = RemoteFeed(lambda *_: next(links), "pi@board", SystemClock(), SOON)
     wait_until(lambda: feed.is_over)
     assert "update edgetop here" in feed.failure
@@ -391,7 +394,7 @@ def test_a_silent_board_is_told_of():
         def hang_up(self):
             waiting.set()
 
-    link = Silent(wire.hello(), pack_message(wire.BEGIN, session="/x"))
+    link = Silent(relay_frames.hello(), pack_message(relay_frames.BEGIN, session="/x"))
     feed = RemoteFeed(lambda *_: link, "pi@board", clock, (3600.0,))
     assert feed.trouble == ""
     clock.advance(6)

@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.latency import RECENT_SECONDS
 from edgetop.analysis.latest import EXACT_INFERENCES
-from edgetop.cli.run import command
-from edgetop.cli.watch import _assemble
-from edgetop.feeds import replay
-from edgetop.feeds.protocol import Can
-from edgetop.feeds.replay import FASTEST, SLOWEST, ReplayFeed
+from edgetop.analysis.rolling_latency import RECENT_SECONDS
+from edgetop.cli.running.run import command
+from edgetop.cli.running.run_session import _assemble
+from edgetop.feeds import replay_feed
+from edgetop.feeds.feed_protocol import Can
+from edgetop.feeds.replay_feed import FASTEST, SLOWEST, ReplayFeed
 from edgetop.recording import by_time
 from edgetop.recording.by_time import LAST_INFERENCES, SEPARATE_S
-from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import Retention
 from edgetop.session.batch import Batch
 from edgetop.session.events import Order
 from edgetop.session.records import MEASURE
@@ -164,8 +164,8 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
     long_folder: Path, monkeypatch: pytest.MonkeyPatch, most_kept: int, stops_at_once: int, first_kept_s: float
 ) -> None:
     monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
-    monkeypatch.setattr(replay, "MAX_CHECKPOINTS", most_kept)
-    monkeypatch.setattr(replay, "STOPS_AT_ONCE", stops_at_once)
+    monkeypatch.setattr(replay_feed, "MAX_CHECKPOINTS", most_kept)
+    monkeypatch.setattr(replay_feed, "STOPS_AT_ONCE", stops_at_once)
     feed, at_once = (ReplayFeed(Recording(long_folder), ManualClock()) for _ in range(2))
     for each in (feed, at_once):
         each.play(False)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report, report_document
-from edgetop.cli.summary import summary
+from edgetop.analysis.session_report import report, report_document
+from edgetop.cli.printing.report_text import summary
 from edgetop.errors import InputError, RecordingError
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
+from edgetop.imports.imported_session import BATCH_INFERENCES, Imported
 from edgetop.imports.measured import Measured, Times
 from edgetop.imports.read import read_all
-from edgetop.imports.session import BATCH_INFERENCES, Imported
 from edgetop.imports.trtexec import ORIGIN
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE

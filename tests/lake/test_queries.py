@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from click import BadParameter
 
-from edgetop.cli.lake import since
+from edgetop.cli.boards.lake import since
 from edgetop.errors import InputError
 from edgetop.lake import engines
 from edgetop.lake.engines import ask
 from edgetop.lake.fared import fared
+from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import Place
-from edgetop.lake.queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.regressions import regressions
 from edgetop.lake.transfer import pull
 from tests.support.lakes import SLOWER, Made, make_lake
@@ -191,7 +191,7 @@ def test_dialects_differ_only_in_unnesting_lists_and_text_search(name: str) -> N
 
 def test_a_lake_has_file_systems_that_recordings_do_without() -> None:
     code = (
-        "import edgetop.recording.tables\nfrom edgetop.lake.place import Place\n"
+        "import edgetop.recording.parquet_tables\nfrom edgetop.lake.place import Place\n"
         "targets = 's3://a:b@lake/x?region=eu-west-1', 'gs://anonymous@lake/x', '/x'\n"
         "print(*(Place(one).fs.type_name for one in targets))"
     )

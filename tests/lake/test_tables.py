@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.analysis.report import report
-from edgetop.lake.tables import COLUMNS
+from edgetop.analysis.session_report import report
+from edgetop.lake.lake_tables import COLUMNS
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, Variant, Watched, WatchedStream
 from tests.support.sessions import folded, make_manifest

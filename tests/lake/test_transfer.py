@@ -16,13 +16,13 @@ import pytest
 
 from edgetop.errors import InputError, OutputError, RecordingError
 from edgetop.lake.engines import ask
+from edgetop.lake.lake_tables import dataset
 from edgetop.lake.place import FIRST_PAUSE_S, Place
-from edgetop.lake.tables import dataset
 from edgetop.lake.transfer import board_id, follow, pull, push, push_pieces, remove, row_until
-from edgetop.recording.files import MANIFEST, WriterLock
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import PUSHED
+from edgetop.recording.session_folder import MANIFEST, WriterLock
 from tests.support.killing import Killed, killed_at
 from tests.support.recordings import back_to_back, content, until, with_phases
 from tests.support.recordings import session as session_of

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from edgetop.metrics.grafana import ALERTS, alert_rules
+from edgetop.metrics.grafana_dashboard import ALERTS, alert_rules
 
 pytestmark = [pytest.mark.promtool, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from edgetop.errors import InputError
-from edgetop.metrics.families import families
+from edgetop.metrics.metric_families import families
 from edgetop.metrics.otlp import Collector, exponential
 from edgetop.session import histogram
 from tests.support.scripts import measured_with_power

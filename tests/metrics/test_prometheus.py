@@ -15,9 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from edgetop.analysis.faults import occurred
 from edgetop.errors import InputError
-from edgetop.metrics.families import BOUNDS_NS, MOST, Distribution, Family, Sample, families
-from edgetop.metrics.grafana import RECORDED, dashboard
-from edgetop.metrics.outlet import Outlet
+from edgetop.metrics.grafana_dashboard import RECORDED, dashboard
+from edgetop.metrics.metric_families import BOUNDS_NS, MOST, Distribution, Family, Sample, families
+from edgetop.metrics.metric_outlet import Outlet
 from edgetop.metrics.prometheus import Textfile, rendered
 from edgetop.session import histogram
 from edgetop.session.manifest import Load
@@ -194,7 +194,7 @@ def test_the_duration_is_of_no_clock_that_is_set(monkeypatch) -> None:
     """Alerts rest on it: it moves with each batch, whatever the time is, and with nothing else."""
     script = measured(10)
     for now_s in (0.0, 4e9):
-        monkeypatch.setattr("edgetop.metrics.families.time.time", lambda now_s=now_s: now_s)
+        monkeypatch.setattr("edgetop.metrics.metric_families.time.time", lambda now_s=now_s: now_s)
         found = scraped(folded(script.batches))
         assert found["edgetop_session_duration_seconds"] == [({}, script.now_ns / 1e9)]
 
@@ -284,7 +284,7 @@ def test_a_disk_that_hangs_holds_nobody_up_and_is_told_once(analysis) -> None:
 
 
 def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
-    monkeypatch.setattr("edgetop.metrics.outlet.FAREWELL_S", 0.05)
+    monkeypatch.setattr("edgetop.metrics.metric_outlet.FAREWELL_S", 0.05)
     said, released = [], threading.Event()
     outlet = Outlet(0.0, lambda _: "" if released.wait(20) else "late", said.append)
     outlet.observe(analysis)

@@ -3,7 +3,7 @@ import struct
 import flatbuffers
 import pytest
 
-from edgetop.models.limits import Budget, MalformedError
+from edgetop.models.reading_limits import Budget, MalformedError
 from edgetop.models.tflite_file import root
 
 

@@ -7,7 +7,7 @@ from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from edgetop.models.executed import origins
 from edgetop.models.inspection import Inspection, inspected
-from edgetop.models.limits import MalformedError
+from edgetop.models.reading_limits import MalformedError
 from edgetop.session.operators import OperatorInfo
 from tests.support.model_files import read
 

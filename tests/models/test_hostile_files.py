@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from onnx.helper import make_node, make_tensor_value_info
 
-from edgetop.cli.inspect_summary import inspect_summary
+from edgetop.cli.board.inspection_text import inspect_summary
 from edgetop.models import definitions
 from edgetop.models.document import inspection_document
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected
-from edgetop.models.limits import Budget, MalformedError
 from edgetop.models.onnx_file import _ModelReader, read_onnx
+from edgetop.models.reading_limits import Budget, MalformedError
 from edgetop.models.shapes.folding import FOLDS
 from edgetop.models.tflite_file import read_tflite
 from tests.support import onnx_models, tflite_models

@@ -4,8 +4,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.helper import make_node, make_tensor_value_info
 
-from edgetop.models.limits import MAX_DEPTH, MalformedError
 from edgetop.models.onnx_file import read_onnx
+from edgetop.models.reading_limits import MAX_DEPTH, MalformedError
 from tests.support import onnx_models
 from tests.support.model_files import LIGHT_MODELS, external_tensor, light, model_of, read
 

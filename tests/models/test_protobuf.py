@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.models import protobuf as wire
-from edgetop.models.limits import Budget, MalformedError
+from edgetop.models.reading_limits import Budget, MalformedError
 
 
 def fields(data):

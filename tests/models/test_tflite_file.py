@@ -4,7 +4,7 @@ from ai_edge_litert import schema_py_generated as generated
 from ai_edge_litert.interpreter import Interpreter
 
 from edgetop.models import tflite_file as schema
-from edgetop.models.limits import MalformedError
+from edgetop.models.reading_limits import MalformedError
 from edgetop.models.tflite_file import read_tflite
 from tests.support import tflite_models
 from tests.support.built_models.tflite_file import TfliteFile, table

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.demo import model_path
-from edgetop.engines.process import SHAPES_S, measure_shapes
+from edgetop.engines.process_engine import SHAPES_S, measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.models.graph import input_names
 from edgetop.models.inspection import inspected

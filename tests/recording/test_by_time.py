@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.rules import parse_rule
+from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.precision import Precision
 from edgetop.analysis.statistics import Totals

@@ -214,6 +214,8 @@ def test_a_writer_loads_of_arrow_what_it_needs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_file_systems_of_the_cloud_are_never_loaded() -> None:
-    show = "import sys, edgetop.recording.tables; print(sys.modules['pyarrow._s3fs'], 'pyarrow.fs' in sys.modules)"
+    show = (
+        "import sys, edgetop.recording.parquet_tables; print(sys.modules['pyarrow._s3fs'], 'pyarrow.fs' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["None", "True"]

@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
-from edgetop.engines.protocol import Ended, PhaseBegan
+from edgetop.analysis.session_report import report_document
+from edgetop.engines.engine_protocol import Ended, PhaseBegan
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_NOT_WRITTEN, InputError, RecordingError
 from edgetop.feeds.live import LiveFeed
-from edgetop.recording.files import Retention, WriterLock, read_manifest
+from edgetop.recording.parquet_tables import ROW_GROUP_ROWS
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import MAX_WAITING_INFERENCES, Recorder
-from edgetop.recording.tables import ROW_GROUP_ROWS
+from edgetop.recording.session_folder import Retention, WriterLock, read_manifest
 from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
-from edgetop.sensors.protocol import Found
 from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Found
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest

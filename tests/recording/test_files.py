@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.errors import InputError
-from edgetop.recording.files import create_folder, read_manifest, session_folder, write_manifest
+from edgetop.recording.session_folder import create_folder, read_manifest, session_folder, write_manifest
 from edgetop.session.manifest import FORMAT_VERSION, to_json
 from tests.support.recordings import first_manifest
 

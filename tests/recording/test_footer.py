@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from edgetop.recording import footer
 from edgetop.recording.columns import SCHEMAS
-from edgetop.recording.tables import _encoded, _template
+from edgetop.recording.parquet_tables import _encoded, _template
 from tests.support.recordings import back_to_back, record, session
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.files import open_regular
-from edgetop.recording.files import Descriptor
-from edgetop.recording.frames import ALONE, MAGIC, OPENING, REFERENCE, FrameReader, seal
+from edgetop.recording.journal_frames import ALONE, MAGIC, OPENING, REFERENCE, FrameReader, seal
+from edgetop.recording.session_folder import Descriptor
 
 quick = settings(max_examples=60, deadline=None)
 PAYLOADS = st.lists(st.binary(max_size=60), min_size=1, max_size=6)

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report, to_json
-from edgetop.cli.summary import summary
+from edgetop.analysis.session_report import report, to_json
+from edgetop.cli.printing.report_text import summary
 from edgetop.errors import InputError
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS

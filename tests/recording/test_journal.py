@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.files import open_regular
-from edgetop.recording.files import Descriptor
-from edgetop.recording.frames import DEFLATED, MAGIC, REFERENCE
 from edgetop.recording.journal import (
     SEGMENT_NS,
     Follower,
@@ -24,7 +22,9 @@ from edgetop.recording.journal import (
     segment_name,
     segments,
 )
+from edgetop.recording.journal_frames import DEFLATED, MAGIC, REFERENCE
 from edgetop.recording.packing import Tally
+from edgetop.recording.session_folder import Descriptor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS

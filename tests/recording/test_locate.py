@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.recording.files import WriterLock, write_manifest
 from edgetop.recording.registry import locate, locate_live, register
+from edgetop.recording.session_folder import WriterLock, write_manifest
 from tests.support.recordings import first_manifest
 from tests.support.sessions import session_id as of
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import RecordingError
-from edgetop.recording.files import LOCK, WriterLock
+from edgetop.recording.session_folder import LOCK, WriterLock
 from tests.support.waiting import scaled
 
 HOLD = """
 import sys
 from pathlib import Path
-from edgetop.recording.files import WriterLock
+from edgetop.recording.session_folder import WriterLock
 lock = WriterLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()

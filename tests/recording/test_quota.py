@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.recording.files import read_manifest, write_manifest
 from edgetop.recording.quota import LEFT_OUT, REMOVED, Now, Quota, removal_order
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import ASIDE, PUSHED, remove_session
+from edgetop.recording.session_folder import read_manifest, write_manifest
 from edgetop.session.clock import Anchor
 from tests.support.killing import killed_at
 from tests.support.recordings import content, first_manifest

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.errors import InputError
+from edgetop.recording.parquet_tables import ROW_GROUP_ROWS
 from edgetop.recording.reader import Recording
-from edgetop.recording.tables import ROW_GROUP_ROWS
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from edgetop.errors import InputError
 from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.compaction import ROW_GROUP_BYTES
-from edgetop.recording.files import WriterLock, read_manifest
+from edgetop.recording.parquet_tables import ROW_GROUP_ROWS
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.tables import ROW_GROUP_ROWS
+from edgetop.recording.session_folder import WriterLock, read_manifest
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS, SecondAggregator, concatenate

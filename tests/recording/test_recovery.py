@@ -13,17 +13,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
-from edgetop.feeds.attach import AttachFeed
+from edgetop.analysis.session_report import report_document
+from edgetop.feeds.attach_feed import AttachFeed
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
 from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.compaction import run_job
-from edgetop.recording.files import END_NOTE, Retention, read_manifest, write_manifest
-from edgetop.recording.frames import ALONE, DEFLATED, MAGIC
 from edgetop.recording.journal import TableJob
+from edgetop.recording.journal_frames import ALONE, DEFLATED, MAGIC
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import END_NOTE, Retention, read_manifest, write_manifest
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest

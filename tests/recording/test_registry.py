@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.recording.files import JOURNAL, LOCK, MANIFEST, WriterLock, is_live, write_manifest
 from edgetop.recording.registry import REGISTER, all_sessions, live_sessions, locate, register, successor
+from edgetop.recording.session_folder import JOURNAL, LOCK, MANIFEST, WriterLock, is_live, write_manifest
 from tests.support.recordings import first_manifest
 from tests.support.sessions import session_id as of
 

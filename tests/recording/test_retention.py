@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import Retention
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS

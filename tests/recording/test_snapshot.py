@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from edgetop.recording.compaction import run_job
-from edgetop.recording.files import WriterLock
 from edgetop.recording.journal import FellBehindError, TableJob
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import WriterLock
 from edgetop.session.batch import Batch, merge
 from edgetop.session.seconds import NS, concatenate
 from tests.support.recordings import back_to_back, content, first_manifest, played, session, until, with_phases

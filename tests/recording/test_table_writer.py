@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import RecordingError
-from edgetop.recording.files import Retention, WriterLock, is_live
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import Retention, WriterLock, is_live
 from edgetop.recording.table_writer import ChildTableWriter, InlineTableWriter, TableWriter
 from edgetop.session import helper_load
 from edgetop.session.batch import merge

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.recording.files import JOURNAL, open_folder
 from edgetop.recording.journal import SILENT_NS, FellBehindError, Follower, JournalTail
 from edgetop.recording.reader import Recording
+from edgetop.recording.session_folder import JOURNAL, open_folder
 from edgetop.session.batch import merge
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import merge
 from edgetop.session.records import INFERENCE

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.judged_past import import_state
 from edgetop.analysis.slowdowns.signals import Signals, channels
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import judged
-from edgetop.analysis.slowdowns.state import import_state
 from edgetop.analysis.tracks import Tracks
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.recording.reader import Recording

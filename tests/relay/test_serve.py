@@ -12,12 +12,12 @@ from dataclasses import replace
 import pytest
 
 from edgetop import __version__
-from edgetop.control.wire import Answer, pack_order, parse_answer
+from edgetop.control.control_socket import Answer, pack_order, parse_answer
 from edgetop.errors import EdgetopError, InputError
-from edgetop.relay import serve, wire
+from edgetop.relay import relay_frames, serve
 from edgetop.relay.encoding import NOWHERE, Decoder, Position
+from edgetop.relay.relay_frames import Frame, FrameParser
 from edgetop.relay.serve import Link, LinkLostError
-from edgetop.relay.wire import Frame, FrameParser
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Order
@@ -75,22 +75,22 @@ def viewer(live, orders):
 
 def test_it_says_what_it_is_before_it_is_asked(viewer):
     hello = viewer.next()
-    assert hello.kind == wire.HELLO
-    assert hello.message == {"protocol": wire.PROTOCOL, "edgetop": __version__, "format": FORMAT_VERSION}
+    assert hello.kind == relay_frames.HELLO
+    assert hello.message == {"protocol": relay_frames.PROTOCOL, "edgetop": __version__, "format": FORMAT_VERSION}
 
 
 def test_it_names_the_session_and_then_sends_everything(viewer, live, script):
-    viewer.link.write(wire.hello())
-    assert viewer.until(wire.BEGIN).message == {"session": str(live.folder)}
+    viewer.link.write(relay_frames.hello())
+    assert viewer.until(relay_frames.BEGIN).message == {"session": str(live.folder)}
     decoder, batches = Decoder(), []
     while not batches or batches[-1].until_ns < script.now_ns:
-        batches.append(decoder.decode(viewer.until(wire.BATCH).payload)[0])
+        batches.append(decoder.decode(viewer.until(relay_frames.BATCH).payload)[0])
     assert differences(merge(batches).seconds, script.whole().seconds) == []
 
 
-@pytest.mark.parametrize(("protocol", "older"), [(wire.PROTOCOL + 1, "here"), (0, "on the laptop")])
+@pytest.mark.parametrize(("protocol", "older"), [(relay_frames.PROTOCOL + 1, "here"), (0, "on the laptop")])
 def test_a_viewer_of_another_protocol_is_told_and_gets_nothing(viewer, protocol, older):
-    viewer.link.write(wire.pack_message(wire.HELLO, protocol=protocol, edgetop="9.9", format=1))
+    viewer.link.write(relay_frames.pack_message(relay_frames.HELLO, protocol=protocol, edgetop="9.9", format=1))
     viewer.next()
     message = viewer.next().text("message")
     assert message.startswith(f"edgetop 9.9 on the laptop speaks relay protocol {protocol}")
@@ -101,8 +101,8 @@ def test_why_there_is_no_session_is_told(tmp_path):
     def find():
         raise InputError("no session is running", "start one with edgetop run")
 
-    frames = spoken(wire.hello(), find)
-    assert [frame.kind for frame in frames] == [wire.HELLO, wire.FAILED]
+    frames = spoken(relay_frames.hello(), find)
+    assert [frame.kind for frame in frames] == [relay_frames.HELLO, relay_frames.FAILED]
     assert frames[1].text("message") == "no session is running (start one with edgetop run)"
 
 
@@ -121,27 +121,29 @@ def spoken(said: bytes, find) -> list[Frame]:
         return list(FrameParser().feed(answers.read()))
 
 
-@pytest.mark.parametrize("said", [b"", b"x" * 1_000, wire.hello()[:-1] + b"?", wire.pack_message(wire.ALIVE)])
+@pytest.mark.parametrize(
+    "said", [b"", b"x" * 1_000, relay_frames.hello()[:-1] + b"?", relay_frames.pack_message(relay_frames.ALIVE)]
+)
 def test_who_says_nothing_sensible_gets_a_hello_and_no_more(said, live):
-    assert [frame.kind for frame in spoken(said, lambda: live.folder)] == [wire.HELLO]
+    assert [frame.kind for frame in spoken(said, lambda: live.folder)] == [relay_frames.HELLO]
 
 
 @pytest.mark.parametrize("position", [[1, 2], "all", [1, 2, True], [2**70, 0, 0], [-1, -1, -1], {"a": 1}])
 def test_a_position_that_is_none_begins_anew(position):
-    assert serve._position(Frame(wire.HELLO, json.dumps({"position": position}).encode())) is None
+    assert serve._position(Frame(relay_frames.HELLO, json.dumps({"position": position}).encode())) is None
 
 
 def command(number: int, order: Order) -> bytes:
-    return wire.pack_line(wire.COMMAND, number, pack_order(order))
+    return relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order))
 
 
 def answered(viewer: Viewer) -> tuple[int, Answer]:
-    number, line = viewer.until(wire.ACK).line
+    number, line = viewer.until(relay_frames.ACK).line
     return number, parse_answer(line)
 
 
 def test_orders_are_carried_out_and_confirmed(viewer, orders):
-    viewer.link.write(wire.hello())
+    viewer.link.write(relay_frames.hello())
     for number, order in enumerate([Order("mark", "fan on"), Order("pause"), Order("resume")], 1):
         viewer.link.write(command(number, order))
         assert answered(viewer) == (number, Answer())
@@ -150,7 +152,7 @@ def test_orders_are_carried_out_and_confirmed(viewer, orders):
 
 @pytest.mark.parametrize("line", [b"rm -rf", b"", b'{"edgetop": 1, "do": 5}\n', b'{"edgetop": 9, "do": "stop"}\n'])
 def test_an_order_that_is_none_is_refused(viewer, orders, line):
-    viewer.link.write(wire.hello() + wire.pack_line(wire.COMMAND, 1, line))
+    viewer.link.write(relay_frames.hello() + relay_frames.pack_line(relay_frames.COMMAND, 1, line))
     number, answer = answered(viewer)
     assert number == 1
     assert answer.is_refusal
@@ -163,7 +165,7 @@ def test_why_an_order_was_refused_is_told(live):
 
     link = PipeLink(live.folder, refuse)
     viewer = Viewer(link)
-    link.write(wire.hello() + command(7, Order("stop")))
+    link.write(relay_frames.hello() + command(7, Order("stop")))
     assert answered(viewer) == (7, Answer("it belongs to another user"))
     link.close()
 
@@ -178,12 +180,12 @@ def test_the_stream_goes_on_while_an_order_takes_its_time(live, script):
 
     link = PipeLink(live.folder, slow)
     viewer = Viewer(link)
-    link.write(wire.hello() + command(1, Order("stop")))
-    viewer.until(wire.BATCH)
+    link.write(relay_frames.hello() + command(1, Order("stop")))
+    viewer.until(relay_frames.BATCH)
     assert started.wait(PATIENCE_S)
     script.batches.clear()
     live.put(*script.measure(1).batches)
-    decoder_free = viewer.until(wire.BATCH)
+    decoder_free = viewer.until(relay_frames.BATCH)
     assert decoder_free.payload
     go.set()
     assert answered(viewer) == (1, Answer())
@@ -194,7 +196,7 @@ def test_too_many_orders_at_once_are_refused(live):
     go = threading.Event()
     link = PipeLink(live.folder, lambda *_: go.wait(PATIENCE_S) and Answer())
     viewer = Viewer(link)
-    link.write(wire.hello())
+    link.write(relay_frames.hello())
     for number in range(serve.MAX_ORDERS + 1):
         link.write(command(number, Order("mark")))
     assert answered(viewer) == (serve.MAX_ORDERS, Answer("too many orders at once"))
@@ -203,7 +205,7 @@ def test_too_many_orders_at_once_are_refused(live):
 
 
 def test_orders_that_are_done_make_room_for_others(viewer, orders):
-    viewer.link.write(wire.hello())
+    viewer.link.write(relay_frames.hello())
     for number in range(serve.MAX_ORDERS + 1):
         viewer.link.write(command(number, Order("mark")))
         assert answered(viewer) == (number, Answer())
@@ -211,25 +213,25 @@ def test_orders_that_are_done_make_room_for_others(viewer, orders):
 
 
 def test_it_ends_when_the_session_does_and_says_so(viewer, live, script):
-    viewer.link.write(wire.hello())
-    viewer.until(wire.BATCH)
+    viewer.link.write(relay_frames.hello())
+    viewer.until(relay_frames.BATCH)
     script.batches.clear()
     live.finish(*script.end().batches)
-    viewer.until(wire.END)
+    viewer.until(relay_frames.END)
     wait_until(lambda: not viewer.link._thread.is_alive())
 
 
 def received(viewer: Viewer) -> Iterator[tuple[Batch, Position]]:
     """What comes up to the end."""
     decoder = Decoder()
-    while (frame := viewer.next()).kind != wire.END:
-        if frame.kind == wire.BATCH:
+    while (frame := viewer.next()).kind != relay_frames.END:
+        if frame.kind == relay_frames.BATCH:
             yield decoder.decode(frame.payload)
 
 
 def test_a_session_whose_writer_dies_ends_as_recovered(viewer, live, script):
-    viewer.link.write(wire.hello())
-    viewer.until(wire.BEGIN)
+    viewer.link.write(relay_frames.hello())
+    viewer.until(relay_frames.BEGIN)
     live.die()
     whole = merge([batch for batch, _ in received(viewer)])
     assert whole.events[-1].kind == "recovered"
@@ -238,15 +240,15 @@ def test_a_session_whose_writer_dies_ends_as_recovered(viewer, live, script):
 
 
 def test_a_session_that_is_removed_is_told(viewer, live):
-    viewer.link.write(wire.hello())
-    viewer.until(wire.BATCH)
+    viewer.link.write(relay_frames.hello())
+    viewer.until(relay_frames.BATCH)
     shutil.rmtree(live.folder)
-    message = viewer.until(wire.FAILED).text("message")
+    message = viewer.until(relay_frames.FAILED).text("message")
     assert re.search(r"s.edgetop: not a recorded session .* \(it was deleted", message)
 
 
 def test_a_session_that_is_moved_is_followed(viewer, live, script, tmp_path):
-    viewer.link.write(wire.hello())
+    viewer.link.write(relay_frames.hello())
     batches = received(viewer)
     next(batches)
     live.folder.rename(tmp_path / "elsewhere")
@@ -258,19 +260,19 @@ def test_a_session_that_is_moved_is_followed(viewer, live, script, tmp_path):
 
 def test_who_is_cut_off_in_the_middle_of_a_past_begins_anew(viewer, live, script):
     live.finish(*script.end().batches[-1:])
-    viewer.link.write(wire.hello())
+    viewer.link.write(relay_frames.hello())
     assert {position for _, position in received(viewer)} == {NOWHERE}
 
 
 @pytest.mark.parametrize("position", [[10**6, 0, 0], [10**6, 5, 2**60]])
 def test_a_position_in_no_such_session_begins_anew(viewer, position):
-    viewer.link.write(wire.hello(position=position))
-    assert Decoder().decode(viewer.until(wire.BATCH).payload)[0].restart
+    viewer.link.write(relay_frames.hello(position=position))
+    assert Decoder().decode(viewer.until(relay_frames.BATCH).payload)[0].restart
 
 
 def test_it_ends_when_its_viewer_leaves(viewer):
-    viewer.link.write(wire.hello())
-    viewer.until(wire.BATCH)
+    viewer.link.write(relay_frames.hello())
+    viewer.until(relay_frames.BATCH)
     viewer.link.hang_up()
     wait_until(lambda: not viewer.link._thread.is_alive())
 
@@ -292,7 +294,7 @@ def test_a_viewer_that_is_silent_for_a_minute_is_gone(ends):
     link, clock, sink, _ = ends
     clock.advance(59.999)
     assert link.receive(clock.monotonic_ns()) == []
-    os.write(sink, wire.hello())
+    os.write(sink, relay_frames.hello())
     assert len(link.receive(None)) == 1
     clock.advance(59.999)
     assert link.receive(0) == []
@@ -327,13 +329,13 @@ def test_a_relay_goes_on_with_the_session_that_follows(viewer, live, script, tmp
     manifest = replace(script.manifest, id=FOLLOWING, name="t", clock=clock)
     following = Script(manifest, step_s=0.5).load().warm_up().begin().measure(2)
     script.manifest = replace(script.manifest, followed_by=FOLLOWING)
-    viewer.link.write(wire.hello())
+    viewer.link.write(relay_frames.hello())
     decoder, restarted = Decoder(), None
-    decoder.decode(viewer.until(wire.BATCH).payload)
+    decoder.decode(viewer.until(relay_frames.BATCH).payload)
     other = LiveRecording(tmp_path / "t.edgetop", following.batches)
     live.finish(script.end("rotated").batches[-1])
     while restarted is None or restarted.manifest.name != "t":
-        batch = decoder.decode(viewer.until(wire.BATCH).payload)[0]
+        batch = decoder.decode(viewer.until(relay_frames.BATCH).payload)[0]
         restarted = batch if batch.restart and batch.manifest else restarted
     other.finish(following.end().batches[-1])
-    viewer.until(wire.END)
+    viewer.until(relay_frames.END)

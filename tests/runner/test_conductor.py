@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     BurstBegan,
     BurstTaken,
     Died,
@@ -27,15 +27,15 @@ from edgetop.engines.protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_ENGINE_DIED, EXIT_NOT_WRITTEN, EXIT_USAGE, InputError, RecordingError
-from edgetop.recording.files import read_manifest
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import read_manifest
 from edgetop.runner.conductor import STOP_PATIENCE_NS, Conductor, Outcome
 from edgetop.runner.rotation import Rotation
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
-from edgetop.sensors.protocol import Found, Gap, Missing, Source, sensor
 from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Source, sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Event, Order

@@ -3,9 +3,9 @@
 import pytest
 
 from edgetop.runner.cooldown import Cooldown, Heat, cool_down, hottest
-from edgetop.sensors.protocol import Found, Gap, Reader
-from edgetop.simulation.board import VirtualBoard
+from edgetop.sensors.sensor_protocol import Found, Gap, Reader
 from edgetop.simulation.scenarios import SCENARIOS
+from edgetop.simulation.virtual_board import VirtualBoard
 from tests.support.clocks import ManualClock
 from tests.support.sessions import make_sensor
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.runner.limits import Enclosure, Limit, enclosed, joined
+from edgetop.runner.cgroup_limits import Enclosure, Limit, enclosed, joined
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     BurstTaken,
     Died,
     Ended,

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.process import ProcessEngine
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import InputError
 from edgetop.roofline_models import probe_path
-from edgetop.runner.roofline import MAX_STORED, Kind, Measured, measure, store, stored
+from edgetop.runner.measured_ceilings import MAX_STORED, Kind, Measured, measure, store, stored
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Board
 from tests.support.built_models import probe

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.protocol import Ended, EngineUpdate, PhaseBegan
+from edgetop.engines.engine_protocol import Ended, EngineUpdate, PhaseBegan
 from edgetop.errors import InputError, RecordingError
 from edgetop.recording.recorder import Recorder
 from edgetop.runner.rotation import Following, Rotation
-from edgetop.sensors.protocol import sensor
+from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load, Manifest, SensorInfo

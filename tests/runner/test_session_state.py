@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgetop.engines.protocol import (
+from edgetop.engines.engine_protocol import (
     Died,
     Ended,
     Failed,
@@ -21,7 +21,7 @@ from edgetop.engines.protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
-from edgetop.sensors.protocol import Missing, sensor
+from edgetop.sensors.sensor_protocol import Missing, sensor
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event
 from edgetop.session.manifest import TensorInfo

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from edgetop.runner.surroundings import LATE_NS, Surroundings
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
 from edgetop.session.seconds import NS
 from tests.support.sessions import make_readings, make_sensor

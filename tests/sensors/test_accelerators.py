@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import accelerators
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import link, plant
 
 TEGRA = {"proc/device-tree/compatible": "nvidia,p3768-0000\0nvidia,p3767-0005\0nvidia,tegra234\0"}

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import thermal
-from edgetop.sensors.protocol import Gap, Source
+from edgetop.sensors import thermal_zones
+from edgetop.sensors.sensor_protocol import Gap, Source
 from tests.support.trees import plant
 
 FILES = {
@@ -21,7 +21,7 @@ FILES = {
 
 def chip(tree: Path, **files: str) -> Source:
     root = plant(tree, {f"sys/class/apex/apex_0/{name}": f"{text}\n" for name, text in (FILES | files).items()})
-    (found,) = thermal.discover_edge_tpus(root).sources
+    (found,) = thermal_zones.discover_edge_tpus(root).sources
     return found
 
 
@@ -55,4 +55,7 @@ def test_a_shutdown_that_is_not_enabled_is_no_trip(tmp_path: Path) -> None:
 
 def test_two_chips_on_one_card_are_two(tmp_path: Path) -> None:
     root = plant(tmp_path, {f"sys/class/apex/apex_{n}/temp": "50000\n" for n in (0, 1)})
-    assert [found.sensors[0].id for found in thermal.discover_edge_tpus(root).sources] == ["temp/apex:0", "temp/apex:1"]
+    assert [found.sensors[0].id for found in thermal_zones.discover_edge_tpus(root).sources] == [
+        "temp/apex:0",
+        "temp/apex:1",
+    ]

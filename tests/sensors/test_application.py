@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.competitors import Competitors, application
-from edgetop.sensors.processes import SEARCH_S, TICK_S, Family
+from edgetop.sensors.process_table import SEARCH_S, TICK_S, Family
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.board import read_board
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.root import Root
 from edgetop.session.manifest import Board
 from tests.support.trees import link, plant

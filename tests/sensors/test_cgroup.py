@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import cgroup
-from edgetop.sensors.protocol import Found, Gap, Missing, Notifying, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Notifying, Source
 from tests.support.trees import plant
 
 PID = 4711

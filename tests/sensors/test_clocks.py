@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import clocks
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 POLICY = "sys/devices/system/cpu/cpufreq/policy{}/{}"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.competitors import AGAIN_S, COMPETING, EVERY_S, Competitors
-from edgetop.sensors.protocol import Gap, SensorEvent
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap, SensorEvent
 from tests.support.trees import plant
 
 HZ = os.sysconf("SC_CLK_TCK")

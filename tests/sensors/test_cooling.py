@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import thermal
-from edgetop.sensors.thermal import CoolingDevice
+from edgetop.sensors import thermal_zones
+from edgetop.sensors.thermal_zones import CoolingDevice
 from tests.support.trees import plant
 
 DEVICE = "sys/class/thermal/cooling_device{}/{}"
@@ -58,18 +58,18 @@ HARMLESS = (
 
 @pytest.mark.parametrize("cooling_type", THROTTLING)
 def test_what_slows_the_computation_throttles(cooling_type: str) -> None:
-    assert thermal.throttles(cooling_type)
+    assert thermal_zones.throttles(cooling_type)
 
 
 @pytest.mark.parametrize("cooling_type", HARMLESS)
 def test_fans_warnings_and_voltages_do_not(cooling_type: str) -> None:
-    assert not thermal.throttles(cooling_type)
+    assert not thermal_zones.throttles(cooling_type)
 
 
 def devices(tree: Path, *types: str, **files: str) -> tuple[CoolingDevice, ...]:
     """One device of each type, the first with these files."""
     planted = {DEVICE.format(i, "type"): f"{cooling_type}\n" for i, cooling_type in enumerate(types)}
-    return thermal.cooling_devices(
+    return thermal_zones.cooling_devices(
         plant(tree, planted | {DEVICE.format(0, name): text for name, text in files.items()})
     )
 

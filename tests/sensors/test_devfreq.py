@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import clocks
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 

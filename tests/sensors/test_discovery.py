@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.board import read_board
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import UNIT_OF_KIND, Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import UNIT_OF_KIND, Gap
 from edgetop.session.manifest import SensorInfo
 from tests.support.trees import plant
 

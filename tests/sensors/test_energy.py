@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors.counters import FIRST_ENERGY, MAX_COUNTED_W, EnergyCounter
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 
 RANGE_J = 65_712.999613
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import hwmon, thermal
-from edgetop.sensors.protocol import Found, Gap
+from edgetop.sensors import hwmon, thermal_zones
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap
 from tests.support.trees import link, plant
 
 
@@ -59,7 +59,7 @@ def test_a_colon_in_a_name_makes_no_two_alike(tmp_path: Path) -> None:
     plant_chip(tmp_path, 0, "a", temp1_input="41000", temp1_label="b:temp1")
     plant_zone(tmp_path, 0, "a:b:temp1")
     root = plant_chip(tmp_path, 1, "a:b", temp1_input="42000")
-    found = (*thermal.discover(root).sources, *hwmon.discover(root).sources)
+    found = (*thermal_zones.discover(root).sources, *hwmon.discover(root).sources)
     ids = [info.id for source in found for info in source.sensors]
     assert ids == ["temp/a-b-temp1", "temp/a:b:temp1", "temp/a-b:temp1"]
 
@@ -83,16 +83,16 @@ def test_a_mirror_is_known_by_its_device_whatever_its_name(tmp_path: Path) -> No
 def test_the_package_is_listed_once_by_the_chip_with_trips(tmp_path: Path, label: str) -> None:
     plant_zone(tmp_path, 0, "x86_pkg_temp")
     root = plant_zone(tmp_path, 1, "TCPU")
-    assert [zone.name for zone in thermal.discover(root).sources] == ["temp/x86_pkg_temp", "temp/TCPU"]
+    assert [zone.name for zone in thermal_zones.discover(root).sources] == ["temp/x86_pkg_temp", "temp/TCPU"]
     plant_chip(tmp_path, 0, "coretemp", temp1_input="56000", temp1_label=label, temp1_crit="100000")
-    assert [zone.name for zone in thermal.discover(root).sources] == ["temp/TCPU"]
+    assert [zone.name for zone in thermal_zones.discover(root).sources] == ["temp/TCPU"]
     assert values(hwmon.discover(root)) == {f"temp/coretemp:{label}": 56.0}
 
 
 def test_cores_without_their_package_leave_it_to_the_zone(tmp_path: Path) -> None:
     plant_zone(tmp_path, 0, "x86_pkg_temp")
     root = plant_chip(tmp_path, 0, "coretemp", temp2_input="55000", temp2_label="Core 0")
-    assert [zone.name for zone in thermal.discover(root).sources] == ["temp/x86_pkg_temp"]
+    assert [zone.name for zone in thermal_zones.discover(root).sources] == ["temp/x86_pkg_temp"]
 
 
 def test_an_intel_cpu_throttles_at_tjmax_less_its_offset(tmp_path: Path) -> None:

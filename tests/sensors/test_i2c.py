@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from edgetop.errors import InputError
 from edgetop.sensors.i2c import open_monitors, parse_spec
-from edgetop.sensors.protocol import Gap, Reader
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap, Reader
 from tests.support.ina_bus import FakeBus, FakeIna219, FakeIna226, FakeIna260, FakeIna3221
 from tests.support.trees import link, plant
 

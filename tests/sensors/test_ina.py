@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from edgetop.sensors.ina import NOT_READY, OVERFLOW, Chip, Measured, Registers, ina219, ina226, ina228, ina260, ina3221
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.ina_bus import (
     FakeBus,
     FakeChip,

@@ -23,9 +23,9 @@ from edgetop.sensors.jetson_stats import (
     JetsonStats,
     accelerator_mib,
 )
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.session.clock import SystemClock
 from tests.support.environments import environment, find_interpreter
 from tests.support.trees import plant
@@ -172,7 +172,7 @@ def test_a_service_that_dies_and_comes_back_is_asked_again(client: Path, tmp_pat
 
 
 def test_it_is_never_imported_here() -> None:
-    ask = "import sys, edgetop.cli.watch, edgetop.sensors.jetson_stats; print('jtop' in sys.modules)"
+    ask = "import sys, edgetop.cli.running.run_session, edgetop.sensors.jetson_stats; print('jtop' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

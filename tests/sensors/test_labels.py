@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors.protocol import distinct
+from edgetop.sensors.sensor_protocol import distinct
 
 
 @settings(deadline=None, max_examples=60)

@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from edgetop.sensors import load
-from edgetop.sensors.load import process_load
-from edgetop.sensors.protocol import Gap, Missing, Source, sensor
+from edgetop.sensors import cpu_load
+from edgetop.sensors.cpu_load import process_load
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap, Missing, Source, sensor
 from tests.support.trees import plant
 from tests.support.waiting import wait_until
 
@@ -25,7 +25,7 @@ def stat(*fields: int) -> dict[str, str]:
 
 
 def system(root: Root) -> Source:
-    (source,) = load.discover(root).sources
+    (source,) = cpu_load.discover(root).sources
     return source
 
 
@@ -69,7 +69,7 @@ def test_a_stat_file_without_a_whole_cpu_line_is_an_error(tmp_path: Path, conten
 
 
 def test_no_stat_is_told_as_missing(tmp_path: Path) -> None:
-    assert [missing.what for missing in load.discover(Root(tmp_path)).missing] == ["system load"]
+    assert [missing.what for missing in cpu_load.discover(Root(tmp_path)).missing] == ["system load"]
 
 
 def cpu_s(pid: int) -> float:
@@ -82,7 +82,7 @@ def test_a_busy_process_is_told_from_an_idle_one() -> None:
     idle = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         loads = {
-            process: load.discover_engine(process.pid, shares_process=False).sources[0] for process in (busy, idle)
+            process: cpu_load.discover_engine(process.pid, shares_process=False).sources[0] for process in (busy, idle)
         }
         wait_until(lambda: cpu_s(busy.pid) > 0.2)  # past the start of the interpreters
         for source in loads.values():
@@ -102,7 +102,7 @@ def test_a_busy_process_is_told_from_an_idle_one() -> None:
 
 def test_a_process_that_ended_is_a_gap() -> None:
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
-    engine, _ = load.discover_engine(process.pid, shares_process=False).sources
+    engine, _ = cpu_load.discover_engine(process.pid, shares_process=False).sources
     engine.read()
     process.kill()
     process.wait()
@@ -112,7 +112,7 @@ def test_a_process_that_ended_is_a_gap() -> None:
 def test_a_process_that_ended_at_once_is_missing() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    found = load.discover_engine(process.pid, shares_process=False)
+    found = cpu_load.discover_engine(process.pid, shares_process=False)
     assert [source.name for source in found.sources] == ["load/edgetop"]
     assert found.missing == (Missing("load/engine", "the process is gone"),)
 
@@ -127,7 +127,7 @@ def test_process_time_is_a_share_of_the_clock() -> None:
 
 
 def test_an_engine_within_edgetop_is_told_apart_and_says_how() -> None:
-    engine, own = load.discover_engine(os.getpid(), shares_process=True).sources
+    engine, own = cpu_load.discover_engine(os.getpid(), shares_process=True).sources
     assert [engine.sensors[0].id, own.sensors[0].id] == ["load/engine", "load/edgetop"]
     assert engine.sensors[0].note == own.sensors[0].note
     assert "threads" in str(engine.sensors[0].note)

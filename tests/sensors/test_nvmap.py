@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors import memory
-from edgetop.sensors.memory import CLIENTS, client_mib, nvmap_client
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors import memory_sensors
+from edgetop.sensors.memory_sensors import CLIENTS, client_mib, nvmap_client
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 # nvmap_dev.c prints columns of these widths.
@@ -25,7 +25,7 @@ TABLE = (
 
 
 def pools(tmp_path: Path, meminfo: str) -> dict[str, float | Gap]:
-    found = memory.discover_pools(plant(tmp_path, {"proc/meminfo": meminfo}))
+    found = memory_sensors.discover_pools(plant(tmp_path, {"proc/meminfo": meminfo}))
     return {
         info.id: value for source in found.sources for info, value in zip(source.sensors, source.read(), strict=True)
     }
@@ -51,7 +51,7 @@ def test_more_free_than_there_is_is_a_gap(tmp_path: Path) -> None:
 
 def test_a_figure_that_goes_is_a_gap_of_its_own(tmp_path: Path) -> None:
     root = plant(tmp_path, {"proc/meminfo": "NvMapMemUsed: 9 kB\nCmaTotal: 2048 kB\nCmaFree: 1024 kB\n"})
-    (source,) = memory.discover_pools(root).sources
+    (source,) = memory_sensors.discover_pools(root).sources
     plant(tmp_path, {"proc/meminfo": "CmaTotal: 2048 kB\nCmaFree: 1024 kB\n"})
     assert source.read() == [Gap("no NvMapMemUsed in the file"), 1.0]
 
@@ -79,12 +79,12 @@ def test_what_is_no_table_is_an_error_and_not_nothing(text: str) -> None:
 
 def test_the_processes_of_a_captured_board_are_not_ours(tmp_path: Path) -> None:
     root = plant(tmp_path, {CLIENTS: TABLE})
-    assert memory.has_clients(root)
-    assert memory.discover_engine_on_gpu(4711, root).sources == ()
+    assert memory_sensors.has_clients(root)
+    assert memory_sensors.discover_engine_on_gpu(4711, root).sources == ()
 
 
 def test_without_the_table_there_is_nothing_to_read(tmp_path: Path) -> None:
-    assert not memory.has_clients(Root(tmp_path))
+    assert not memory_sensors.has_clients(Root(tmp_path))
 
 
 @settings(deadline=None, max_examples=60)
@@ -97,7 +97,7 @@ def test_no_content_makes_up_a_value(tmp_path_factory: pytest.TempPathFactory, m
     root = plant(
         tree, {"proc/meminfo": meminfo.format(number, number), CLIENTS: f"CLIENT\nuser x {number} {number}K\n"}
     )
-    for source in (*memory.discover_pools(root).sources, nvmap_client(root, 12)):
+    for source in (*memory_sensors.discover_pools(root).sources, nvmap_client(root, 12)):
         values = read_source(source)
         assert not (isinstance(values, Gap) and "internal error" in values.reason)
         if not isinstance(values, Gap):

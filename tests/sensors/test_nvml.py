@@ -8,8 +8,8 @@ import pytest
 
 from edgetop.installation import extra_command
 from edgetop.sensors import nvml
-from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap
 from tests.support.fake_nvml import FakeGpu, FakeNvml, discrete, jetsons
 from tests.support.trees import plant
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgetop.sensors.protocol import Found, Reader, Source, paced, sensor
 from edgetop.sensors.sampler import NS, Schedule
+from edgetop.sensors.sensor_protocol import Found, Reader, Source, paced, sensor
 from edgetop.session.manifest import SensorInfo
 
 

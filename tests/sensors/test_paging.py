@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.sensors import memory
-from edgetop.sensors.memory import engine_faults, system_paging
-from edgetop.sensors.processes import parse_stat
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors import memory_sensors
+from edgetop.sensors.memory_sensors import engine_faults, system_paging
+from edgetop.sensors.process_table import parse_stat
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 
@@ -40,7 +40,7 @@ def test_a_counter_that_is_not_there_is_a_gap_of_its_own(tmp_path: Path) -> None
 
 
 def test_no_vmstat_is_told_as_missing(tmp_path: Path) -> None:
-    assert [missing.what for missing in memory.discover_paging(Root(tmp_path)).missing] == ["swap traffic"]
+    assert [missing.what for missing in memory_sensors.discover_paging(Root(tmp_path)).missing] == ["swap traffic"]
 
 
 def stat(faults: object, command: str = "python3") -> str:
@@ -62,7 +62,7 @@ def test_faults_of_the_engine_are_a_rate(tmp_path: Path) -> None:
 
 
 def test_faults_of_a_real_process_are_read() -> None:
-    (source,) = memory.discover_engine_faults(os.getpid(), shares_process=True).sources
+    (source,) = memory_sensors.discover_engine_faults(os.getpid(), shares_process=True).sources
     source.read()
     (value,) = source.read()
     assert isinstance(value, float)
@@ -72,7 +72,7 @@ def test_faults_of_a_real_process_are_read() -> None:
 def test_a_process_that_ended_has_no_faults_to_tell() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
-    (source,) = memory.discover_engine_faults(process.pid, shares_process=False).sources
+    (source,) = memory_sensors.discover_engine_faults(process.pid, shares_process=False).sources
     with pytest.raises(FileNotFoundError):
         source.read()
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import hwmon, power_supply, rapl
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 pytestmark = pytest.mark.slow

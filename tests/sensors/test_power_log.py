@@ -9,7 +9,7 @@ import pytest
 from edgetop.errors import InputError
 from edgetop.sensors.log_formats import FORMATS
 from edgetop.sensors.power_log import NS, PIECE_BYTES, LogSpec, PowerLog, follow
-from edgetop.sensors.protocol import Backlog
+from edgetop.sensors.sensor_protocol import Backlog
 from tests.support import printed
 
 HEADER = "time_s,power_w\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import power_supply
-from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap
 from tests.support.trees import plant
 
 BATTERY = {

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import load
-from edgetop.sensors.protocol import Gap, Source
+from edgetop.sensors import cpu_load
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap, Source
 from tests.support.trees import plant
 
 
@@ -18,7 +18,7 @@ def plant_memory(tree: Path, some_us: int | str, full_us: int | str) -> Root:
 
 
 def memory(root: Root, now_s: Callable[[], float] = time.monotonic) -> Source:
-    return next(each for each in load.discover_pressure(root, now_s).sources if each.name == "memory pressure")
+    return next(each for each in cpu_load.discover_pressure(root, now_s).sources if each.name == "memory pressure")
 
 
 def after(tree: Path, seconds: float, some_us: int | str, full_us: int | str) -> list[float | Gap]:
@@ -57,7 +57,7 @@ def test_a_line_that_is_not_there_is_a_gap(tmp_path: Path) -> None:
 
 def test_the_cpu_has_no_full_pressure(tmp_path: Path) -> None:
     root = plant(tmp_path, {f"proc/pressure/{name}": "some total=0\nfull total=0\n" for name in ("cpu", "io")})
-    ids = [info.id for source in load.discover_pressure(root).sources for info in source.sensors]
+    ids = [info.id for source in cpu_load.discover_pressure(root).sources for info in source.sensors]
     assert ids == ["pressure/cpu-some", "pressure/io-some", "pressure/io-full"]
 
 
@@ -65,7 +65,7 @@ def test_the_cpu_has_no_full_pressure(tmp_path: Path) -> None:
     ("kernel", "fix"), [("6.12.25+rpt-rpi-2712", "psi=1"), ("4.19.1", None), ("4.9.337-tegra", None), (None, "psi=1")]
 )
 def test_where_it_is_off_that_is_said_with_what_would_help(tmp_path: Path, kernel: str | None, fix: str | None) -> None:
-    (missing,) = load.discover_pressure(
+    (missing,) = cpu_load.discover_pressure(
         plant(tmp_path, {"proc/sys/kernel/osrelease": kernel} if kernel else {})
     ).missing
     assert fix in missing.fix if fix and missing.fix else missing.fix is None

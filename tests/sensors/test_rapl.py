@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import rapl
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import plant
 
 ZONES = "sys/class/powercap"

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors.counters import FIRST, WENT_BACK, Rate, SumRate
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 
 
 def test_a_rate_is_a_share_of_the_time_between_two_readings() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.protocol import Gap, Source, sensor
 from edgetop.sensors.sampler import MAX_THREADS, Sampler
+from edgetop.sensors.sensor_protocol import Gap, Source, sensor
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Event
 from edgetop.session.manifest import SensorInfo

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from edgetop.sensors.protocol import Backlog, Gap, SensorEvent, sensor
 from edgetop.sensors.sampler import MAX_BACKOFF_NS, NS, Entry, Schedule
+from edgetop.sensors.sensor_protocol import Backlog, Gap, SensorEvent, sensor
 from edgetop.session.manifest import SensorInfo
 
 GONE = Gap("no such device")

@@ -4,11 +4,11 @@ import os
 import shutil
 from pathlib import Path
 
-from edgetop.sensors import load
-from edgetop.sensors.load import UNCOUNTED, engine_scheduling
-from edgetop.sensors.protocol import Gap, Reader
+from edgetop.sensors import cpu_load
+from edgetop.sensors.cpu_load import UNCOUNTED, engine_scheduling
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap, Reader
 from tests.support.trees import plant
 
 
@@ -66,6 +66,6 @@ def test_what_is_no_schedstat_is_a_failed_read(tmp_path: Path) -> None:
 
 
 def test_the_real_process_tells_both() -> None:
-    (source,) = load.discover_engine_scheduling(os.getpid(), shares_process=False).sources
+    (source,) = cpu_load.discover_engine_scheduling(os.getpid(), shares_process=False).sources
     source.read()
     assert all(isinstance(value, float) or value == UNCOUNTED for value in source.read())

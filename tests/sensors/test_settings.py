@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.board import CLOCK, FAST_CLOCKS, discover_settings
-from edgetop.sensors.protocol import Reader
+from edgetop.sensors.board_identity import CLOCK, FAST_CLOCKS, discover_settings
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Reader
 from tests.support.trees import plant
 
 GOVERNOR = "sys/devices/system/cpu/cpufreq/policy0/scaling_governor"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.board import read_board
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
-from edgetop.sensors.protocol import Found, Gap, Missing, sensor
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, sensor
 from edgetop.sensors.survey import Survey, survey_board
 from edgetop.session.manifest import Board
 from tests.support.trees import plant

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import thermal
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors import thermal_zones
 from edgetop.sensors.root import Root
-from edgetop.sensors.thermal import read_celsius
+from edgetop.sensors.sensor_protocol import Gap
+from edgetop.sensors.thermal_zones import read_celsius
 from tests.support.trees import link, plant
 
 ZONE = "sys/class/thermal/thermal_zone{}/{}"
@@ -36,12 +36,12 @@ def plant_zone(
 
 
 def trips_of(root: Root) -> Mapping[str, float] | None:
-    (zone,) = thermal.discover(root).sources
+    (zone,) = thermal_zones.discover(root).sources
     return zone.sensors[0].trips
 
 
 def read_one(root: Root) -> float | Gap:
-    (zone,) = thermal.discover(root).sources
+    (zone,) = thermal_zones.discover(root).sources
     (value,) = zone.read()
     return value
 
@@ -80,7 +80,7 @@ def test_a_placeholder_of_older_jetsons_is_a_gap(tmp_path: Path, label: str, tem
 
 @pytest.mark.parametrize("label", ["INT3400 Thermal", "thermal-fan-est"])
 def test_what_measures_nothing_is_told_as_missing_and_never_read(tmp_path: Path, label: str) -> None:
-    found = thermal.discover(plant_zone(tmp_path, label=label, temp="20000"))
+    found = thermal_zones.discover(plant_zone(tmp_path, label=label, temp="20000"))
     assert found.sources == ()
     assert [missing.what for missing in found.missing] == [f"temp/{label}"]
 
@@ -101,7 +101,7 @@ def test_a_zone_is_found_whose_temperature_cannot_be_read(tmp_path: Path) -> Non
     os.mkfifo(temp)
     writer = os.open(temp, os.O_RDWR | os.O_NONBLOCK)
     try:
-        (zone,) = thermal.discover(root).sources
+        (zone,) = thermal_zones.discover(root).sources
         (value,) = zone.read()
     finally:
         os.close(writer)
@@ -116,7 +116,7 @@ def test_a_sensor_without_a_valid_sample_is_a_gap_that_says_so() -> None:
 
 
 def test_a_zone_that_vanishes_is_an_error_of_its_reads(tmp_path: Path) -> None:
-    (zone,) = thermal.discover(plant_zone(tmp_path)).sources
+    (zone,) = thermal_zones.discover(plant_zone(tmp_path)).sources
     (tmp_path / ZONE.format(0, "temp")).unlink()
     with pytest.raises(FileNotFoundError):
         zone.read()
@@ -125,7 +125,7 @@ def test_a_zone_that_vanishes_is_an_error_of_its_reads(tmp_path: Path) -> None:
 def labels(tmp_path: Path, types: Sequence[str]) -> list[str]:
     for number, label in enumerate(types):
         root = plant_zone(tmp_path, number, label)
-    return [zone.sensors[0].label for zone in thermal.discover(root).sources]
+    return [zone.sensors[0].label for zone in thermal_zones.discover(root).sources]
 
 
 def test_zones_are_named_by_type_in_order_of_number(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_zones_of_one_type_are_told_apart(tmp_path: Path, types: Sequence[str], 
 def test_a_zone_without_a_type_is_passed_over(tmp_path: Path, file: str) -> None:
     root = plant_zone(tmp_path)
     (tmp_path / ZONE.format(0, "type")).write_text("\n" if file == "type" else "cpu")
-    found = thermal.discover(root)
+    found = thermal_zones.discover(root)
     assert len(found.sources) == (file == "temp")
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from edgetop.sensors import throttling
-from edgetop.sensors.protocol import Gap
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.sensors.throttling import FIRST, OFFLINE, Advance, ThrottleCounts
 from tests.support.trees import plant
 

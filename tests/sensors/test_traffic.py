@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import traffic
-from edgetop.sensors.protocol import Gap, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap, Source
 from edgetop.sensors.traffic import engine_disk
 from tests.support.trees import plant
 

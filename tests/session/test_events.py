@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from edgetop.control.wire import pack_order, parse_order
+from edgetop.control.control_socket import pack_order, parse_order
 from edgetop.session.events import ACTIONS, Event, Notice, Order
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.child.virtual_board import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, Page
-from edgetop.sensors.board import read_board
+from edgetop.engines.child.board_page import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, Page
+from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.root import Root
-from edgetop.simulation.board import LEAK_AT_MOST, PREFIX, VirtualBoard
 from edgetop.simulation.scenarios import SCENARIOS
+from edgetop.simulation.virtual_board import LEAK_AT_MOST, PREFIX, VirtualBoard
 from tests.support.clocks import ManualClock
 from tests.support.waiting import wait_until
 

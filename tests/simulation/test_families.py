@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.discovery import discover_hardware
-from edgetop.sensors.protocol import Found, Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.simulation.board import BoardFolder
-from edgetop.simulation.families import FAMILIES, Files
-from edgetop.simulation.machine import Machine, new_machine
+from edgetop.sensors.sensor_protocol import Found, Gap
+from edgetop.simulation.board_files import FAMILIES, Files
+from edgetop.simulation.board_physics import Machine, new_machine
 from edgetop.simulation.scenarios import SCENARIOS
+from edgetop.simulation.virtual_board import BoardFolder
 
 
 def until(name: str, is_so: Callable[[Machine], bool]) -> Machine:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.simulation.board import LOCK, PREFIX, BoardFolder, home, remove_abandoned
+from edgetop.simulation.virtual_board import LOCK, PREFIX, BoardFolder, home, remove_abandoned
 
 KILLED = """
 import os, pathlib, signal, sys
-from edgetop.simulation.board import BoardFolder
+from edgetop.simulation.virtual_board import BoardFolder
 folder = BoardFolder(pathlib.Path(sys.argv[1]))
 folder.write({"sys/x": "1"})
 os.kill(os.getpid(), signal.SIGKILL)

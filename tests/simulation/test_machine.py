@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.simulation.machine import Machine, new_machine
+from edgetop.simulation.board_physics import Machine, new_machine
 from edgetop.simulation.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.simulation.machine import Heat, Stage, StepWise, Timetable, Trip, fan_level
+from edgetop.simulation.board_physics import Heat, Stage, StepWise, Timetable, Trip, fan_level
 from edgetop.simulation.scenarios import SCENARIOS
 
 WATTS = st.floats(0, 50)

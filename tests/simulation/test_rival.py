@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from edgetop.simulation.board import Rival
+from edgetop.simulation.virtual_board import Rival
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ CPU = max(os.sched_getaffinity(0))
 
 PARENT = """
 import sys, time
-from edgetop.simulation.board import Rival
+from edgetop.simulation.virtual_board import Rival
 rival = Rival([int(sys.argv[1])])
 rival.compete(True)
 print(rival.pid, flush=True)

@@ -11,22 +11,22 @@ import pytest
 
 from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.cli.event_hooks import EACH
 from edgetop.sensors.discovery import discover_hardware
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS, SECOND, Seconds
-from edgetop.simulation.board import BoardFolder, marked
-from edgetop.simulation.families import FAMILIES
-from edgetop.simulation.machine import new_machine
+from edgetop.simulation.board_files import FAMILIES
+from edgetop.simulation.board_physics import new_machine
 from edgetop.simulation.scenarios import SCENARIOS
+from edgetop.simulation.virtual_board import BoardFolder, marked
 from tests.support.sessions import ended_event, make_manifest, make_readings, phase_event
 
 pytestmark = pytest.mark.slow

@@ -19,10 +19,10 @@ def main(child):
     package = importlib.util.module_from_spec(spec)
     sys.modules["edgetop_engine"] = package
     spec.loader.exec_module(package)
-    from edgetop_engine import frames
+    from edgetop_engine import message_frames as frames
+    from edgetop_engine.child_program import run_model
     from edgetop_engine.loop import Control
-    from edgetop_engine.outlet import Outlet
-    from edgetop_engine.program import run_model
+    from edgetop_engine.record_outlet import Outlet
 
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)  # what a runtime prints must not stand between frames

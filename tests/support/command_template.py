@@ -22,10 +22,17 @@ def load_commands():
     import numpy as np  # noqa: F401
     import pyarrow.parquet  # noqa: F401
 
-    from edgetop.cli import commands, headless, live_session, main  # noqa: F401
+    from edgetop.cli import (
+        command_group,
+        main,
+    )
+    from edgetop.cli.running import (
+        headless,  # noqa: F401
+        live_session,  # noqa: F401
+    )
     from edgetop.recording import reader, recorder  # noqa: F401
 
-    for module, *_ in commands.COMMANDS.values():
+    for module, *_ in command_group.COMMANDS.values():
         importlib.import_module(module)
     return main.main
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.cli.commands import edgetop
+from edgetop.cli.command_group import edgetop
 from edgetop.errors import EdgetopError
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.manifest import Lost
 from tests.support.clocks import ManualClock

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from edgetop.engines.child.frames import FrameReader
+from edgetop.engines.child.message_frames import FrameReader
 from edgetop.engines.decode import InOrder, decode
-from edgetop.engines.protocol import BurstTaken, Died, Ended, Engine, Failed, LogLine, Message
+from edgetop.engines.engine_protocol import BurstTaken, Died, Ended, Engine, Failed, LogLine, Message
 from edgetop.engines.spawn import CHILD
 from edgetop.engines.spec import EngineSpec
 from edgetop.session.records import NO_INFERENCES, PHASES, Inferences

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from edgetop.recording.columns import OPERATORS
-from edgetop.recording.export.protocol import TABLES, NamedOutput, Selection, load
+from edgetop.recording.export.export_formats import TABLES, NamedOutput, Selection, load
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span
 

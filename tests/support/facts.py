@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from edgetop.doctor.check import Facts
-from edgetop.sensors.protocol import Gap, sensor
+from edgetop.sensors.sensor_protocol import Gap, sensor
 from edgetop.sensors.survey import Row
 from edgetop.session.manifest import Board
 from tests.support.trees import plant

@@ -40,7 +40,7 @@ def main() -> None:
     sys.argv = sys.argv[place:]
     namespace = runpy.run_path(sys.argv[0], run_name="edgetop_engine_main")
     if sys.argv[1:] and sys.argv[1].startswith("--control"):
-        program = namespace["_import_module"]("program")
+        program = namespace["_import_module"]("child_program")
         sys.modules["edgetop_engine.loop"].Loop._repeat = _faster(sys.modules["edgetop_engine.loop"].Loop._repeat)
         sys.exit(program.main(sys.argv[1:]))
     sys.exit(namespace["main"]())

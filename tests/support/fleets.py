@@ -4,12 +4,12 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from edgetop.feeds.fleet import Address, BoardView, Fleet
+from edgetop.feeds.fleet_feed import Address, BoardView, Fleet
 from edgetop.feeds.remote import LinkEndedError, UnreachableError
 from edgetop.feeds.ssh import Target
-from edgetop.relay import wire
+from edgetop.relay import relay_frames
 from edgetop.session.clock import SystemClock
-from edgetop.session.summary import Summary
+from edgetop.session.session_summary import Summary
 from tests.support.relays import LiveRecording, Pipes
 from tests.support.scripts import Script
 from tests.support.waiting import wait_until
@@ -84,4 +84,4 @@ def wait_for(fleet: Fleet, name: str, state: str) -> BoardView:
     return wait_until(find)  # type: ignore[return-value]
 
 
-HELLO = (wire.hello(), wire.pack_message(wire.BEGIN, session="/x"))
+HELLO = (relay_frames.hello(), relay_frames.pack_message(relay_frames.BEGIN, session="/x"))

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.analysis.ab import QuadEvents
+from edgetop.analysis.ab_figures import QuadEvents
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.errors import EdgetopError
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event, JsonValue

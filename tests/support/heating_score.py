@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.session.seconds import NS
 from tests.support.heating import BEGAN_S, LENGTH_S, Heating
 

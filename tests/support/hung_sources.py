@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.engines.process import ProcessEngine
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_sensors import SessionSensors
 from edgetop.runner.session_state import SessionState
-from edgetop.sensors.protocol import Found, Gap, Source, sensor
 from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Found, Gap, Source, sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import SensorInfo

@@ -54,7 +54,7 @@ class InferenceSession:
 TALKER = """
 import fcntl, os, signal, sys, time
 sys.path.insert(0, {repository!r})
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames as frames
 
 control, data = (int(sys.argv[sys.argv.index(name) + 1]) for name in ("--control", "--data"))
 

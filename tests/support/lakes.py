@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.lake.tables import SCHEMA, label_text
+from edgetop.lake.lake_tables import SCHEMA, label_text
 from edgetop.recording.columns import SECONDS
 from edgetop.session import histogram
 

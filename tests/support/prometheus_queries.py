@@ -1,6 +1,6 @@
 """What the dashboard and the alert rules ask Prometheus."""
 
-from edgetop.metrics.grafana import ALERTS, FLEET, PANELS, RECORDED
+from edgetop.metrics.grafana_dashboard import ALERTS, FLEET, PANELS, RECORDED
 
 
 def queries() -> list[str]:

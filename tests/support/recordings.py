@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from edgetop.recording.files import JOURNAL, Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import JOURNAL, Retention
 from edgetop.recording.table_writer import TableWriter
-from edgetop.sensors.protocol import sensor
+from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest

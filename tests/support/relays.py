@@ -8,18 +8,18 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from edgetop.analysis.board_summary import Summaries
 from edgetop.analysis.slowdowns.slowdowns import judged
-from edgetop.analysis.summary import Summaries
-from edgetop.control.wire import Answer
+from edgetop.control.control_socket import Answer
 from edgetop.errors import InputError
 from edgetop.feeds.remote import LinkEndedError
-from edgetop.recording.files import FolderHandle
 from edgetop.recording.recorder import Recorder
+from edgetop.recording.session_folder import FolderHandle
 from edgetop.relay import serve
 from edgetop.relay.past import past_frames
+from edgetop.relay.relay_frames import Frame
 from edgetop.relay.serve import Give
 from edgetop.relay.serve import serve as serve_link
-from edgetop.relay.wire import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Order

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.feeds.replay import ReplayFeed
+from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.ui.app import EdgetopApp, monitor
-from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.screen_settings import ScreenSettings
 from tests.support.clocks import ManualClock
 from tests.support.recordings import record
 from tests.support.screens import NEVER_S, Opened

@@ -12,7 +12,7 @@ from edgetop.session.batch import Batch
 from edgetop.ui.app import show
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.screen_settings import ScreenSettings
 from edgetop.ui.text import Line
 from tests.support.scripts import ListFeed, Script, measured
 

@@ -11,13 +11,13 @@ from textual.geometry import Size
 from textual.pilot import Pilot
 
 from edgetop.analysis.analysis import Analysis, MonitorView
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
 from edgetop.ui.app import EdgetopApp, monitor
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command
-from edgetop.ui.monitor import MonitorScreen
+from edgetop.ui.monitor_screen import MonitorScreen
 from edgetop.ui.panes.pane import Area
-from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.screen_settings import ScreenSettings
 from edgetop.ui.text import Line
 from tests.support.scripts import ListFeed, Script
 from tests.support.waiting import scaled

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgetop.engines.protocol import EngineUpdate, Message
+from edgetop.engines.engine_protocol import EngineUpdate, Message
 from edgetop.errors import InputError
 from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, Inferences
 

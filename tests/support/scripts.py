@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetop.feeds.protocol import Can
-from edgetop.sensors.protocol import UNIT_OF_KIND
+from edgetop.feeds.feed_protocol import Can
+from edgetop.sensors.sensor_protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event, JsonValue, Order, Severity

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgetop.analysis.analysis import PARTS, Analysis, MonitorView
-from edgetop.sensors.protocol import UNIT_OF_KIND
+from edgetop.sensors.sensor_protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock, anchor, format_utc
 from edgetop.session.events import Event

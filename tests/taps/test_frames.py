@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from edgetop.probe import edgetop_probe as layout
-from edgetop.taps.frames import MOST_PARTS, Frames
 from edgetop.taps.ring import Ring
+from edgetop.taps.stage_frames import MOST_PARTS, Frames
 
 MS = 1_000_000
 LATER = 10**15

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.protocol import LogLine, Started
+from edgetop.engines.engine_protocol import LogLine, Started
 from edgetop.errors import InputError
-from edgetop.taps import process, taps
-from edgetop.taps.process import MOST_NEWS, ProcessSpec, WatchedProcess
+from edgetop.taps import taps, watched_process
+from edgetop.taps.watched_process import MOST_NEWS, ProcessSpec, WatchedProcess
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def watched(monkeypatch):
     made = []
 
     def start(script, unit=None):
-        monkeypatch.setattr(process, "READER", script)
+        monkeypatch.setattr(watched_process, "READER", script)
         made.append(WatchedProcess(ProcessSpec((), sleeper.pid, unit=unit)))
         made[-1].start_helpers()
         made[-1].start()
@@ -61,7 +61,7 @@ def test_any_line_is_taken(watched):
     one = watched(f"{READY}say(b'[' * 9000, b'\\xff', b'9' * 9000, *{raw!r})\nos.read(0, 1)")
     texts = []
     wait_until(lambda: texts.extend(said(one)) or "last" in texts)
-    assert max(map(len, texts)) <= process.MOST_TEXT
+    assert max(map(len, texts)) <= watched_process.MOST_TEXT
     assert all(text.isprintable() for text in texts)
     json.dumps(texts).encode("ascii")
     " ".join(texts).encode("utf-8")
@@ -80,7 +80,7 @@ def test_an_endless_first_line_is_refused(watched):
 
 
 def test_a_reader_that_is_stopped_is_left_by_nobody(watched, monkeypatch):
-    monkeypatch.setattr(process, "END_S", 0.2)
+    monkeypatch.setattr(watched_process, "END_S", 0.2)
     one = watched(f'{READY}say(b\'{{"missing": "%d"}}\' % os.getpid())\nos.kill(os.getpid(), 19)')
     texts = []
     wait_until(lambda: texts.extend(said(one)) or texts)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.protocol import Died, Ended, LogLine
+from edgetop.engines.engine_protocol import Died, Ended, LogLine
 from edgetop.errors import InputError
 from edgetop.probe import edgetop_probe as layout
-from edgetop.taps.program import HOOK, ProgramSpec, WatchedProgram, preload_library, preloaded
+from edgetop.taps.watched_program import HOOK, ProgramSpec, WatchedProgram, preload_library, preloaded
 from tests.support.waiting import wait_until
 
 SLEEPS = (sys.executable, "-S", "-c", "import time; print('ready', flush=True); time.sleep(60)")
@@ -115,7 +115,7 @@ def test_a_loader_that_is_not_glibcs_finds_no_library():
 def test_a_folder_that_a_list_of_paths_cannot_name_is_left_out(tmp_path, monkeypatch):
     for name in ("a b", "a:b", "a$b"):
         assert preload_library(tmp_path / name) is None
-    monkeypatch.setattr("edgetop.taps.program.HOOK", Path("/opt/a:b/hook"))
+    monkeypatch.setattr("edgetop.taps.watched_program.HOOK", Path("/opt/a:b/hook"))
     assert "PYTHONPATH" not in ProgramSpec(("app",)).environment(tmp_path, {})
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.protocol import LogLine, RecordsLost, StreamsSeen
+from edgetop.engines.engine_protocol import LogLine, RecordsLost, StreamsSeen
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps import rings
 from edgetop.taps.rings import LOCK, PREFIX, Rings

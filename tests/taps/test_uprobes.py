@@ -15,10 +15,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from edgetop.engines.protocol import Loaded, RecordsLost, StreamsSeen
+from edgetop.engines.engine_protocol import Loaded, RecordsLost, StreamsSeen
 from edgetop.errors import InputError
 from edgetop.taps import perf
-from edgetop.taps.process import ProcessSpec, WatchedProcess, model_processes
+from edgetop.taps.watched_process import ProcessSpec, WatchedProcess, model_processes
 from tests.support import onnx_models, tflite_models
 from tests.support.waiting import scaled, wait_until
 

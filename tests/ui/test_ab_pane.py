@@ -7,8 +7,8 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.panes.ab import ab_body
-from edgetop.ui.panes.latency import LATENCY
+from edgetop.ui.panes.ab_pane import ab_body
+from edgetop.ui.panes.latency_pane import LATENCY
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import width
 from tests.analysis.test_ab import analysed

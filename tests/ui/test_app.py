@@ -12,13 +12,13 @@ from rich.cells import cell_len
 from textual.events import MouseScrollDown, MouseScrollUp
 from textual.widgets import Input
 
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
 from edgetop.session.batch import Batch
 from edgetop.session.events import Order
-from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog, help_dialog
+from edgetop.ui.key_commands import COMMANDS
 from edgetop.ui.layout import PANES, arrange
-from edgetop.ui.monitor import OPENING_TICK_S, chart_counts
+from edgetop.ui.monitor_screen import OPENING_TICK_S, chart_counts
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
 

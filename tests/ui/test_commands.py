@@ -5,8 +5,8 @@ import string
 import pytest
 from textual.binding import Binding
 
-from edgetop.feeds.protocol import Can
-from edgetop.ui.commands import COMMANDS, IDS
+from edgetop.feeds.feed_protocol import Can
+from edgetop.ui.key_commands import COMMANDS, IDS
 from edgetop.ui.keys import FEEDS, Command, conflict, footer_keys, help_lines, key_of, remapped
 
 

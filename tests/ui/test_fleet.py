@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 from textual.events import MouseScrollDown, MouseScrollUp
 
-from edgetop.feeds.fleet import ORDERS, BoardView, Logged
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
+from edgetop.feeds.fleet_feed import ORDERS, BoardView, Logged
 from edgetop.session.events import Order
-from edgetop.session.summary import MAX_AGE_S, Happened, parse_events
+from edgetop.session.session_summary import MAX_AGE_S, Happened, parse_events
 from edgetop.ui.app import EdgetopApp
-from edgetop.ui.commands import COMMANDS as SESSION_COMMANDS
-from edgetop.ui.fleet import COMMANDS, FleetScreen
+from edgetop.ui.fleet_screen import COMMANDS, FleetScreen
+from edgetop.ui.key_commands import COMMANDS as SESSION_COMMANDS
 from edgetop.ui.keys import conflict
-from edgetop.ui.settings import FleetListing, ScreenSettings
+from edgetop.ui.screen_settings import FleetListing, ScreenSettings
 from tests.support.clocks import ManualClock
 from tests.support.fleets import view
 from tests.support.screens import NEVER_S, Opened

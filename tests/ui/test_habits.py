@@ -6,7 +6,7 @@ import pytest
 from textual.events import Click, MouseDown, MouseUp
 from textual.widgets import Static
 
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
 from edgetop.session.events import Order
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.dialogs import Dialog, TextDialog, export_dialog

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.widgets import Input
 
-from edgetop.feeds.protocol import Mark, Transport
+from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.recording import by_time
 from edgetop.session.seconds import NS
-from edgetop.ui.commands import COMMANDS
 from edgetop.ui.dialogs import Dialog
+from edgetop.ui.key_commands import COMMANDS
 from edgetop.ui.playback import SPEEDS, next_mark
 from tests.support.recordings import record
 from tests.support.replays import Replay, replayed

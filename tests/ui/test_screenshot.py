@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.feeds.protocol import Can
+from edgetop.feeds.feed_protocol import Can
 from edgetop.ui.dialogs import Dialog
 from edgetop.ui.screenshot import picture, write_screenshot
 from tests.support.screens import Opened, opened

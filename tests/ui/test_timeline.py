@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.panes.latency import LATENCY
+from edgetop.ui.panes.latency_pane import LATENCY
 from tests.support.replays import replayed
 from tests.support.scenes import throttled
 from tests.support.screens import Opened, area, opened, view_of

@@ -14,11 +14,11 @@ from operator import attrgetter
 import numpy as np
 
 from edgetop.analysis.alerts.alert import ENDED, INTERNAL_ERROR, MAX_ALERTS, NEAR_TRIP, Alert, AlertsView, Figures
-from edgetop.analysis.alerts.rules import THROTTLED, AlertRule, Excursions, parse_rule
+from edgetop.analysis.alerts.alert_rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
 from edgetop.analysis.faults import Fault
-from edgetop.analysis.memory import GrowthView, leak_rate
+from edgetop.analysis.memory_use import GrowthView, leak_rate
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words

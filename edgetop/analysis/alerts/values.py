@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.alerts.rules import Bools, Floats
-from edgetop.analysis.power import accuracy_rank
+from edgetop.analysis.alerts.alert_rules import Bools, Floats
+from edgetop.analysis.energy import accuracy_rank
 from edgetop.analysis.tracks import HOLD_S, LATE_S, SECONDS, Tracks, hold_last
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgetop.analysis.forecast.forecast import Forecast, ForecastView
+from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest, SensorInfo

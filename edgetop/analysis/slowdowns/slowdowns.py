@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from edgetop.analysis.progress import measured_until
+from edgetop.analysis.slowdowns.judged_past import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
-from edgetop.analysis.slowdowns.state import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.tail import Tail, TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader

@@ -30,7 +30,7 @@ def main() -> int:
     """Exit with one line on stderr where an import fails: the conductor has nothing else to report then."""
     is_query = sys.argv[1:] in (["--inventory"], ["--tensor-shapes"])
     try:
-        module = _import_module("queries" if is_query else "program")
+        module = _import_module("runtime_queries" if is_query else "child_program")
     except Exception as error:
         cause: BaseException = error
         while cause.__cause__ or cause.__context__:  # numpy wraps why it cannot be imported into a page of advice

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from . import frames
-from .errors import one_line
+from . import message_frames
+from .engine_error import one_line
 from .profilers import Allowance, ProfilingError
 from .profilers.interference import DISTURBED, InterferenceWatch, stolen_ns
 
@@ -81,7 +81,7 @@ class Bursts:
             earned_ns = int((begin - self._began_ns) * MAX_DUTY) - self._used_ns
             budget_ns = min(budget_ns, earned_ns) if self._used_ns else 0
         if self._takes_ns >= LONG_NS:
-            self._outlet.send(frames.BURST_BEGINS, {"t_ns": begin})
+            self._outlet.send(message_frames.BURST_BEGINS, {"t_ns": begin})
         described = self._profile(call, budget_ns)
         run_ns: List[int] = described["run_ns"] if described else []
         took = self._takes_ns = self._clock() - begin
@@ -94,7 +94,7 @@ class Bursts:
             self._due_ns = max(begin + min(self._every_ns, full_ns), self._affordable_ns())
         if described and run_ns:
             described.update(t_ns=begin, duration_ns=took, plain_disturbed=plain_disturbed)
-            self._outlet.send(frames.BURST, described)
+            self._outlet.send(message_frames.BURST, described)
         self._watch = InterferenceWatch()
 
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
@@ -122,7 +122,7 @@ class Bursts:
                 self._due_ns = NEVER
                 self.close()
                 reason = "profiling ended: %s" % one_line(error)
-                self._outlet.send(frames.PROFILER, {"way": "", "reason": reason})
+                self._outlet.send(message_frames.PROFILER, {"way": "", "reason": reason})
             return None
         self._failures_in_a_row = 0
         return described
@@ -149,7 +149,7 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
         return None
     if spec.get("streams", 1) > 1:
         reason = "with several streams, the work of one cannot be distinguished from that of the others"
-        outlet.send(frames.PROFILER, {"way": "", "reason": reason})
+        outlet.send(message_frames.PROFILER, {"way": "", "reason": reason})
         return None
     reasons: List[str] = []
     for make in adapter.profilers():
@@ -158,9 +158,11 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
         except Exception as error:  # ProfilingError, or whatever a runtime of an unexpected build raises
             reasons.append(one_line(error))
             continue
-        outlet.send(frames.PROFILER, {"way": profiler.way, "reason": "; ".join(reasons), "operators": operators})
+        outlet.send(
+            message_frames.PROFILER, {"way": profiler.way, "reason": "; ".join(reasons), "operators": operators}
+        )
         return Bursts(profiler, outlet, control, every_ns, takes_ns)
-    outlet.send(frames.PROFILER, {"way": "", "reason": "; ".join(reasons), "operators": []})
+    outlet.send(message_frames.PROFILER, {"way": "", "reason": "; ".join(reasons), "operators": []})
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from .errors import EngineError, one_line
+from .engine_error import EngineError, one_line
 
 Dim = Union[int, str, None]
 Shapes = Dict[str, List[int]]

@@ -10,8 +10,8 @@ import contextlib
 import time
 from typing import Any, Callable, List, Optional
 
-from . import frames
-from .errors import EngineError, one_line
+from . import message_frames
+from .engine_error import EngineError, one_line
 from .pace import Waiter
 from .slowest import NEVER, Slowest
 
@@ -61,7 +61,7 @@ class Loop:
         self._call = call
         self._next_call = next_call
         self._outlet = outlet
-        self._buffer = bytearray(CAPACITY * frames.RECORD.size)
+        self._buffer = bytearray(CAPACITY * message_frames.RECORD.size)
         self._view = memoryview(self._buffer)
         self._control = control
         self._waiter = waiter or Waiter(control, clock, outlet.sleep)
@@ -76,7 +76,7 @@ class Loop:
         the first inference, so that what edgetop prepares is no part of the phase. Returns "runs", "duration" or
         "stop". Raises EngineError when the runtime raised ten times in a row, or on the very first inference.
         """
-        if phase != frames.PHASE_MEASURE:
+        if phase != message_frames.PHASE_MEASURE:
             return self._repeat(phase, None, **how)
         with contextlib.closing(Slowest(self._outlet)) as slowest:
             return self._repeat(phase, slowest, **how)
@@ -96,7 +96,7 @@ class Loop:
         paced: bool = False,
         announce: Callable[[], None] = lambda: None,
     ) -> str:
-        now, pack_into, size = self.clock, frames.RECORD.pack_into, frames.RECORD.size
+        now, pack_into, size = self.clock, message_frames.RECORD.pack_into, message_frames.RECORD.size
         outlet, control, call, next_call = self._outlet, self._control, self._call, self._next_call
         buffer, view, end = self._buffer, self._view, CAPACITY * size
         if control.stop_requested:
@@ -104,7 +104,7 @@ class Loop:
         left = -1 if runs is None else runs
         if left == 0:
             return "runs"
-        bursts = self.bursts if phase == frames.PHASE_MEASURE else None
+        bursts = self.bursts if phase == message_frames.PHASE_MEASURE else None
         if bursts is not None:
             bursts.begin()
         slow_ns = NEVER if slowest is None else slowest.checkpoint(now())
@@ -179,21 +179,21 @@ class Loop:
         try:
             return self._next_call()
         except Exception as error:
-            self._outlet.put(self._view[:packed_bytes], packed_bytes // frames.RECORD.size, self._stream)
-            if phase == frames.PHASE_FIRST:
+            self._outlet.put(self._view[:packed_bytes], packed_bytes // message_frames.RECORD.size, self._stream)
+            if phase == message_frames.PHASE_FIRST:
                 raise
             raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None
 
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
         """Report what the runtime raised. Return whether it has raised too often."""
         text = one_line(error)
-        if phase == frames.PHASE_FIRST:
+        if phase == message_frames.PHASE_FIRST:
             raise EngineError("first", "the first inference failed: %s" % text, "see --input and --shape")
         self._failures_in_a_row += 1
         self._last_failure = text
         if now >= self._silent_until:
             self._silent_until = now + REPORT_FAILURE_NS
-            self._outlet.send(frames.LOG, {"severity": "warning", "kind": "inference-failed", "message": text})
+            self._outlet.send(message_frames.LOG, {"severity": "warning", "kind": "inference-failed", "message": text})
         return self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW
 
 
@@ -204,9 +204,9 @@ def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
     caches and arenas; steadiness is judged at the pace that is going to be measured.
     """
     begin = loop.clock()
-    reason: str = loop.repeat(frames.PHASE_WARMUP, runs=runs)
+    reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)
     if reason != "stop" and loop.clock() < begin + time_ns:
-        reason = loop.repeat(frames.PHASE_WARMUP, until_ns=begin + time_ns)
+        reason = loop.repeat(message_frames.PHASE_WARMUP, until_ns=begin + time_ns)
     if reason != "stop" and until_steady:
         reason = _warm_up_until_steady(loop)
     return reason
@@ -227,10 +227,10 @@ def _warm_up_until_steady(loop: Any) -> str:
     while loop.clock() < give_up_at:
         latencies: List[int] = []
         block_end = loop.clock() + STEADY_BLOCK_NS
-        reason = loop.repeat(frames.PHASE_WARMUP, until_ns=block_end, latencies=latencies, paced=True)
+        reason = loop.repeat(message_frames.PHASE_WARMUP, until_ns=block_end, latencies=latencies, paced=True)
         if reason != "stop" and len(latencies) < STEADY_BLOCK_RUNS:
             missing = STEADY_BLOCK_RUNS - len(latencies)
-            reason = loop.repeat(frames.PHASE_WARMUP, runs=missing, latencies=latencies, paced=True)
+            reason = loop.repeat(message_frames.PHASE_WARMUP, runs=missing, latencies=latencies, paced=True)
         if reason == "stop":
             break
         medians = [*medians[1 - STEADY_BLOCKS :], sorted(latencies)[len(latencies) // 2]]

@@ -14,7 +14,7 @@ import resource
 import threading
 from typing import Any, Dict, Optional, Tuple
 
-from . import frames
+from . import message_frames
 
 NEVER = 2**63 - 1
 WINDOW_NS = 100_000_000  # of which the slowest may be reported; short, because a session's seconds are not known here
@@ -93,7 +93,7 @@ class Slowest:
             self._threshold_ns *= RISE ** (-share / (1 - share))
             return
         self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else slowest["latency_ns"] / RISE
-        self._outlet.send(frames.SLOW, slowest)
+        self._outlet.send(message_frames.SLOW, slowest)
 
     def _count(self, now_ns: int) -> Counted:
         usage = resource.getrusage(self._who)

@@ -16,8 +16,8 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
-from . import frames
-from .errors import EngineError, one_line
+from . import message_frames
+from .engine_error import EngineError, one_line
 from .inputs import InputSet, Tensor, below_one, random_array, source_of
 
 VERSION = 1
@@ -54,7 +54,7 @@ def keep_outputs(
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path + ".partial")
         adapter.bind(inputs.first())
-    send(frames.LOG, message)
+    send(message_frames.LOG, message)
 
 
 def _write(

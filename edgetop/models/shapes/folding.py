@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from edgetop.models.graph import Array, Sizes, count
-from edgetop.models.limits import MAX_VALUE_ELEMENTS
 from edgetop.models.onnx_values import Constant
+from edgetop.models.reading_limits import MAX_VALUE_ELEMENTS
 from edgetop.models.shapes.node import Node, UnknownError, complete
 
 Fold = Callable[[Node, tuple[int, ...]], Sequence[Any]]  # of a node and the size of its first output

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from edgetop.errors import InputError
 from edgetop.formatting import count
-from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.export.export_formats import Output, Selection
 from edgetop.recording.packing import encodable
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span, within

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgetop.errors import InputError
 from edgetop.installation import extra_command
-from edgetop.recording.export.protocol import Output, Selection
+from edgetop.recording.export.export_formats import Output, Selection
 from edgetop.recording.packing import encodable
 from edgetop.session.records import PHASES
 

@@ -16,11 +16,11 @@ import numpy.typing as npt
 
 from edgetop import __version__, formatting
 from edgetop.recording.compaction import WaitingRows
-from edgetop.recording.export.protocol import Output, Selection
-from edgetop.recording.files import FOLDER_MODE, JOURNAL
-from edgetop.recording.outputs import copy_outputs
+from edgetop.recording.export.export_formats import Output, Selection
+from edgetop.recording.kept_outputs import copy_outputs
+from edgetop.recording.parquet_tables import Tables
 from edgetop.recording.rows import Span
-from edgetop.recording.tables import Tables
+from edgetop.recording.session_folder import FOLDER_MODE, JOURNAL
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event, JsonValue
 from edgetop.session.manifest import Manifest

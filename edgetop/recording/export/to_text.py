@@ -16,8 +16,8 @@ from pyarrow import csv
 
 from edgetop.files import write_file
 from edgetop.recording.columns import SCHEMAS, to_arrow
-from edgetop.recording.export.protocol import NEW_MODE, Output, Selection
-from edgetop.recording.files import MANIFEST
+from edgetop.recording.export.export_formats import NEW_MODE, Output, Selection
+from edgetop.recording.session_folder import MANIFEST
 from edgetop.session.manifest import to_json
 
 

@@ -23,8 +23,8 @@ from edgetop import __version__
 from edgetop.files import write_file
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
-from edgetop.sensors.protocol import begin_call
 from edgetop.sensors.root import COMMAND_FOLDER, UNREADABLE, Root, file_name, run_command
+from edgetop.sensors.sensor_protocol import begin_call
 
 MAX_FILE_BYTES = 1 << 20
 MAX_BYTES = 32 << 20

@@ -10,7 +10,7 @@ from edgetop import formatting
 from edgetop.analysis.ab_words import p50_words
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.vitals import Vital, elapsed, vitals
-from edgetop.feeds.protocol import Mark, Transport
+from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.formatting import milliseconds, or_unknown
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area

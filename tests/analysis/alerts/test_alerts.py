@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.alerts.alert import NAMES, Alert, alert_words
+from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.alerts.alerts import Incidents, Stalls
-from edgetop.analysis.alerts.rules import parse_rule
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.events import LOGGED
-from edgetop.analysis.report import report_document
+from edgetop.analysis.recent_events import LOGGED
+from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load

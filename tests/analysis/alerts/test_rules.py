@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.alerts.alert import Alert, Figures
-from edgetop.analysis.alerts.rules import AlertRule, Excursions, parse_rule
-from edgetop.analysis.gates import METRICS
+from edgetop.analysis.alerts.alert_rules import AlertRule, Excursions, parse_rule
+from edgetop.analysis.session_gates import METRICS
 from edgetop.session.seconds import NS
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.rules import PER_SECOND, THROTTLED
+from edgetop.analysis.alerts.alert_rules import PER_SECOND, THROTTLED
 from edgetop.analysis.alerts.values import LATE_S, InferenceValues, Piece, SensorValues
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Tracks
 from edgetop.session.batch import Batch

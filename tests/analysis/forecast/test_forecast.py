@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.forecast.forecast import Forecast, ForecastView, forecast, left, outlook, time_left
+from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView, forecast, left, outlook, time_left
 from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgetop.analysis.forecast.load import History, Steady, is_drive, is_fan, is_throttling
+from edgetop.analysis.forecast.steady_load import History, Steady, is_drive, is_fan, is_throttling
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.latency import RollingLatency
+from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.steady import sustained
 from tests.support.generator.plans import Generated, generate

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.seconds import NS
 from tests.support.slow_sessions import analysed, slowdowns_of, stretch, view_of
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.report import report_document
+from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS

@@ -9,7 +9,7 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.ui.app import EdgetopApp, monitor
-from edgetop.ui.settings import ScreenSettings
+from edgetop.ui.screen_settings import ScreenSettings
 from tests.benchmarks import long_session
 from tests.benchmarks.ticks import Ticks
 from tests.support.screens import NEVER_S, Opened

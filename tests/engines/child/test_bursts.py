@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames
 from edgetop.engines.child.bursts import (
     FIRST_AFTER_NS,
     MAX_DUTY,
@@ -22,9 +22,9 @@ from edgetop.engines.child.bursts import (
     open_bursts,
 )
 from edgetop.engines.child.loop import Control, Loop
-from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.profilers import MAX_RUNS, Allowance, Profile, ProfilingError
 from edgetop.engines.child.profilers.interference import Interference
+from edgetop.engines.child.record_outlet import Outlet
 from edgetop.session.records import INFERENCE
 
 MS = 1_000_000
@@ -85,16 +85,16 @@ class Bench:
         self.clock.now += self.infer_ns
         self.calls += 1
 
-    def measure(self, seconds: float, phase: int = frames.PHASE_MEASURE) -> np.ndarray:
+    def measure(self, seconds: float, phase: int = message_frames.PHASE_MEASURE) -> np.ndarray:
         self.began = self.clock()
         self.loop.repeat(phase, until_ns=self.began + int(seconds * SECOND))
         sent = list(self.outlet.take())
-        self.said += [(kind, json.loads(payload)) for kind, payload in sent if kind != frames.RECORDS]
-        return np.concatenate([np.frombuffer(p, INFERENCE) for kind, p in sent if kind == frames.RECORDS])
+        self.said += [(kind, json.loads(payload)) for kind, payload in sent if kind != message_frames.RECORDS]
+        return np.concatenate([np.frombuffer(p, INFERENCE) for kind, p in sent if kind == message_frames.RECORDS])
 
     @property
     def bursts(self) -> list[dict[str, object]]:
-        return [message for kind, message in self.said if kind == frames.BURST]
+        return [message for kind, message in self.said if kind == message_frames.BURST]
 
     @property
     def began_s(self) -> list[float]:
@@ -175,7 +175,7 @@ def test_only_a_long_burst_is_announced_when_it_begins() -> None:
     bench.measure(3)
     bench.control.profile_requested = True
     bench.measure(3)
-    begins = [message["t_ns"] for kind, message in bench.said if kind == frames.BURST_BEGINS]
+    begins = [message["t_ns"] for kind, message in bench.said if kind == message_frames.BURST_BEGINS]
     assert begins == bench.profiler.began[1:]  # nobody knew it of the first
 
 
@@ -190,7 +190,7 @@ def test_inferences_after_a_burst_are_not_counted(infer_ns: int, settling: int) 
     assert burst["duration_ns"] == infer_ns * (1 + settling)
 
 
-@pytest.mark.parametrize("phase", [frames.PHASE_FIRST, frames.PHASE_WARMUP])
+@pytest.mark.parametrize("phase", [message_frames.PHASE_FIRST, message_frames.PHASE_WARMUP])
 def test_only_the_measured_phase_has_bursts(phase: int) -> None:
     bench = Bench()
     bench.measure(30, phase)
@@ -213,7 +213,7 @@ def test_a_runtime_that_raises_now_and_then_is_tried_again() -> None:
     bench.profiler.error = None
     bench.measure(15)
     assert len(bench.bursts) >= 1
-    assert [message for kind, message in bench.said if kind == frames.PROFILER] == []
+    assert [message for kind, message in bench.said if kind == message_frames.PROFILER] == []
 
 
 def test_a_failed_burst_is_not_tried_again_at_once() -> None:
@@ -230,7 +230,7 @@ def test_a_failed_profiler_reports_once_and_the_session_goes_on(error: Exception
     bench.measure(60)
     assert len(bench.profiler.began) == tries
     assert bench.profiler.closed == 1
-    told = [message for kind, message in bench.said if kind == frames.PROFILER]
+    told = [message for kind, message in bench.said if kind == message_frames.PROFILER]
     assert told == [{"way": "", "reason": f"profiling ended: {error}"}]
     bench.control.profile_requested = True
     assert len(bench.measure(1)) > 900

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import Tensor, make_inputs, random_array
 
 FLOATS = ["float16", "float32", "float64"]

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.child import frames
-from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child import message_frames
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.loop import CAPACITY, Control, Loop, warm_up
-from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.pace import Closed, Duty, Open, Waiter, fixed_starts
+from edgetop.engines.child.record_outlet import Outlet
 from edgetop.session.records import INFERENCE, Inferences
 
 MS = 1_000_000
@@ -70,13 +70,13 @@ class Bench:
         self.clock.take(round(seconds * SECOND))
 
     def measure(self, **limits: int | None) -> str:
-        return self.loop.repeat(frames.PHASE_MEASURE, paced=True, **limits)
+        return self.loop.repeat(message_frames.PHASE_MEASURE, paced=True, **limits)
 
     def collect(self) -> Inferences:
         for kind, payload in self.outlet.take():
-            if kind == frames.RECORDS:
+            if kind == message_frames.RECORDS:
                 self.batches.append(np.frombuffer(payload, INFERENCE))
-            elif kind == frames.SLOW:
+            elif kind == message_frames.SLOW:
                 self.slow.append(json.loads(payload))
             else:
                 self.said.append(json.loads(payload))
@@ -113,7 +113,7 @@ def test_a_record_says_when_and_how_long() -> None:
     records = bench.collect()
     assert records["t_ns"].tolist() == [begin + n * 3 * MS for n in range(4)]
     assert set(records["latency_ns"].tolist()) == {3 * MS}
-    assert set(records[["wait_ns", "stream", "phase", "ok"]].tolist()) == {(0, 0, frames.PHASE_MEASURE, True)}
+    assert set(records[["wait_ns", "stream", "phase", "ok"]].tolist()) == {(0, 0, message_frames.PHASE_MEASURE, True)}
 
 
 def test_preparing_an_input_is_not_timed() -> None:
@@ -244,7 +244,7 @@ def test_failures_are_told_once_a_second_however_many_there_are() -> None:
 def test_a_failed_first_inference_ends_it_with_the_reason() -> None:
     bench = Bench(fails_at(0))
     with pytest.raises(EngineError, match=r"^the first inference failed: no luck with 0$") as raised:
-        bench.loop.repeat(frames.PHASE_FIRST, runs=1)
+        bench.loop.repeat(message_frames.PHASE_FIRST, runs=1)
     assert raised.value.stage == "first"
 
 
@@ -268,7 +268,7 @@ def test_a_wrong_first_input_stays_the_users() -> None:
         raise EngineError("input", "one.npy: no such file")
 
     with pytest.raises(EngineError) as raised:
-        Bench(next_call=prepare).loop.repeat(frames.PHASE_FIRST, runs=1)
+        Bench(next_call=prepare).loop.repeat(message_frames.PHASE_FIRST, runs=1)
     assert raised.value.stage == "input"
 
 
@@ -281,7 +281,7 @@ def test_warm_up_meets_both_minima(runs: int, time_ns: int, expected: int) -> No
     warm_up(bench.loop, runs, time_ns, until_steady=False)
     records = bench.collect()
     assert len(records) == expected
-    assert set(records["phase"].tolist()) <= {frames.PHASE_WARMUP}
+    assert set(records["phase"].tolist()) <= {message_frames.PHASE_WARMUP}
 
 
 def drifting(bench: Bench, latencies_ns: Iterator[int]) -> None:
@@ -500,7 +500,7 @@ def test_a_slow_inference_is_reported_with_kernel_counters() -> None:
 
 def test_slow_warm_up_and_failed_inferences_are_not_reported() -> None:
     bench = Bench(takes_ns=50 * MS)
-    bench.loop.repeat(frames.PHASE_WARMUP, runs=10)
+    bench.loop.repeat(message_frames.PHASE_WARMUP, runs=10)
     bench.collect()
     assert bench.slow == []
     bench = Bench(fails_at(*range(8)), takes_ns=50 * MS)
@@ -518,7 +518,7 @@ def test_a_phase_begins_right_before_its_first_inference() -> None:
         announced.append(bench.clock())
 
     asked_ns = bench.clock()
-    assert bench.loop.repeat(frames.PHASE_MEASURE, duration_ns=10 * MS, announce=announce) == "duration"
+    assert bench.loop.repeat(message_frames.PHASE_MEASURE, duration_ns=10 * MS, announce=announce) == "duration"
     records = bench.collect()
     assert announced == [asked_ns + 3 * MS] == [records["t_ns"][0]]
     assert len(records) == 10
@@ -527,5 +527,5 @@ def test_a_phase_begins_right_before_its_first_inference() -> None:
 def test_a_phase_stopped_before_its_begin_is_not_announced() -> None:
     bench, announced = Bench(), []
     bench.control.stop_requested = True
-    assert bench.loop.repeat(frames.PHASE_MEASURE, announce=lambda: announced.append(1)) == "stop"
+    assert bench.loop.repeat(message_frames.PHASE_MEASURE, announce=lambda: announced.append(1)) == "stop"
     assert announced == []

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.engines.child import frames, memory
-from edgetop.engines.child.outlet import Outlet
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import Loaded, PhaseBegan, StageMemory
+from edgetop.engines.child import message_frames, own_memory
+from edgetop.engines.child.record_outlet import Outlet
+from edgetop.engines.engine_protocol import Loaded, PhaseBegan, StageMemory
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
 from edgetop.engines.thread import OutputCapture, ThreadEngine
 from tests.support import onnx_models
@@ -69,7 +69,7 @@ def test_a_model_that_cannot_be_loaded_tells_what_it_came_to(tmp_path: Path) -> 
 def test_the_resident_set_and_its_parts_are_read(tmp_path: Path) -> None:
     status = tmp_path / "status"
     status.write_text(STATUS)
-    assert memory.resident(str(status)) == {"rss_kib": 57604, "anon_kib": 25900, "file_kib": 31704, "shmem_kib": 0}
+    assert own_memory.resident(str(status)) == {"rss_kib": 57604, "anon_kib": 25900, "file_kib": 31704, "shmem_kib": 0}
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_the_resident_set_and_its_parts_are_read(tmp_path: Path) -> None:
 def test_without_a_resident_set_nothing_is_held_to_be_known(tmp_path: Path, content: str) -> None:
     status = tmp_path / "status"
     status.write_text(content)
-    assert memory.resident(str(status)) == {}
-    assert memory.resident(str(tmp_path / "none")) == {}
+    assert own_memory.resident(str(status)) == {}
+    assert own_memory.resident(str(tmp_path / "none")) == {}
 
 
 def test_it_is_sent_as_a_frame_of_its_own() -> None:
     outlet = Outlet()
-    memory.report(outlet, memory.FIRST)
+    own_memory.report(outlet, own_memory.FIRST)
     ((kind, payload),) = outlet.take()
-    assert kind == frames.MEMORY
+    assert kind == message_frames.MEMORY
     assert b'"stage": "first"' in payload

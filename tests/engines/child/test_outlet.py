@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames
 from edgetop.engines.child.loop import CAPACITY
-from edgetop.engines.child.outlet import Outlet
+from edgetop.engines.child.record_outlet import Outlet
 from edgetop.session.records import INFERENCE
 from tests.support.waiting import wait_until
 
@@ -50,13 +50,13 @@ def pipe(max_waiting_bytes: int, pipe_bytes: int = PAGE) -> Iterator[tuple[Outle
 
 @contextlib.contextmanager
 def pipe_and_reader(max_waiting_bytes: int) -> Iterator[tuple[Outlet, Reader]]:
-    decoder = frames.FrameReader()
+    decoder = message_frames.FrameReader()
     with pipe(max_waiting_bytes) as (outlet, fd):
 
         def read(size: int) -> list[Pair] | None:
             try:
                 pairs = decoder.feed(os.read(fd, size))
-                return [(kind, payload) for kind, payload in pairs if kind != frames.BACKLOG]
+                return [(kind, payload) for kind, payload in pairs if kind != message_frames.BACKLOG]
             except BlockingIOError:
                 return None
 
@@ -83,7 +83,7 @@ class Sender:
 
     def flush(self, count: int) -> None:
         numbers = range(self.sent, self.sent + count)
-        records = b"".join(frames.RECORD.pack(number, 1, 0, 0, 2, True) for number in numbers)
+        records = b"".join(message_frames.RECORD.pack(number, 1, 0, 0, 2, True) for number in numbers)
         self.outlet.put(memoryview(records), count)
         self.sent += count
 
@@ -106,9 +106,9 @@ def account(came: list[Pair]) -> int:
     """How many records came or were told to be lost; each gap must be told where it is, exactly."""
     expected = 0
     for kind, payload in came:
-        if kind == frames.LOST:
+        if kind == message_frames.LOST:
             expected += json.loads(payload)["count"]
-        elif kind == frames.RECORDS:
+        elif kind == message_frames.RECORDS:
             assert numbers(payload) == list(range(expected, expected + len(numbers(payload))))
             expected += len(numbers(payload))
     return expected
@@ -136,22 +136,22 @@ def test_every_record_comes_in_order_or_is_reported_lost(
                 came += read(amount) or []
             else:
                 said.append(amount)
-                outlet.send(frames.LOG, {"n": amount})
-        outlet.send(frames.ENDED, {})
+                outlet.send(message_frames.LOG, {"n": amount})
+        outlet.send(message_frames.ENDED, {})
         came += drain(outlet, read)
-    assert came[-1][0] == frames.ENDED
+    assert came[-1][0] == message_frames.ENDED
     assert account(came) == sender.sent
-    assert [json.loads(payload)["n"] for kind, payload in came if kind == frames.LOG] == said
+    assert [json.loads(payload)["n"] for kind, payload in came if kind == message_frames.LOG] == said
 
 
 @BOTH
 def test_nothing_is_lost_before_the_limit(opened: Opened) -> None:
-    with opened(30 * 300 * frames.RECORD.size) as (outlet, read):
+    with opened(30 * 300 * message_frames.RECORD.size) as (outlet, read):
         sender = Sender(outlet)
         for _ in range(29):
             sender.flush(300)
         came = drain(outlet, read)
-    assert {kind for kind, _ in came} == {frames.RECORDS}
+    assert {kind for kind, _ in came} == {message_frames.RECORDS}
     assert account(came) == 29 * 300
 
 
@@ -162,9 +162,9 @@ def test_a_loss_is_told_before_the_end(opened: Opened) -> None:
         sender = Sender(outlet)
         for _ in range(100):
             sender.flush(100)
-        outlet.send(frames.ENDED, {})
+        outlet.send(message_frames.ENDED, {})
         came = drain(outlet, read)
-    assert [kind for kind, _ in came][-2:] == [frames.LOST, frames.ENDED]
+    assert [kind for kind, _ in came][-2:] == [message_frames.LOST, message_frames.ENDED]
     assert account(came) == 10_000
 
 
@@ -174,11 +174,11 @@ def test_a_reader_that_has_caught_up_loses_nothing_more(opened: Opened) -> None:
         sender = Sender(outlet)
         for _ in range(30):
             sender.flush(100)
-        outlet.send(frames.LOG, {})
+        outlet.send(message_frames.LOG, {})
         drain(outlet, read)
         sender.flush(100)
         ((kind, payload),) = drain(outlet, read)
-    assert (kind, numbers(payload)) == (frames.RECORDS, list(range(3000, 3100)))
+    assert (kind, numbers(payload)) == (message_frames.RECORDS, list(range(3000, 3100)))
 
 
 @BOTH
@@ -186,7 +186,7 @@ def test_a_full_buffer_goes_in_one_piece(opened: Opened) -> None:
     with opened(1 << 20) as (outlet, read):
         Sender(outlet).flush(CAPACITY)
         ((kind, payload),) = drain(outlet, read)
-    assert (kind, len(numbers(payload))) == (frames.RECORDS, CAPACITY)
+    assert (kind, len(numbers(payload))) == (message_frames.RECORDS, CAPACITY)
 
 
 @pytest.mark.timeout(20)
@@ -195,7 +195,7 @@ def test_a_reader_that_never_reads_makes_nobody_wait() -> None:
         sender = Sender(outlet)
         for _ in range(200):
             sender.flush(100)
-            outlet.send(frames.LOG, {"n": 1})
+            outlet.send(message_frames.LOG, {"n": 1})
 
 
 def test_what_is_sent_to_nobody_is_dropped_in_silence() -> None:
@@ -204,7 +204,7 @@ def test_what_is_sent_to_nobody_is_dropped_in_silence() -> None:
         sender.flush(1000)
         os.close(read_fd)
         sender.flush(1000)
-        outlet.send(frames.ENDED, {})
+        outlet.send(message_frames.ENDED, {})
         outlet.finish()
 
 
@@ -213,11 +213,11 @@ def test_finishing_waits_for_a_reader_that_is_late() -> None:
         sender = Sender(outlet)
         for _ in range(30):
             sender.flush(300)
-        outlet.send(frames.ENDED, {})
+        outlet.send(message_frames.ENDED, {})
         finishing = threading.Thread(target=outlet.finish, daemon=True)
         finishing.start()
         came: list[Pair] = []
-        wait_until(lambda: came.extend(read(PAGE) or []) or frames.ENDED in dict(came))
+        wait_until(lambda: came.extend(read(PAGE) or []) or message_frames.ENDED in dict(came))
         finishing.join(5)
         assert not finishing.is_alive()
     assert account(came) == sender.sent
@@ -241,11 +241,11 @@ def test_a_queue_may_be_emptied_while_it_is_filled() -> None:
         sender = Sender(outlet)
         for _ in range(500):
             sender.flush(50)
-        outlet.send(frames.ENDED, {})
+        outlet.send(message_frames.ENDED, {})
 
     filling = threading.Thread(target=fill, daemon=True)
     filling.start()
-    while not came or came[-1][0] != frames.ENDED:
+    while not came or came[-1][0] != message_frames.ENDED:
         came += outlet.take()
     filling.join()
     assert account(came) == 25_000
@@ -255,18 +255,18 @@ def test_a_reader_is_told_which_records_have_waited() -> None:
     with pipe(max_waiting_bytes=20 * PAGE) as (outlet, fd):
         sender = Sender(outlet)
         sender.flush(20)
-        while sender.sent * frames.RECORD.size < 3 * PAGE:
+        while sender.sent * message_frames.RECORD.size < 3 * PAGE:
             sender.flush(20)
-        decoder, kinds = frames.FrameReader(), []
+        decoder, kinds = message_frames.FrameReader(), []
         for _ in range(20):
             with contextlib.suppress(BlockingIOError):
                 kinds += [
-                    json.loads(payload)["is_over"] if kind == frames.BACKLOG else "records"
+                    json.loads(payload)["is_over"] if kind == message_frames.BACKLOG else "records"
                     for kind, payload in decoder.feed(os.read(fd, PAGE))
                 ]
             outlet.put(NOTHING, 0)
         sender.flush(20)
-        kinds += [kind == frames.RECORDS for kind, _ in decoder.feed(os.read(fd, PAGE))]
+        kinds += [kind == message_frames.RECORDS for kind, _ in decoder.feed(os.read(fd, PAGE))]
         begin, end = kinds.index(False), kinds.index(True)
         assert set(kinds[:begin]) == set(kinds[begin + 1 : end]) == {"records"}
         assert kinds[end:] == [True, True]
@@ -277,13 +277,13 @@ def test_a_rest_sends_what_is_queued() -> None:
     """As long as a reader makes room: an engine whose turn is over has nothing else to do."""
     with pipe(max_waiting_bytes=20 * PAGE) as (outlet, fd):
         sender = Sender(outlet)
-        while sender.sent * frames.RECORD.size < 10 * PAGE:
+        while sender.sent * message_frames.RECORD.size < 10 * PAGE:
             sender.flush(20)
         read = bytearray()
 
         def keep_reading() -> None:
             os.set_blocking(fd, True)
-            while len(read) < sender.sent * frames.RECORD.size:
+            while len(read) < sender.sent * message_frames.RECORD.size:
                 read.extend(os.read(fd, PAGE))
 
         reader = threading.Thread(target=keep_reading)
@@ -296,7 +296,7 @@ def test_a_rest_sends_what_is_queued() -> None:
 def test_a_rest_that_nobody_reads_in_is_as_long_as_it_was_meant() -> None:
     with pipe(max_waiting_bytes=20 * PAGE) as (outlet, _):
         sender = Sender(outlet)
-        while sender.sent * frames.RECORD.size < 2 * PAGE:
+        while sender.sent * message_frames.RECORD.size < 2 * PAGE:
             sender.flush(20)
         begin = time.monotonic()
         outlet.sleep(0.02)

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames
+from edgetop.engines.child.child_program import EXIT_ORPHANED, _obey
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.outlet import Outlet
-from edgetop.engines.child.program import EXIT_ORPHANED, _obey
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import Ended, Failed, LogLine, PhaseBegan
+from edgetop.engines.child.record_outlet import Outlet
+from edgetop.engines.engine_protocol import Ended, Failed, LogLine, PhaseBegan
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spawn import CHILD
 from tests.support import onnx_models
 from tests.support.engine_runs import Heard, hear_out, run_whole, spec_for
@@ -98,7 +98,9 @@ def test_a_stop_ends_the_rest(model: Path, tmp_path: Path) -> None:
     assert phases(heard) == ["first", "idle"]
 
 
-@pytest.mark.parametrize(("last", "status"), [(frames.ENDED, 0), (frames.FAILED, 0), (frames.PHASE, EXIT_ORPHANED)])
+@pytest.mark.parametrize(
+    ("last", "status"), [(message_frames.ENDED, 0), (message_frames.FAILED, 0), (message_frames.PHASE, EXIT_ORPHANED)]
+)
 def test_a_closed_control_pipe_is_a_good_end_after_the_last_message(
     last: int, status: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

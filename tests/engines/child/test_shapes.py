@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import Tensor, resolve_shapes
 
 IMAGE = Tensor("image", ["N", 3, "H", "W"], "float32")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgetop.engines.child import frames
+from edgetop.engines.child import message_frames
 from edgetop.engines.child.slowest import ENOUGH, LEAST, WINDOW_NS, Slowest
 
 MS = 1_000_000
@@ -56,7 +56,7 @@ def test_the_slowest_of_a_window_is_told_when_it_is_over() -> None:
     for _ in range(5):
         run.infer(10 * MS)
     (kind, message), *_ = run.heard.said
-    assert kind == frames.SLOW
+    assert kind == message_frames.SLOW
     assert (message["t_ns"], message["latency_ns"]) == (10 * MS, 30 * MS)
     run.end()
 

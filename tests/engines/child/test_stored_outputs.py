@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from edgetop.engines.child import stored_outputs as child
-from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import InputSet, Tensor, make_inputs
 from edgetop.engines.child.stored_outputs import draw, keep_outputs
 from edgetop.errors import InputError
-from edgetop.recording.outputs import read_outputs
+from edgetop.recording.kept_outputs import read_outputs
 
 
 class Doubling:

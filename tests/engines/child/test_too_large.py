@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from edgetop.engines.child.errors import EngineError, is_out_of_memory
+from edgetop.engines.child.engine_error import EngineError, is_out_of_memory
 from edgetop.engines.child.inputs import Tensor, refuse_too_large
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 LIMITED = """
 import re, resource
 import numpy as np
-from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import Tensor, make_inputs
 used = int(re.search(r"VmSize:\\s+(\\d+)", open("/proc/self/status").read())[1]) * 1024
 resource.setrlimit(resource.RLIMIT_AS, (used + 2**27,) * 2)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.child import frames, virtual_board
+from edgetop.engines.child import board_page, message_frames
+from edgetop.engines.child.board_page import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, VERSION_WORD, Page
 from edgetop.engines.child.loop import Control, Loop
-from edgetop.engines.child.outlet import Outlet
-from edgetop.engines.child.virtual_board import CRASH, LEAK_BYTES, LEAK_LIMIT, SLOWDOWN, VERSION_WORD, Page
-from edgetop.engines.process import ProcessEngine
-from edgetop.engines.protocol import Died
+from edgetop.engines.child.record_outlet import Outlet
+from edgetop.engines.engine_protocol import Died
+from edgetop.engines.process_engine import ProcessEngine
 from edgetop.session.records import INFERENCE
 from tests.support import onnx_models
 from tests.support.engine_runs import hear_out, hear_until_measuring, spec_for
@@ -43,20 +43,20 @@ class Clock:
 
 @pytest.fixture
 def page(tmp_path: Path) -> Page:
-    return virtual_board.create(str(tmp_path / "page"))
+    return board_page.create(str(tmp_path / "page"))
 
 
-def bind(feeds: object) -> virtual_board.Call:
+def bind(feeds: object) -> board_page.Call:
     return lambda: feeds
 
 
 def test_without_a_virtual_board_the_runtimes_call_is_used() -> None:
-    assert virtual_board.on_board(bind, None) is bind
+    assert board_page.on_board(bind, None) is bind
 
 
 def test_an_engine_on_one_gives_the_outputs_of_the_runtime(page: Page, tmp_path: Path) -> None:
     page.doubles[SLOWDOWN] = 0.01
-    assert virtual_board.on_board(bind, str(tmp_path / "page"))("outputs")() == "outputs"
+    assert board_page.on_board(bind, str(tmp_path / "page"))("outputs")() == "outputs"
 
 
 def test_the_page_is_for_its_owner_alone(page: Page, tmp_path: Path) -> None:
@@ -67,17 +67,17 @@ def test_the_page_is_for_its_owner_alone(page: Page, tmp_path: Path) -> None:
 def test_a_lower_clock_stretches_what_the_loop_times(slowdown: float, expected_ms: float, page: Page) -> None:
     clock, outlet = Clock(), Outlet()
     page.doubles[SLOWDOWN] = slowdown
-    call = virtual_board.VirtualBoard(page, clock).running(clock.infer)
-    Loop(call, outlet, Control(), clock=clock).repeat(frames.PHASE_MEASURE, runs=3)
+    call = board_page.VirtualBoard(page, clock).running(clock.infer)
+    Loop(call, outlet, Control(), clock=clock).repeat(message_frames.PHASE_MEASURE, runs=3)
     records = np.concatenate(
-        [np.frombuffer(payload, INFERENCE) for kind, payload in outlet.take() if kind == frames.RECORDS]
+        [np.frombuffer(payload, INFERENCE) for kind, payload in outlet.take() if kind == message_frames.RECORDS]
     )
     assert records["latency_ns"] / MS == pytest.approx([expected_ms] * 3, abs=10 * LOOK_NS / MS)
 
 
 def test_a_change_of_the_clock_is_felt_by_the_next_inference(page: Page, tmp_path: Path) -> None:
     clock, board = Clock(), Page(str(tmp_path / "page"))
-    call = virtual_board.VirtualBoard(page, clock).running(clock.infer)
+    call = board_page.VirtualBoard(page, clock).running(clock.infer)
 
     def took() -> float:
         begin = clock.now
@@ -94,12 +94,12 @@ def test_an_inference_that_raises_raises_at_once(page: Page) -> None:
     page.doubles[SLOWDOWN] = 1.0
     begin = clock.now
     with pytest.raises(RuntimeError, match="no luck"):
-        virtual_board.VirtualBoard(page, clock).running(clock.fail)()
+        board_page.VirtualBoard(page, clock).running(clock.fail)()
     assert clock.now - begin < 2.1 * MS
 
 
 def test_a_leak_keeps_so_much_an_inference_and_ends_at_its_limit(page: Page) -> None:
-    clock, board = Clock(), virtual_board.VirtualBoard(page)
+    clock, board = Clock(), board_page.VirtualBoard(page)
     call = board.running(clock.infer)
     call()
     assert board._leaked == []
@@ -113,7 +113,7 @@ def test_a_leak_keeps_so_much_an_inference_and_ends_at_its_limit(page: Page) -> 
 
 def test_leaks_of_calls_of_several_inputs_add_up(page: Page) -> None:
     page.integers[LEAK_BYTES], page.integers[LEAK_LIMIT] = 1000, 10_000
-    board = virtual_board.VirtualBoard(page)
+    board = board_page.VirtualBoard(page)
     for feeds in range(20):
         board.running(bind(feeds))()
     assert sum(map(len, board._leaked)) == 10_000
@@ -122,7 +122,7 @@ def test_leaks_of_calls_of_several_inputs_add_up(page: Page) -> None:
 def test_a_page_of_another_version_is_refused(page: Page, tmp_path: Path) -> None:
     page.integers[VERSION_WORD] = 2
     with pytest.raises(ValueError, match="version 2, this engine knows 1"):
-        virtual_board.on_board(bind, str(tmp_path / "page"))
+        board_page.on_board(bind, str(tmp_path / "page"))
 
 
 @pytest.mark.slow

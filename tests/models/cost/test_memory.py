@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.models.cost.memory import plan
+from edgetop.models.cost.tensor_traffic import plan
 from edgetop.models.graph import Graph, Operator, Tensor
 
 UNIT = 4  # bytes of a float

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from edgetop.recording.columns import SCHEMAS
-from edgetop.recording.export.protocol import FORMATS, TABLES, load
+from edgetop.recording.export.export_formats import FORMATS, TABLES, load
 from tests.support.exports import export
 
 
@@ -18,7 +18,7 @@ def test_the_tables_are_those_of_the_format():
 
 @pytest.mark.slow
 def test_formats_are_listed_without_arrow():
-    code = "import sys, edgetop.recording.export.protocol; print('pyarrow' in sys.modules)"
+    code = "import sys, edgetop.recording.export.export_formats; print('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

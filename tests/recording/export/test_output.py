@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError, OutputError
-from edgetop.recording.export.protocol import NamedOutput, StreamOutput
+from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 
 
 class Terminal(io.BytesIO):

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
-from edgetop.recording.export.protocol import TABLES
+from edgetop.recording.export.export_formats import TABLES
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from tests.support.exports import export, put_operators

@@ -7,7 +7,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
 from edgetop.errors import InputError
 from edgetop.recording.export import to_perfetto
-from edgetop.recording.export.protocol import TABLES
+from edgetop.recording.export.export_formats import TABLES
 from edgetop.recording.rows import Span
 from edgetop.session.seconds import NS
 from tests.support.exports import export, put_operators

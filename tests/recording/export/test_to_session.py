@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 
 from edgetop.analysis.notices import ADVICE
 from edgetop.recording.columns import SCHEMAS
-from edgetop.recording.export.protocol import TABLES
+from edgetop.recording.export.export_formats import TABLES
 from edgetop.recording.export.to_session import SAID_ONCE
-from edgetop.recording.files import Retention
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE, Span
+from edgetop.recording.session_folder import Retention
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
 from edgetop.session.events import Event

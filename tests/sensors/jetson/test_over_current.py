@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from edgetop.sensors.counters import FIRST, WENT_BACK
 from edgetop.sensors.jetson import discover_over_current, over_current_of
-from edgetop.sensors.protocol import Gap
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap
 from tests.support.clocks import NS, ManualClock
 from tests.support.trees import RefusingRoot, plant
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import rails
-from edgetop.sensors.protocol import Found, Gap, Reader
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Found, Gap, Reader
 from tests.support.trees import RefusingRoot, plant
 
 JETSON = {"proc/device-tree/compatible": "nvidia,p3768-0000\0nvidia,tegra234\0"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import raspberry_pi
-from edgetop.sensors.protocol import Source
+from edgetop.sensors.sensor_protocol import Source
 from tests.support.trees import plant
 
 FILE = "sys/class/hwmon/hwmon1/in0_lcrit_alarm"

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import raspberry_pi
-from edgetop.sensors.protocol import Gap, Reader, Source
 from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap, Reader, Source
 from tests.support.trees import plant
 from tests.support.vcgencmd import NO_DEVICE, NOT_REGISTERED
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors import raspberry_pi
-from edgetop.sensors.protocol import Found, Gap, Source
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import Sampler, read_source
+from edgetop.sensors.sensor_protocol import Found, Gap, Source
 from edgetop.session.clock import SystemClock
 from tests.support.trees import plant
 from tests.support.vcgencmd import NO_DEVICE, NOT_REGISTERED, PI, Vcgencmd, live_pi

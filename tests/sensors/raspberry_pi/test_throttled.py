@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import raspberry_pi
-from edgetop.sensors.protocol import Gap, Source
 from edgetop.sensors.raspberry_pi import FLAGS, parse_throttled, throttle_flags
 from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Gap, Source
 from tests.support.trees import plant
 
 PI4_FILE = "sys/devices/platform/soc/soc:firmware/get_throttled"

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from edgetop.ui.panes.events import EVENTS
+from edgetop.ui.panes.events_pane import EVENTS
 from edgetop.ui.panes.pane import Listing
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import Script, manifest

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from edgetop.analysis.memory import GrowthView, Slope
+from edgetop.analysis.memory_use import GrowthView, Slope
 from edgetop.analysis.verdict import Verdict
-from edgetop.cli.headless import progress_line
+from edgetop.cli.running.headless import progress_line
 from edgetop.session.manifest import Load
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.header import identity_line, tiny_lines, verdict_line, vitals_line

@@ -9,7 +9,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.timeline import POINTS
 from edgetop.session import histogram
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.panes.latency import LATENCY, _binned, _top_of, smoothed
+from edgetop.ui.panes.latency_pane import LATENCY, _binned, _top_of, smoothed
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, measured, paced
 

@@ -1,6 +1,6 @@
 """Memory: what the engine holds, and what the board has left."""
 
-from edgetop.ui.panes.memory import MEMORY
+from edgetop.ui.panes.memory_pane import MEMORY
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import SCARCE_MEMORY, SENSORS, Script, manifest, measured, scarce, sensor
 

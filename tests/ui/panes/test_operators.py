@@ -9,7 +9,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.operators import Operator
-from edgetop.ui.panes.operators import OPERATORS
+from edgetop.ui.panes.operators_pane import OPERATORS
 from edgetop.ui.panes.pane import Listing
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, measured

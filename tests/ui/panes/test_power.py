@@ -1,7 +1,7 @@
 """Power: the total with its parts, who measured, what is left out, and what to do where nothing tells."""
 
 from edgetop.session.manifest import Battery, Methodology
-from edgetop.ui.panes.power import POWER
+from edgetop.ui.panes.power_pane import POWER
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import POWER_SENSORS, Script, manifest, measured, measured_with_power, powered, sensor
 

@@ -1,6 +1,6 @@
 """Coverage: every sensor with its age, and every one that is missing, with the reason."""
 
-from edgetop.ui.panes.sensors import SENSORS as PANE
+from edgetop.ui.panes.sensors_pane import SENSORS as PANE
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import SENSORS, Script, cool, measured
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from edgetop.ui.panes.session import SESSION
+from edgetop.ui.panes.session_pane import SESSION
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, manifest, measured, paced
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from edgetop.session.manifest import SensorInfo
-from edgetop.ui.panes.thermal import THERMAL
+from edgetop.ui.panes.thermal_pane import THERMAL
 from edgetop.ui.text import Line
 from tests.support.screens import area, plain, view_of
 from tests.support.scripts import SENSORS, Script, hot, manifest, measured, sensor

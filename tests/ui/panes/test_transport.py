@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgetop.feeds.protocol import Mark, Transport
+from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.session.seconds import NS
 from edgetop.ui.panes.header import time_at, transport_line
 from tests.support.screens import area, plain

@@ -12,7 +12,7 @@ import importlib.util
 import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
-from ..errors import EngineError, one_line
+from ..engine_error import EngineError, one_line
 
 # engine name -> (format, module that must be importable, adapter module, adapter class, extra to install)
 RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
-from ..errors import EngineError, one_line
+from ..engine_error import EngineError, one_line
 from ..inputs import Tensor, format_shape
 from ..profilers import ProfilingError
 from . import import_runtime, package_version

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 
-from ..errors import EngineError, one_line
+from ..engine_error import EngineError, one_line
 from ..inputs import Tensor
 from . import import_runtime, open_helper
 

@@ -18,7 +18,7 @@ import struct
 import time
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from ..errors import one_line
+from ..engine_error import one_line
 from ..inputs import bound
 from . import Allowance, Profile, ProfilingError
 from .interference import Interference, measured

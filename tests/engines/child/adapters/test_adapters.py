@@ -10,13 +10,13 @@ import pytest
 
 from edgetop.engines.child.adapters import RUNTIMES, choose
 from edgetop.engines.child.adapters.onnx import OnnxRuntime
-from edgetop.engines.child.errors import EngineError
+from edgetop.engines.child.child_program import run_model
+from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.loop import Control
-from edgetop.engines.child.outlet import Outlet
 from edgetop.engines.child.profilers import onnx_runs
-from edgetop.engines.child.program import run_model
+from edgetop.engines.child.record_outlet import Outlet
 from edgetop.engines.decode import decode
-from edgetop.engines.protocol import Failed, Loaded, ProfilerChosen
+from edgetop.engines.engine_protocol import Failed, Loaded, ProfilerChosen
 from tests.support import onnx_models, tflite_models
 from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, spec_for

@@ -1,0 +1,221 @@
+"""Alert rules of the user: an expression like that of a gate, and how long it must hold; and when a rule held.
+
+    temp>80C for=30s until=75C repeat=10m
+
+The expression is that of `edgetop help gates`, judged second by second; how seconds were batched does not matter.
+"""
+
+import math
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.alerts.alert import MAX_ALERTS, RULE, Alert, Figures
+from edgetop.analysis.session_gates import Gate, parse_gate
+from edgetop.formatting import parse_clock_time
+from edgetop.nearest import nearest_hint
+from edgetop.session.seconds import NS
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+HYSTERESIS, HYSTERESIS_C = 0.05, 2.0  # of the limit; of a temperature
+SET = 1.0  # the least value for a condition without a comparison
+MAX_VALUE = 1e9  # for the mean: the millionths of thousands of seconds fit into 64 bits
+_COMPARE: dict[str, Callable[[Floats, float], Bools]] = {
+    ">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal,
+}  # fmt: skip
+THROTTLED = "throttled"  # reported by the board: in spans, not second by second
+ONCE = "once"
+WORDS = ("for", "until", "repeat")
+_WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")
+_BUILT_IN = {
+    "drift": "edgetop reports by itself when it is slowed or throttled",
+    "leak": "edgetop reports a leak by itself",
+}
+# The gates that have a value each second: see `values`.
+PER_SECOND = (
+    "p50", "p90", "p95", "p99", "p999", "mean", "max", "misses", "rss", "temp", "power", THROTTLED, "errors"
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRule:
+    text: str  # as it was written
+    series: str  # which values it is about: `temp`, or `misses%` for a share
+    compare: str = ""  # "": the name alone is the condition, as in `throttled`
+    limit: float = 0.0  # in `unit`
+    until: float = 0.0  # in `unit`: at it, or beyond, the alert is over
+    unit: str = ""
+    scale: float = 1.0  # how many of the values' own unit one `unit` is
+    for_s: int = 0
+    is_once: bool = False
+    repeat_ns: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the name in the expression, as it was written."""
+        return self.series.removesuffix("%")
+
+    def holds(self, values: Floats) -> Bools:
+        """Whether each of `values`, in `unit`, meets the condition. NaN, an unknown value, does not."""
+        if not self.compare:
+            return np.asarray(values >= SET)
+        return np.asarray(_COMPARE[self.compare](values, self.limit))
+
+    def is_over(self, values: Floats) -> Bools:
+        if not self.compare:
+            return np.asarray(values < SET)
+        back = _COMPARE["<=" if self.compare[0] == ">" else ">="]
+        return np.asarray(back(values, self.until)) & ~self.holds(values)
+
+    def alert(self, begin_ns: int, end_ns: int | None, name: str = RULE, figures: Figures | None = None) -> Alert:
+        """Return an alert of this rule. `name`: edgetop's own rules have other names than the user's."""
+        rule = self.text if name == RULE else ""
+        return Alert(name, "warning", begin_ns, end_ns, self.text, rule, figures, self.is_once, self.repeat_ns)
+
+
+def parse_rule(text: str) -> AlertRule:
+    """Parse a rule. Raises ValueError, which says how to write it."""
+    expression, words = _split(text)
+    gate = parse_gate(" ".join(expression), "a rule", PER_SECOND)
+    if gate.name not in PER_SECOND:
+        whole = f"{gate.name} is known of a whole session; make it a gate: --fail-if"
+        raise ValueError(f"{text!r}: {_BUILT_IN.get(gate.name, whole)}")
+    if ONCE in words and "repeat" in words:
+        raise ValueError(f"{text!r}: once and repeat= contradict each other")
+    is_share = gate.unit == "%" and gate.name in ("misses", "errors")
+    return AlertRule(
+        text=" ".join(text.split()),
+        series=f"{gate.name}%" if is_share else gate.name,
+        compare=gate.compare,
+        limit=gate.limit,
+        until=_until(text, gate, words.get("until")),
+        unit=gate.unit,
+        scale=1.0 if gate.unit in ("%", "") else gate.metric.units[gate.unit],
+        for_s=math.ceil((_time(text, words, "for") or 0) / NS),
+        is_once=ONCE in words,
+        repeat_ns=_time(text, words, "repeat"),
+    )
+
+
+def _split(text: str) -> tuple[list[str], dict[str, str]]:
+    """Split into the words of the expression, and the words after it with their values."""
+    words: dict[str, str] = {}
+    expression = []
+    for token in text.split():
+        match = _WORD.fullmatch(token)
+        if token != ONCE and match is None:
+            expression.append(token)
+            continue
+        word, value = (match[1], match[2]) if match else (ONCE, "")
+        if match and word not in WORDS:
+            raise ValueError(f"{text!r}: {word}= is not known ({nearest_hint(word, WORDS)})")
+        if word in words:
+            raise ValueError(f"{text!r}: {word}{'=' if match else ''} is given twice")
+        words[word] = value
+    return expression, words
+
+
+def _time(text: str, words: dict[str, str], word: str) -> int | None:
+    """Parse a time to ns; None: it is not given."""
+    if word not in words:
+        return None
+    time_ns = parse_clock_time(words[word])
+    if not time_ns:
+        raise ValueError(f"{text!r}: {word}={words[word]} is no time at all")
+    return time_ns
+
+
+def _until(text: str, gate: Gate, given: str | None) -> float:
+    is_above = gate.compare[:1] == ">"
+    if given is None:
+        margin = HYSTERESIS_C if gate.name == "temp" else abs(gate.limit) * HYSTERESIS
+        return gate.limit - margin if is_above else gate.limit + margin
+    if not gate.compare:
+        raise ValueError(f"{text!r}: until= needs a limit to come back from")
+    until = parse_gate(f"{gate.name}{gate.compare}{given}", "a rule")
+    if until.unit != gate.unit:
+        raise ValueError(f"{text!r}: give until= in {gate.unit or 'no unit'}, as the limit")
+    if (until.limit > gate.limit) if is_above else (until.limit < gate.limit):
+        raise ValueError(f"{text!r}: until={given} lies on the wrong side of the limit")
+    return until.limit
+
+
+@dataclass(slots=True)
+class Excursion:
+    begin_s: int
+    end_s: int | None = None  # None: it continues
+    is_alert: bool = False  # it has held for long enough
+    count: int = 0  # of seconds with a known value
+    sum_millionths: int = 0  # in the unit of the rule; the same however the seconds are cut
+    low: float = np.inf
+    high: float = -np.inf
+
+    def add(self, values: Floats) -> None:
+        known = values[~np.isnan(values)]
+        if len(known):
+            self.count += len(known)
+            self.sum_millionths += int(np.rint(np.clip(known, -MAX_VALUE, MAX_VALUE) * 1e6).astype(np.int64).sum())
+            self.low, self.high = min(self.low, float(known.min())), max(self.high, float(known.max()))
+
+
+class Excursions:
+    """The spans in which a rule held."""
+
+    def __init__(self, rule: AlertRule, name: str = RULE) -> None:
+        self.rule = rule
+        self._name = name
+        self._next_s = 0
+        self._open: Excursion | None = None
+        self._closed: deque[Excursion] = deque(maxlen=MAX_ALERTS)
+
+    def fold(self, first_s: int, values: Floats) -> None:
+        """Fold the values of successive seconds, in the unit of their series."""
+        if self._open and first_s > self._next_s and not self._open.is_alert:
+            self._open = None  # the seconds between are not known
+        self._next_s = first_s + len(values)
+        values = values / self.rule.scale
+        holds = self.rule.holds(values)
+        if self._open is None and not holds.any():
+            return
+        holding, not_holding, over = map(np.flatnonzero, (holds, ~holds, self.rule.is_over(values)))
+        i = 0
+        while i < len(values):  # on to where it begins to hold, no longer does, or is over
+            span = self._open
+            if span is None:
+                i = _next(holding, i, len(values))
+                self._open = Excursion(first_s + i) if i < len(values) else None
+                continue
+            stop = _next(over if span.is_alert else not_holding, i, len(values))
+            span.add(values[i:stop])
+            if not span.is_alert and first_s + stop - span.begin_s >= max(1, self.rule.for_s):
+                span.is_alert = True
+            elif stop < len(values):
+                self._open = None
+                if span.is_alert:
+                    span.end_s = first_s + stop
+                    self._closed.append(span)
+            i = stop
+
+    def alerts(self) -> list[Alert]:
+        """Return the alerts, oldest first."""
+        rule, alerts = self.rule, []
+        for span in (*self._closed, *([self._open] if self._open and self._open.is_alert else [])):
+            figures = None
+            if rule.compare and span.count:
+                mean = span.sum_millionths / 1e6 / span.count
+                figures = Figures(rule.unit, span.low, mean, span.high, is_worst_low=rule.compare[0] == "<")
+            end_ns = None if span.end_s is None else span.end_s * NS
+            alerts.append(rule.alert(span.begin_s * NS, end_ns, self._name, figures))
+        return alerts
+
+
+def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
+    """Return the first of the places from `i` on; `otherwise` if there is none."""
+    nth = int(np.searchsorted(places, i))
+    return int(places[nth]) if nth < len(places) else otherwise

@@ -1,0 +1,110 @@
+"""The summary of a session, made on its board for a viewer of many boards: its verdict, gates and figures."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgetop.analysis.analysis import Analysis, MonitorView
+from edgetop.analysis.heat import view_thermal
+from edgetop.analysis.session_gates import parse_gate
+from edgetop.analysis.session_report import judged_gates
+from edgetop.analysis.timeline import Axis, Lens, Points
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NS
+from edgetop.session.session_summary import COURSE, MAX_GATES, Course, Json, Summary, changes, to_json
+
+WINDOW_NS = 10 * NS
+STEPS_S = (3, 10, 30)  # of a chart: it covers the last minute, the last few, ten
+FIRST_EVENTS, MORE_EVENTS = 20, 5
+MAX_MESSAGE = 160
+
+
+class Summaries:
+    """The summaries of one session for one viewer."""
+
+    def __init__(self, gates: Sequence[str]) -> None:
+        """Raises ValueError for an invalid gate, or for too many gates."""
+        if len(gates) > MAX_GATES:
+            raise ValueError(f"at most {MAX_GATES} gates")
+        self._gates = tuple(map(parse_gate, gates))
+        self._analysis = Analysis()
+        self._sent: dict[str, Json] = {}
+        self._known: frozenset[tuple[str, int]] = frozenset()  # events that were sent, or are too old for it
+        self._courses: tuple[int, int, Course, Course] = (0, 0, (), ())
+
+    def fold(self, batch: Batch) -> None:
+        self._analysis.fold(batch)
+
+    def message(self) -> dict[str, Json]:
+        """Return what changed since the last message."""
+        view = self._analysis.view(WINDOW_NS, Lens())
+        now = to_json(self._summary(view))
+        changed, self._sent = changes(self._sent, now), now
+        landmarks = [event for event in view.events.newest_first if event.is_landmark]
+        most = MORE_EVENTS if self._known else FIRST_EVENTS
+        new = [event for event in landmarks if (event.kind, event.t_ns // NS) not in self._known]
+        self._known = frozenset((event.kind, event.t_ns // NS) for event in landmarks)
+        # A log line is shortened: viewers show it in one line.
+        events = [[round((view.progress.now_ns - event.t_ns) / NS, 1), event.severity, event.message[:MAX_MESSAGE]]
+                  for event in reversed(new[:most])]  # fmt: skip
+        return {"changed": changed, **({"events": events} if events else {})}
+
+    def _summary(self, view: MonitorView) -> Summary:
+        manifest, verdict, progress = view.manifest, view.verdict, view.progress
+        latency, is_over = view.latency, progress.phase == "over"
+        window, felt = latency.window, latency.window_response
+        if is_over:
+            window, felt = latency.session, latency.session_response
+        window = (felt if view.deadline else None) or window
+        throttles, leading, room = view.throttles, view.power.leading, view.memory.room
+        zone, trip_c, best_mhz = view.thermal.zone, view.thermal.trip_c, throttles.best_mhz
+        temperature = None if zone is None or zone.is_lost else zone.value
+        step_s, _, p99, heat = self._take_courses(view)
+        failed = {result.gate.text: result.reason for result in judged_gates(self._analysis, self._gates)
+                  if not result.ok}  # fmt: skip
+        return Summary(
+            session=manifest.name if manifest else "",
+            model=manifest.model.path.rpartition("/")[2] if manifest else "",
+            board=(manifest.board.model or manifest.board.cpu or "") if manifest else "",
+            simulated=bool(manifest and manifest.board.simulated),
+            phase=progress.phase,
+            word=verdict.word, level=verdict.level, words=verdict.words,
+            throttled=throttles.now is not None if throttles.has_flag else None,
+            elapsed_s=progress.now_ns // NS,
+            asked_s=progress.duration_ns / NS if progress.duration_ns else None,
+            deadline_ms=view.deadline.deadline_ns / 1e6 if view.deadline else None,
+            p50_ms=window.percentile_ns(0.50) / 1e6 if window else None,
+            p99_ms=window.percentile_ns(0.99) / 1e6 if window else None,
+            settled=bool(window and window.is_settled(0.99)),
+            misses=view.deadline.misses if view.deadline else None,
+            miss_rate=view.deadline.miss_rate if view.deadline else None,
+            sensor=zone.info.id if zone else "",
+            temperature_c=temperature,
+            headroom_c=trip_c - temperature if trip_c is not None and temperature is not None else None,
+            clock_share=throttles.clock_mhz / best_mhz if throttles.clock_mhz and best_mhz else None,
+            power_w=leading.track.value if leading and not leading.track.is_lost else None,
+            memory_left_mib=room.value if room and not room.is_lost else None,
+            course_step_s=step_s or None, p99_course_ms=p99, temperature_course_c=heat,
+            failed_gates=failed if self._gates else None,
+        )  # fmt: skip
+
+    def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
+        """Return the series of whole steps: they change, and are sent, once a step."""
+        now_s = view.progress.now_ns // NS
+        step_s = next((step for step in STEPS_S if now_s < COURSE * step), STEPS_S[-1])
+        end_s = now_s // step_s * step_s
+        if (step_s, end_s) != self._courses[:2]:
+            axis = Axis(max(0, end_s - COURSE * step_s), max(end_s, COURSE * step_s))
+            steps = (end_s - axis.from_s) // step_s
+            heat = view_thermal(self._analysis.tracks, axis).hottest_points
+            p99 = _course(self._analysis.latency.points(axis), steps, 1e-6)
+            self._courses = step_s, end_s, p99, _course(heat, steps, 1.0)
+        return self._courses
+
+
+def _course(points: Points | None, steps: int, scale: float) -> Course:
+    """Return the highest value of each step, scaled."""
+    if points is None or not steps:
+        return ()
+    highest = np.fmax.reduce(points.high.reshape(COURSE, -1), axis=1)[:steps] * scale
+    return tuple(None if np.isnan(value) else float(f"{value:.4g}") for value in highest)

@@ -1,0 +1,288 @@
+"""The fold of readings and phases into a forecast: the final temperature, and whether the board will throttle.
+
+If a result is not sure enough, it gives a reason instead: people act upon a forecast. No state depends on the pieces in
+which a session comes. The words and the JSON of a forecast are the same on the screen and in the report.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
+from edgetop.analysis.forecast.steady_load import ALTERNATES_AT, History, Steady, is_fan
+from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
+from edgetop.formatting import duration
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load, SensorInfo
+from edgetop.session.records import middles_ns
+from edgetop.session.seconds import NS
+from edgetop.session.trips import throttles_at_c
+
+LEAST_S, LEAST_BLOCKS = 15, 12  # of steady load
+NOW_BLOCKS = 5  # that give the present temperature
+AT_TRIP_C = 0.5
+WILL_REACH, SURE = 0.6, 0.45  # probabilities from which on the trip and its time are reported
+CLEAR_C = 1.0  # the whole range must be so far below the trip for "will not throttle"
+KNOWN_C, CLOSE_C = 24.0, 4.0  # the widest ranges of the steady temperature reported, away from the trip and near it
+IDLE_SETTLING = 0.5  # of the idle baseline, left out at its beginning
+IDLE_C = 5.0  # by which a resting board may still cool after it
+# Up to these ages of the measurement the forecast is made every second, two, four; then every eight.
+PACES_S = ((32, 1), (64, 2), (128, 4))
+SLOWEST_S = 8
+DIGITS = 2  # in JSON
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastView:
+    sensor: SensorInfo | None = None  # the zone nearest to its trip
+    trip_c: float | None = None  # at which it throttles
+    steady_c: Estimate | None = None  # the final temperature at this load; None: not known
+    will_throttle: bool | None = None  # None: not known, `reason` says why
+    trip_in_s: Estimate | None = None  # from now; its range may end at infinity
+    # When it throttles: the least and the most that remains of the throughput; None: `share_reason`.
+    throughput_share: tuple[float, float] | None = None
+    share_reason: str = ""
+    fan_can_rise: bool = False  # a fan is below its highest state: it may still prevent the trip
+    seen_s: int = 0  # how long the load has been steady
+    reason: str = ""
+
+
+class Forecast(TracksReader):
+    """Folds the readings of heat, load and cooling."""
+
+    def __init__(self, tracks: Tracks | None = None, warmer_c: float | None = None) -> None:
+        """`warmer_c`: forecast for a room that is so many °C warmer, as if the trips were so much lower."""
+        super().__init__(tracks)
+        self._warmer_c = warmer_c
+        self._history = History(self._tracks)
+        self._board: str | None = None
+        self._load = Load()
+        self._began_ns: int | None = None
+        self._idle_ns: tuple[int, int] | None = None  # the later part of the idle baseline
+        self._idle: dict[int, tuple[int, int]] = {}  # by the sensor's place: thousandths of a degree, and how many
+        self._judged: tuple[int, ForecastView] | None = None  # and as of which second
+        self._from_s = 0  # from when on its time to the trip counts
+
+    def fold_part(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            self._history = History(self._tracks, batch.manifest.sensors)
+            self._board, self._load = batch.manifest.board.model, batch.manifest.load
+            self._judged = None
+        for event in batch.events:
+            phase, duration_ns = event.data.get("phase"), event.data.get("duration_ns")
+            if event.kind == "phase" and phase == "measure":
+                self._began_ns, self._judged = event.t_ns, None
+            elif event.kind == "phase" and phase == "idle" and isinstance(duration_ns, int):
+                self._idle_ns = (event.t_ns + round(IDLE_SETTLING * duration_ns), event.t_ns + duration_ns)
+        if len(batch.aggregates):
+            past = batch.aggregates
+            self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])
+            self._forget_from(int(past["t_ns"].min()))
+        if len(batch.readings):
+            rows = batch.readings
+            self._rest(rows["sensor"], rows["t_ns"], rows["value"])
+            self._forget_from(int(rows["t_ns"].min()))
+
+    def _forget_from(self, t_ns: int) -> None:
+        """Drop a forecast as of a later time: new data of that time came."""
+        if self._judged and t_ns // NS < self._judged[0]:
+            self._judged = None
+
+    def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
+        """Add temperatures at rest. `count`: how many readings each is the mean of; None: one."""
+        if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
+            return
+        inside = np.flatnonzero((t_ns >= self._idle_ns[0]) & (t_ns < self._idle_ns[1]))
+        sensor, celsius = sensor[inside], celsius[inside]
+        weight = np.ones(len(inside), np.int64) if count is None else count[inside]
+        for place in sorted(set(sensor.tolist())):
+            rows = sensor == place
+            milli = np.rint(np.clip(celsius[rows], -1e6, 1e6) * 1000).astype(np.int64) * weight[rows]
+            total, before = self._idle.get(place, (0, 0))
+            self._idle[place] = total + int(milli.sum()), before + int(weight[rows].sum())
+
+    def view(self, until_ns: int) -> ForecastView:
+        """Return the forecast as of `until_ns`: now, or the end of the measured phase."""
+        if self._began_ns is None:
+            return ForecastView(reason="nothing is measured yet")
+        until_s = min(self._tracks.newest_s, until_ns // NS)
+        age_s = until_s - self._began_ns // NS
+        pace_s = next((pace for age, pace in PACES_S if age_s < age), SLOWEST_S)
+        as_of_s = until_s // pace_s * pace_s
+        if self._judged is None or self._judged[0] != as_of_s:
+            self._judged = as_of_s, self._judge(as_of_s)
+        _, view = self._judged
+        if view.trip_in_s is None:
+            return view
+        gone_s, trip = until_ns / NS - self._from_s, view.trip_in_s
+        value_s, low_s, high_s = (max(0.0, at_s - gone_s) for at_s in (trip.value, trip.low, trip.high))
+        return replace(view, trip_in_s=Estimate(value_s, low_s, max(high_s, value_s + LEAST_RANGE_S)))
+
+    def _judge(self, as_of_s: int) -> ForecastView:
+        began_s = (self._began_ns or 0) / NS
+        now = self._history.blocks(0, as_of_s - NOW_BLOCKS, as_of_s)
+        nearest = self._nearest(now)
+        if isinstance(nearest, str):
+            return ForecastView(reason=nearest)
+        row, celsius, trip_c = nearest
+        view = ForecastView(sensor=self._history.infos[row], trip_c=trip_c)
+        if self._history.is_throttled(now).any():
+            return replace(view, reason="it is throttling now")
+        if celsius > trip_c - AT_TRIP_C and self._warmer_c is None:
+            return replace(view, reason="it is where it throttles")
+        span = self._history.steady_span(began_s, as_of_s)
+        if span is None or span.length_s < LEAST_S:
+            if as_of_s - began_s < 2 * LEAST_S:
+                return replace(view, reason="too early to tell")
+            whole = self._history.blocks(ALTERNATES_AT, began_s, as_of_s)
+            what = "fan" if self._history.only_cooling_changes(whole) else "load"
+            return replace(view, reason=f"the {what} is not steady")
+        return self._fitted(view, row, span, now)
+
+    def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:
+        """Return row, temperature and trip in °C of the zone nearest to its trip, or the reason why there is none."""
+        has_trip, near = False, []
+        for row, info in enumerate(self._history.infos):
+            trip_c = throttles_at_c(info, self._board)
+            if trip_c is None:
+                continue
+            has_trip, trip_c = True, trip_c - (self._warmer_c or 0.0)
+            means = now.mean[row][~np.isnan(now.mean[row])]
+            if len(means):
+                near.append((trip_c - float(means.mean()), row, float(means.mean()), trip_c))
+        if near:
+            _, row, celsius, trip_c = min(near)
+            return row, celsius, trip_c
+        return "its zone is not read now" if has_trip else "nothing tells at what temperature this board throttles"
+
+    def _fitted(self, view: ForecastView, row: int, span: Steady, now: ReadingBlocks) -> ForecastView:
+        blocks = self._history.blocks(span.level, span.from_s, span.until_s, row)
+        read = blocks.count[0] > 0
+        assert view.trip_c is not None
+        early = replace(view, reason="too early to tell")
+        if np.count_nonzero(read) < LEAST_BLOCKS:
+            return early
+        # A past that came in longer aggregates than these blocks is missing.
+        self._from_s = from_s = (blocks.first + int(np.argmax(read))) * blocks.width_s
+        early, t_s = replace(early, seen_s=span.until_s - from_s), blocks.mid_s[0][read] - from_s
+        celsius, count = blocks.mean[0][read], blocks.count[0][read]
+        fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
+        if fitted is None:
+            return replace(early, reason="the temperature does not go the way of a steady load")
+        weighed = self._weighed(early, fitted)
+        if weighed.will_throttle:
+            share, why = self._share(row, view.trip_c, fitted.steady_c)
+            fans = (
+                (info.max_state, now.mean[place][~np.isnan(now.mean[place])])
+                for place, info in enumerate(self._history.infos)
+                if is_fan(info) and info.max_state
+            )
+            can_rise = any(len(states) and states[-1] < max_state for max_state, states in fans)
+            weighed = replace(weighed, throughput_share=share, share_reason=why, fan_can_rise=can_rise)
+        return weighed
+
+    def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
+        """Return the view with the results that are sure enough to report."""
+        steady, trip_c = fitted.steady_c, view.trip_c
+        assert trip_c is not None
+        range_c = steady.high - steady.low
+        if steady.high < trip_c - CLEAR_C and range_c <= KNOWN_C:
+            return replace(view, steady_c=steady, will_throttle=False, reason="")
+        if fitted.trip_share >= WILL_REACH and fitted.trip_sureness >= SURE:
+            shown = steady if range_c <= KNOWN_C else None
+            return replace(view, steady_c=shown, will_throttle=True, trip_in_s=fitted.trip_s, reason="")
+        if range_c <= CLOSE_C:
+            return replace(view, steady_c=steady, reason="too near to where it throttles to tell")
+        return view
+
+    def _share(self, row: int, trip_c: float, steady_c: Estimate) -> tuple[tuple[float, float] | None, str]:
+        """Return the share of throughput that remains at the trip, or why it is unknown.
+
+        In a steady state the rise above the temperature at rest is proportional to the power above that at rest. A
+        halved clock removes half of that power at least (the load runs half of the time), and seven eighths at
+        most (C V^2 f with V as f: Burd and Brodersen 1995, Energy efficient CMOS microprocessor design).
+        """
+        total, count = self._idle.get(self._history.places[row], (0, 0))
+        if self._load.mode != "closed":
+            return None, "the load is paced: what it leaves idle is lost first"
+        if not count:
+            return None, "not known what it is at rest: --idle-baseline 30s"
+        idle_c = total / count / 1000
+        if idle_c >= trip_c - IDLE_C:
+            return None, "at rest it was as hot"
+        least = (trip_c - idle_c) / max(steady_c.high - idle_c, trip_c - idle_c)
+        rested_c = idle_c - IDLE_C
+        most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
+        return (least, most ** (1 / 3)), ""
+
+
+def outlook(view: ForecastView) -> str:
+    """`throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; empty without a forecast."""
+    steady = "" if view.steady_c is None else f"steady {celsius_words(view.steady_c)}"
+    if view.will_throttle is False:
+        return f"will not throttle at this load: {steady}"
+    if view.will_throttle and view.trip_in_s and view.trip_c is not None:
+        fan = " at this speed of the fan" if view.fan_can_rise else ""
+        trip = f"throttles at {view.trip_c:g} C in {time_words(view.trip_in_s)}{fan}"
+        return f"{trip}, {steady}" if steady else trip
+    return f"{steady}: {view.reason}" if steady else ""
+
+
+def time_left(view: ForecastView) -> str:
+    """`trip in 4m10s`, for a short line; empty without a forecast."""
+    if view.will_throttle and view.trip_in_s:
+        return f"trip in {_duration(view.trip_in_s.value)}"
+    if view.will_throttle is False and view.steady_c:
+        return f"steady {view.steady_c.value:.0f} C"
+    return ""
+
+
+def left(view: ForecastView) -> str:
+    """`then 71 to 89 % of the throughput`; empty if that is not known."""
+    if view.throughput_share is None:
+        return ""
+    low, high = (100 * share for share in view.throughput_share)
+    return f"then {low:.0f} to {high:.0f} % of the throughput"
+
+
+def celsius_words(steady: Estimate) -> str:
+    return f"{steady.value:.1f} C ({steady.low:.1f} to {steady.high:.1f})"
+
+
+def time_words(trip: Estimate) -> str:
+    value, low = _duration(trip.value), _duration(trip.low)
+    if math.isinf(trip.high):
+        return f"{value} ({low} or later, if at all)"
+    return f"{value} ({low} to {_duration(trip.high)})"
+
+
+def _duration(seconds: float) -> str:
+    """Format a duration without tenths: no forecast is so precise."""
+    whole = round(seconds)
+    return f"{whole}s" if whole < 60 else duration(whole * NS)
+
+
+def forecast(view: ForecastView) -> dict[str, Any]:
+    """Return the forecast as JSON. Unknown values and an infinite end are None."""
+    share = view.throughput_share
+    return {
+        "sensor": view.sensor.id if view.sensor else None,
+        "trip_c": view.trip_c,
+        **_estimate("steady_c", "steady_range_c", view.steady_c),
+        "throttles": view.will_throttle,
+        **_estimate("trip_in_s", "trip_range_s", view.trip_in_s),
+        "fan_can_rise": view.fan_can_rise if view.will_throttle else None,
+        "throughput_share": [round(end, DIGITS) for end in share] if share else None,
+        "share_reason": view.share_reason or None,
+        "seen_s": view.seen_s or None,
+        "reason": view.reason or None,
+    }
+
+
+def _estimate(name: str, range_name: str, of: Estimate | None) -> dict[str, Any]:
+    if of is None:
+        return {name: None, range_name: None}
+    value, *ends = (round(one, DIGITS) if math.isfinite(one) else None for one in (of.value, of.low, of.high))
+    return {name: value, range_name: ends}

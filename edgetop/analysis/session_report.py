@@ -1,0 +1,354 @@
+"""The report of a session: one frozen value. `--json`, the text summary and the JUnit file print it.
+
+The names of the fields are the keys of the JSON document, a contract (`edgetop help report`). A new part is a field
+of `Report` with the function that makes it; a new figure is a field of a part. A value that is not known is None.
+"""
+
+# ruff: noqa: RUF009  `_part` makes fields of a dataclass
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from edgetop.analysis.ab_figures import AbView
+from edgetop.analysis.ab_words import ab_document, with_ab
+from edgetop.analysis.alerts.alert import AlertsView, alerts_document
+from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.energy import EnergyView, PowerView
+from edgetop.analysis.faults import UnavailableError, note, noting
+from edgetop.analysis.folds import Folds, once
+from edgetop.analysis.forecast.heat_forecast import ForecastView, forecast
+from edgetop.analysis.hotspots import ThreadView
+from edgetop.analysis.notices import notices
+from edgetop.analysis.program_frames import FramesView
+from edgetop.analysis.report_operators import (
+    OperatorFigures,
+    Profile,
+    operator_figures,
+    partition_count,
+    profile,
+)
+from edgetop.analysis.report_parts import (
+    OMIT,
+    EnergyFigures,
+    LatencyFigures,
+    Memory,
+    Overhead,
+    Phases,
+    PowerFigures,
+    Span,
+    Temperature,
+    Warmup,
+    energy_figures,
+    is_throttled,
+    latency_figures,
+    memory,
+    phases,
+    power_figures,
+    span,
+)
+from edgetop.analysis.session_gates import Gate, GateResult, judge_gate
+from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
+from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView, throttles_document
+from edgetop.analysis.usage import UsageFigures
+from edgetop.analysis.verdict import FAULTY, Evidence, Verdict, judge
+from edgetop.formatting import rounded
+from edgetop.session import manifest as manifests
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.events import Notice
+from edgetop.session.manifest import Lost, Manifest
+from edgetop.session.seconds import NS
+
+
+class _Parts:
+    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second.
+
+    Reading a part that a failed fold is part of raises UnavailableError.
+    """
+
+    def __init__(self, analysis: Folds, manifest: Manifest) -> None:
+        self.analysis, self.manifest = analysis, manifest
+        self._unavailable: dict[str, frozenset[str]] = {}  # parts, with what failed of all that they are made of
+        self._views: dict[str, tuple[Any, set[str]]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MAKERS:
+            raise AttributeError(name)
+        if name not in self._unavailable:
+            own = f"report: {name}"
+            value, failed = self.analysis.faults.attempt(own, lambda: _MAKERS[name](self), lambda: None)
+            if not failed or (name in _WITHOUT_FAILED and own not in failed):
+                setattr(self, name, value)
+                return value
+            self._unavailable[name] = failed
+        note(self._unavailable[name])
+        raise UnavailableError(self.analysis.faults.words(self._unavailable[name]))
+
+    @property
+    def power_view(self) -> PowerView:
+        view: PowerView = self._kept("power", self.analysis.power_view)
+        return view
+
+    @property
+    def energy_view(self) -> EnergyView:
+        view: EnergyView = self._kept("energy", lambda: self.analysis.energy_view(self.power_view))
+        return view
+
+    def _kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a view that several parts are made of; each of them is told what of it failed."""
+        if name not in self._views:
+            with noting() as failed:
+                view = make()
+            self._views[name] = view, failed
+        view, failed = self._views[name]
+        note(failed)
+        return view
+
+
+def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
+    """Declare a field of `Report` with the function that makes it."""
+    return field(metadata={"make": make, **(metadata or {})})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All results of a session. The fields are in the order of the JSON document."""
+
+    session: Manifest = _part(lambda of: of.manifest)
+    verdict: Verdict = _part(lambda of: verdict(of.analysis))
+    lost: Lost | None = _part(lambda of: of.manifest.lost)
+    latency: LatencyFigures = _part(lambda of: latency_figures(of.analysis, of.manifest))
+    tail: TailView = _part(lambda of: of.analysis.tail())
+    phases: Phases = _part(lambda of: phases(of.analysis, of.manifest))
+    burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis))
+    sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis))
+    drift_ratio: float | None = _part(lambda of: _drift_ratio(of.analysis))  # sustained p50 over burst p50
+    throttled: bool | None = _part(lambda of: is_throttled(of.analysis))
+    throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles.view().share))
+    throttles: ThrottlesView = _part(lambda of: of.analysis.throttles.view())
+    slowdowns: tuple[Slowdown, ...] | None = _part(lambda of: _slowdowns(of.analysis))
+    alerts: AlertsView = _part(lambda of: of.analysis.alerts_view())
+    temperature: Mapping[str, Temperature] = _part(lambda of: _temperature(of.analysis))  # by sensor
+    forecast: ForecastView = _part(lambda of: of.analysis.forecast_view())
+    power: PowerFigures = _part(lambda of: power_figures(of.power_view))
+    energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view))
+    memory: Memory = _part(lambda of: memory(of.analysis))
+    usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None: nothing was measured
+    # In run order; None: not profiled.
+    operators: tuple[OperatorFigures, ...] | None = _part(
+        lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)
+    )
+    partitions: int | None = _part(lambda of: partition_count(of.analysis, of.manifest))
+    profile: Profile | None = _part(lambda of: profile(of.analysis))
+    roofline: Ceilings | None = _part(lambda of: of.analysis.operators.ceilings)
+    overhead: Overhead = _part(lambda of: _overhead(of.analysis))
+    gates: tuple[GateResult, ...] | None = _part(
+        lambda of: tuple(_judged_gate(gate, of) for gate in of.analysis.gates) or None
+    )
+    frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None: no stages were reported
+    ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None: no A/B session
+    warnings: tuple[Notice, ...] = _part(lambda of: notices(of.analysis))
+    # Parts that an error of edgetop has cost, with the reason; their values here say that nothing is known.
+    unavailable: Mapping[str, str] | None = field(default=None, metadata=OMIT)
+
+
+_MAKERS: Mapping[str, Callable[[_Parts], Any]] = {
+    one.name: one.metadata["make"] for one in dataclasses.fields(Report) if "make" in one.metadata
+}
+_WITHOUT_FAILED = ("verdict", "alerts", "gates", "warnings")  # they say themselves what failed
+_NOTHING_KNOWN: Mapping[str, Any] = {
+    "latency": LatencyFigures(count=None, errors=None),
+    "tail": TailView(),
+    "phases": Phases(None, None, Warmup(None, None)),
+    "throttles": NO_THROTTLES,
+    "alerts": AlertsView((), 0),
+    "temperature": {},
+    "forecast": ForecastView(),
+    "power": PowerFigures(rails={}),
+    "energy": EnergyFigures(reason=None, rails={}),
+    "memory": Memory(*[None] * len(dataclasses.fields(Memory))),
+    "overhead": Overhead(None, None),
+    "warnings": (),
+}
+
+
+def report(analysis: Folds) -> Report:
+    """Return the report. Raises ValueError if no manifest has been folded."""
+    if analysis.manifest is None:
+        raise ValueError("nothing to report: no manifest has come")
+    parts, values, unavailable = _Parts(analysis, analysis.manifest), {}, {}
+    for name in _MAKERS:
+        try:
+            values[name] = getattr(parts, name)
+        except UnavailableError as error:  # noqa: PERF203  for each part by itself
+            values[name], unavailable[name] = _NOTHING_KNOWN.get(name), str(error)
+    return Report(**values, unavailable=unavailable or None)
+
+
+def report_document(analysis: Folds) -> dict[str, Any]:
+    """Return the document that `--json` prints."""
+    document: dict[str, Any] = to_json(report(analysis))
+    return document
+
+
+def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
+    """Return the present results of `gates`."""
+    if not gates or analysis.manifest is None:
+        return ()
+    parts = _Parts(analysis, analysis.manifest)
+    return tuple(_judged_gate(gate, parts) for gate in gates)
+
+
+def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
+    """Judge a gate. If its value is not available, it fails: what was not checked has not passed."""
+    faults, name = parts.analysis.faults, f"gate {gate.text}"
+    result, failed = faults.attempt(name, lambda: judge_gate(gate, parts), lambda: None)
+    return result or GateResult(gate, None, ok=False, reason=f"{gate.text}: {faults.words(failed)}")
+
+
+@once
+def gate_results(folds: Folds) -> tuple[GateResult, ...]:
+    """Return the present results of the session's own gates."""
+    return judged_gates(folds, folds.gates)
+
+
+@once
+def verdict(folds: Folds) -> Verdict:
+    """Return the verdict on the whole session up to now, which screen, report, list and hooks print."""
+    judged, _ = folds.faults.attempt("verdict", lambda: _verdict(folds), lambda: _no_verdict(folds))
+    return judged
+
+
+def _verdict(folds: Folds) -> Verdict:
+    seen = Evidence(folds, gate_results(folds))
+    return with_ab(judge(seen), folds.ab_view(), seen.progress)
+
+
+def _no_verdict(folds: Folds) -> Verdict:
+    return Verdict(FAULTY, "warning", (folds.faults.words(folds.faults.found),), at_end=FAULTY, brief=FAULTY.lower())
+
+
+def _drift_ratio(analysis: Folds) -> float | None:
+    burst, sustained = analysis.spans()
+    return round(sustained.p50_ns / burst.p50_ns, 4) if burst and sustained else None
+
+
+def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
+    """Return the slowdowns; None: nothing was steady yet, so nothing can be compared."""
+    view = analysis.slowdowns.view()
+    return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
+
+
+def _temperature(analysis: Folds) -> dict[str, Temperature]:
+    tracks = (track for track in analysis.tracks.views("temp") if track.count)
+    return {
+        track.info.id: Temperature(*map(rounded, (track.min, track.mean, track.max, track.value))) for track in tracks
+    }
+
+
+def _overhead(analysis: Folds) -> Overhead:
+    own = analysis.tracks.one("mem/edgetop")
+    return Overhead(rounded(analysis.own_load.mean), rounded(own.max) if own else None)
+
+
+def to_json(value: Any) -> Any:
+    """Convert to plain JSON values. A field with `omit` in its metadata is left out if it is None."""
+    if type(value) in _AS_JSON:
+        return _AS_JSON[type(value)](value)
+    if dataclasses.is_dataclass(value):
+        unknown = (value.unavailable or ()) if isinstance(value, Report) else ()
+        items = ((f, None if f.name in unknown else getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {f.name: to_json(item) for f, item in items if item is not None or "omit" not in f.metadata}
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """Return the JSON part. If the session is over, `now` is the state in which it ended."""
+    return {
+        "now": verdict.now,
+        "words": verdict.words,
+        "since_s": None if verdict.since_ns is None else round(verdict.since_ns / NS, 3),
+        "first": verdict.first,
+        "also": list(verdict.also),
+        "past": list(verdict.past),
+        "brief": verdict.brief or None,
+    }
+
+
+def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
+    return {
+        "ms": deadline.ms,
+        "misses": deadline.misses,
+        "miss_rate": deadline.miss_rate,
+        "longest_run": deadline.longest_run,
+        "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
+        "max_rate_hz": rounded(deadline.max_rate_hz),
+        "cause": deadline.cause.words if deadline.cause else None,
+    }
+
+
+def _threads_json(threads: ThreadView) -> dict[str, Any]:
+    return {
+        "count": threads.count,
+        "wait_share": round(threads.wait_share, 6),
+        "waits_in": threads.most or None,  # the operator in which the first thread waited most
+        "moves_per_s": rounded(threads.moves_per_s),
+    }
+
+
+def _tail_json(tail: TailView) -> dict[str, Any]:
+    """Return the JSON part. Its lists are empty if no inference stands out."""
+    return {
+        "stands_out": STANDS_OUT,
+        "summary": tail_words(tail.parts) or None,
+        "parts": to_json(tail.parts),
+        "slowest": to_json(tail.slowest),
+    }
+
+
+def _inference_json(one: SlowInference) -> dict[str, Any]:
+    return {
+        "t_s": round(one.t_ns / NS, 9),
+        "latency_ms": round(one.latency_ns / 1e6, 6),
+        "cause": one.cause,
+        "who": one.who or None,
+        "proven": one.is_proven,
+    }
+
+
+def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
+    return {
+        "start_s": slowdown.start_ns / NS,
+        "end_s": None if slowdown.end_ns is None else slowdown.end_ns / NS,
+        "cause": slowdown.cause,
+        "latency_ratio": slowdown.latency_ratio,
+        "confidence": slowdown.confidence,
+        "evidence": list(slowdown.evidence),
+        "from_start": slowdown.from_start,
+        "then": slowdown.then or None,
+    }
+
+
+# Parts that other modules make, whose fields are not the document's keys.
+_AS_JSON: Mapping[type, Callable[[Any], Any]] = {
+    Manifest: manifests.to_json,
+    AbView: ab_document,
+    Verdict: _verdict_json,
+    DeadlineView: _deadline_json,
+    TailView: _tail_json,
+    TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
+    SlowInference: _inference_json,
+    ThrottlesView: throttles_document,
+    Slowdown: _slowdown_json,
+    ThreadView: _threads_json,
+    AlertsView: alerts_document,
+    ForecastView: forecast,
+    Ceilings: Ceilings.to_json,
+    GateResult: GateResult.to_json,
+}

@@ -1,0 +1,1 @@
+"""Commands about this board and about model files: doctor, sensors, service, inspect."""

@@ -1,0 +1,182 @@
+"""Runs the checks of the doctor, measures the ceilings of runtimes (`--roofline`), and formats the results."""
+
+import contextlib
+import os
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from edgetop.cli.board.sensor_table import board_line
+from edgetop.cli.running import request
+from edgetop.cli.running.session_board import board_root
+from edgetop.doctor import logout, machine_checks, setting_checks, state_checks
+from edgetop.doctor.check import Check, Facts, Status, worst
+from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.spec import ALIASES, EngineSpec, engine_for
+from edgetop.errors import EdgetopError, InputError
+from edgetop.formatting import clean
+from edgetop.paths import recordings_home
+from edgetop.runner.measured_ceilings import Measured, default_path, measure, store
+from edgetop.sensors.survey import RATE_INTERVAL_S, survey_board
+from edgetop.session.ceilings import DTYPE
+from edgetop.session.clock import SystemClock
+from edgetop.session.manifest import Board
+
+WIDTH = 100
+LITERT_ONLY = ("GPU", "NPU")  # its accelerators: ONNX Runtime has no provider of such a name
+
+Examine = Callable[[Facts], list[Check]]
+
+OF_THE_BOARD: tuple[Examine, ...] = (
+    setting_checks.check_place, setting_checks.check_governor, setting_checks.check_power_mode,
+    setting_checks.check_clocks,
+    state_checks.check_heat, state_checks.check_memory,
+)  # fmt: skip
+
+# They ask the machine that edgetop runs on, and would tell of the wrong one for a captured board.
+OF_THIS_MACHINE: dict[str, Examine] = {
+    state_checks.BACKGROUND: state_checks.check_background,
+    machine_checks.PERMISSIONS: machine_checks.check_permissions,
+    machine_checks.UPROBES: machine_checks.check_uprobes,
+    machine_checks.RUNTIMES: machine_checks.check_runtimes,
+    machine_checks.DISK: machine_checks.check_disk,
+    machine_checks.CLOCK_SYNC: machine_checks.check_clock,
+    logout.NAME: partial(logout.check, uid=os.getuid()),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    board: Board
+    checks: tuple[Check, ...]
+    left_out: tuple[str, ...] = ()  # checks that make no sense on a captured board
+    measured: tuple[Measured, ...] = ()  # ceilings, where they were asked for
+
+    @property
+    def status(self) -> Status:
+        return worst(self.checks)
+
+
+def diagnose(options: Mapping[str, Any]) -> Diagnosis:
+    python = request.engine_python(options)
+    root = board_root(options["sysroot"])
+    survey = survey_board(root)
+    busy: dict[str, float] = {}
+    is_told = root.is_host  # what else runs here
+    try:
+        with state_checks.watch_processes(busy, RATE_INTERVAL_S) if is_told else contextlib.nullcontext():
+            survey.read_whole()
+    except OSError:
+        is_told = False
+    facts = Facts(
+        root=root,
+        board=survey.board,
+        rows=survey.rows,
+        missing=survey.missing,
+        power_mode=options["power_mode"],
+        governor=options["governor"],
+        busy=busy if is_told else None,
+        recordings=recordings_home(),
+        python=python or sys.executable,
+    )
+    checks = tuple(examine(facts))
+    measured = measure_ceilings(options, survey.board, python) if options["roofline"] else ()
+    return Diagnosis(survey.board, checks, () if root.is_host else tuple(OF_THIS_MACHINE), tuple(measured))
+
+
+def examine(facts: Facts) -> list[Check]:
+    """Run all checks. Nothing is changed."""
+    checks = [*OF_THE_BOARD, *(OF_THIS_MACHINE.values() if facts.root.is_host else ())]
+    return [found for check in checks for found in check(facts)]
+
+
+def document(diagnosis: Diagnosis) -> dict[str, Any]:
+    """Return the document that `doctor --json` prints (edgetop help doctor)."""
+    ceilings = [{**of.kind.to_json(), **of.ceilings.to_json()} for of in diagnosis.measured]
+    return {
+        "board": asdict(diagnosis.board),
+        "checks": [asdict(check) for check in diagnosis.checks],
+        "status": diagnosis.status,
+        **({"ceilings": ceilings} if ceilings else {}),
+    }
+
+
+def lines(diagnosis: Diagnosis) -> Iterator[str]:
+    yield from (board_line(diagnosis.board), "")
+    width = max(len(check.name) for check in diagnosis.checks)
+    for check in diagnosis.checks:
+        head = f"{check.status:<8} {check.name:<{width}}  "
+        margin = " " * len(head)
+        yield from textwrap.wrap(clean(check.found), WIDTH, initial_indent=head, subsequent_indent=margin) or [head]
+        if check.advice:
+            yield from textwrap.wrap(clean(check.advice), WIDTH, initial_indent=margin, subsequent_indent=margin)
+        if check.fix:
+            yield f"{margin}fix: {clean(check.fix)}"  # never broken: it is there to be copied
+    yield ""
+    counts = Counter(check.status for check in diagnosis.checks)
+    yield f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}, {counts['ok']} ok"
+    if diagnosis.measured:
+        yield ""
+        for measured in diagnosis.measured:
+            kind, top = measured.kind, measured.ceilings
+            providers, threads = ", ".join(kind.providers), kind.threads or "default"
+            engine = f"{kind.runtime} {kind.version} on {providers}, {threads} threads"
+            most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
+            yield f"ceilings  {clean(engine)}: {most} ({DTYPE})"
+        yield "          stored; edgetop run and ops show with them what limits each operator"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
+
+
+def measure_ceilings(options: Mapping[str, Any], board: Board, python: str | None) -> list[Measured]:
+    """Measure the ceilings of the chosen engine, or of one for each format, and store them.
+
+    Raises InputError if none of them can be measured.
+    """
+    tried = [_measured(spec, python, board) for spec in _specs(options)]
+    found = [each for each in tried if isinstance(each, Measured)]
+    if not found:
+        raise InputError(*map(str, tried[:1]))
+    try:
+        for measured in found:
+            store(measured, default_path())
+    except OSError as error:
+        raise InputError(f"{default_path()}: cannot be written: {error.strerror}") from None
+    return found
+
+
+def _measured(spec: EngineSpec, python: str | None, board: Board) -> Measured | EdgetopError:
+    try:
+        return measure(spec, lambda probe: ProcessEngine(probe, python), board, SystemClock())
+    except EdgetopError as error:
+        return error
+
+
+def _specs(options: Mapping[str, Any]) -> Iterator[EngineSpec]:
+    """Raises InputError for an engine that is unknown or does not take the provider or delegate."""
+    formats = list(dict.fromkeys(runtime[0] for runtime in RUNTIMES.values()))
+    asked: str | None = options["engine"]
+    if asked is not None:
+        canonical = ALIASES.get(asked.lower(), asked.lower())
+        formats = [RUNTIMES[canonical][0]] if canonical in RUNTIMES else formats
+    if options["providers"]:
+        wanted = "tflite" if options["providers"][0][0].upper() in LITERT_ONLY else "onnx"
+        formats = [model_format for model_format in formats if model_format == wanted] or formats
+    if options["delegates"]:
+        formats = [model_format for model_format in formats if model_format == "tflite"] or formats
+    for model_format in formats:
+        yield EngineSpec(
+            model="",
+            format=model_format,
+            engine=engine_for(asked, model_format),
+            threads=options["threads"],
+            providers=options["providers"],
+            delegates=options["delegates"],
+        )

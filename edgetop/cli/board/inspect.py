@@ -1,0 +1,76 @@
+"""`edgetop inspect`: the contents of a model file. No runtime is needed.
+
+If one is installed, it gives the shapes that a TFLite file leaves open, in a process of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetop.cli.companions import PATH, option
+from edgetop.cli.running.run import BATCH, SHAPE
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.models.graph import Model
+
+EXAMPLES = """\b
+Examples:
+  edgetop inspect mobilenet.onnx
+  edgetop inspect ocr.onnx --shape x:1,3,48,192
+  edgetop inspect detector.tflite --json | jq .totals
+"""
+JSON = option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
+
+
+@click.command("inspect", params=[SHAPE, BATCH, JSON], epilog=EXAMPLES)
+@click.argument("model", type=PATH)
+def command(
+    model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
+) -> None:  # fmt: skip
+    """Show what MODEL, an ONNX or TFLite file, consists of: inputs, operators, weights, FLOPs, bytes."""
+    from edgetop.cli.board.inspection_text import inspect_summary  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
+    from edgetop.engines.formats import identify  # noqa: PLC0415
+    from edgetop.engines.process_engine import measure_shapes  # noqa: PLC0415
+    from edgetop.engines.spec import EngineSpec  # noqa: PLC0415
+    from edgetop.models.document import inspection_document  # noqa: PLC0415
+    from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
+
+    file = identify(model)
+    declared = read_model(file.path, file.format)
+    sizes, assumptions = _input_shapes(declared, shapes, batch)
+    head = {"path": str(model), "size_bytes": file.size_bytes}
+    asked = EngineSpec(str(file.path), file.format, shapes={name: tuple(shape) for name, shape in sizes.items()})
+    document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)))
+    document = {**document, "model": head | document["model"], "assumptions": assumptions}
+    if as_json:
+        print_json(document)
+    else:
+        print_text(inspect_summary(document))
+
+
+def _input_shapes(
+    model: "Model", asked: Sequence[tuple[str, tuple[int, ...]]], batch: int | None
+) -> tuple[Mapping[str, Sequence[int]], list[str]]:
+    """The shapes that `run` would give the inputs, and a sentence for each that is assumed."""
+    from edgetop.engines.child.engine_error import EngineError  # noqa: PLC0415
+    from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415
+    from edgetop.models.graph import input_names  # noqa: PLC0415
+
+    if len(dict(asked)) < len(asked):
+        raise InputError("--shape is given twice for the same input")
+    tensors = [model.graph.tensors[place] for place in model.graph.inputs]
+    inputs = [
+        # Only names and shapes matter here; "O" stands for whatever dtype it has.
+        Tensor(name, tensor.shape, "O", resizable=model.format == "tflite")
+        for name, tensor in zip(input_names(model), tensors, strict=True)
+        if tensor.shape is not None
+    ]
+    try:
+        return resolve_shapes(inputs, {name: list(shape) for name, shape in asked}, batch, {})
+    except EngineError as error:
+        raise InputError(error.message, error.advice) from None

@@ -1,0 +1,68 @@
+"""`edgetop sensors`: what this board offers, what it does not, and what would change that."""
+
+from pathlib import Path
+
+import click
+
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, needs, not_beside, option
+
+EXAMPLES = """\b
+Examples:
+  edgetop sensors                              every sensor, its value and what reading it costs
+  edgetop sensors --watch --refresh 2s         the same, again and again
+  edgetop sensors --json | jq '.missing'
+  edgetop sensors --capture board.tar.gz       the board as a file, to send to someone
+  edgetop sensors --sysroot board/             a board from such a file, unpacked
+"""
+
+
+LIST = not_beside("capture", message="--capture goes with neither --json nor --watch")
+A_CAPTURE = needs("capture", message="{} needs --capture FILE.tar.gz")
+
+
+OPTIONS = (
+    option(
+        "--json", "as_json", is_flag=True, help="One JSON document (edgetop help sensors); with --watch one a line.",
+        rules=[LIST],
+    ),
+    option(
+        "--watch", is_flag=True, help="Read again and again, each sensor at its own pace, until Ctrl+C.",
+        rules=[LIST],
+    ),
+    option(
+        "--refresh", type=text.duration, default="1s", show_default=True, help="How often --watch shows them.",
+        rules=[needs("watch")],
+    ),
+    option("--sysroot", type=PATH, metavar="DIR", help="Read a captured board instead of this one."),
+    option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save this board as a file; asks first."),
+    option("--yes", is_flag=True, help="With --capture: do not ask.", rules=[A_CAPTURE]),
+    option("--force", is_flag=True, help="With --capture: overwrite the file.", rules=[A_CAPTURE]),
+)  # fmt: skip
+
+
+@click.command("sensors", params=[*OPTIONS], epilog=EXAMPLES)
+def command(
+    *, as_json: bool, watch: bool, refresh: int, sysroot: Path | None, capture: Path | None, yes: bool, force: bool
+) -> None:
+    """List every sensor found, with its value, source and cost, and every one missing: why, and what would fix it.
+
+    A sensor without a value has the reason as its note. Rates take a second. Nothing needs root;
+    what root alone may read is listed as missing.
+    """
+    from edgetop.cli.running.session_board import board_root  # noqa: PLC0415  --help needs none of it
+
+    root = board_root(sysroot)
+    if capture is not None:
+        from edgetop.cli.board.capture import capture_board  # noqa: PLC0415
+
+        capture_board(root, capture, yes=yes, force=force)
+        return
+    from edgetop.cli.board.sensor_table import list_once, watch_on  # noqa: PLC0415
+    from edgetop.sensors.survey import survey_board  # noqa: PLC0415
+
+    survey = survey_board(root)
+    if watch:
+        watch_on(survey, refresh / 1e9, as_json=as_json)
+    else:
+        list_once(survey, as_json=as_json)

@@ -1,0 +1,1 @@
+"""Commands about many boards: fleet, push, pull, lake, grafana."""

@@ -1,0 +1,179 @@
+"""`edgetop ab`: two models, or one with two settings, in turns: is the difference real."""
+
+import contextlib
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+import click
+from click import BadParameter, IntRange
+
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, needs, not_beside, option, raw_words
+from edgetop.cli.running import run
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.comparison.comparison_gates import RelativeGate
+
+EXAMPLES = """\b
+Examples:
+  edgetop ab fp32.onnx int8.onnx
+  edgetop ab model.onnx --a '--threads 2' --b '--threads 4' --until 0.5%
+  edgetop ab old.tflite new.tflite --headless --max-duration 60s --json > result.json
+  edgetop ab fp32.onnx int8.onnx --keep-outputs 64 --html ab.html
+  edgetop ab fp32.onnx int8.onnx --soak 10m -o hot
+  edgetop ab old.onnx new.onnx --fail-if 'p50>+3%' --fail-if 'energy>+5%'
+"""
+
+# Options of `run` that mean nothing here: both run back to back, in processes, for as long as it takes.
+_NOT_OF_AB = {
+    *("model", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
+    *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast", "rotate", "pace_of"),
+}
+# Those that may differ between the two.
+_OF_A_SIDE = {
+    *("engine", "providers", "delegates", "no_xnnpack", "threads", "batch", "engine_python", "inputs", "shapes"),
+    *("seed", "engine_cpus"),
+}
+# What says how turns are taken.
+_OF_TURNS = ("until", "max_duration", "turn")
+# Of `run`, what is not of each session of a soak.
+_NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", "refresh", "theme", "ascii_only"}
+LEAST_DURATION_NS = 2_000_000_000
+RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # of edgetop.analysis.ab_figures
+
+SideOptions = tuple[str, dict[str, Any]]
+
+
+def side_options(given: str) -> SideOptions:
+    """`--threads 2`: options of `run` about the model, as they were written and by name."""
+    parser = click.Command("", params=[p for p in run.command.params if p.name in _OF_A_SIDE], add_help_option=False)
+    try:
+        context = parser.make_context("", shlex.split(given))
+    except (click.ClickException, InputError, ValueError) as error:
+        said = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise BadParameter(f"{given!r}: {said}") from None
+    source = click.core.ParameterSource.COMMANDLINE
+    return given, {name: v for name, v in context.params.items() if context.get_parameter_source(name) == source}
+
+
+def share(given: str) -> float:
+    """`1%`, as a share."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", given.strip())
+    value = float(match[1]) / 100 if match else 0.0
+    if not 1e-4 <= value <= 0.5:
+        raise BadParameter(f"{given!r}: write a share from 0.01% to 50%, as in 1%")
+    return value
+
+
+def ratio_gate(given: str) -> "RelativeGate":
+    """`p50>+3%`."""
+    gate: RelativeGate = text.relative_gate(given)
+    if gate.name not in RATIOS or not gate.is_percent:
+        raise BadParameter(f"{given!r}: write a change in % of {', '.join(RATIOS)}, as in 'p50>+3%'")
+    return gate
+
+
+def max_duration(given: str) -> int:
+    ns = text.duration(given)
+    if not LEAST_DURATION_NS <= ns <= 86_400 * 10**9:
+        raise BadParameter(f"{given!r}: write a time from 2s to 24h")
+    return ns
+
+
+PARAMS = (
+    click.Argument(["model"], type=PATH, metavar="A"),
+    click.Argument(["other"], type=PATH, required=False, metavar="[B]"),
+    option("--a", "a", type=side_options, metavar="'OPTIONS'", help="Options of A alone: --a '--threads 2'."),
+    option("--b", "b", type=side_options, metavar="'OPTIONS'", help="Options of B alone."),
+    option(
+        "--until", type=share, default="1%", show_default=True, metavar="SHARE",
+        help="End when the ratio of p50 is known to so much on each side.",
+    ),
+    option(
+        "--max-duration", type=max_duration, default="5m", show_default=True, metavar="TIME",
+        help="End after this long at the latest.",
+    ),
+    option(
+        "--turn", type=text.duration, metavar="TIME",
+        help="How long each runs before the other does. Default: 125ms to 2s, for fifty inferences.",
+    ),
+    option("--order-seed", type=IntRange(0), default=0, show_default=True, help="Of the order of turns."),
+    option(
+        "--soak", type=text.duration, metavar="TIME", rules=[not_beside(*_OF_TURNS, "detach")],
+        help="Which is faster when hot: so long alone in each session, cooled down before, A and B in turn.",
+    ),
+    option(
+        "--repeat", type=IntRange(5, 1000), default=5, show_default=True, rules=[needs("soak")],
+        help="Sessions of each with --soak.",
+    ),
+    option(
+        "--fail-if", "ratio_gates", type=ratio_gate, multiple=True, metavar="CHANGE",
+        help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
+    ),
+    option("--labels", "classes", rules=[needs("keep_outputs")], **text.LABELS),
+    option("--metric", rules=[needs("keep_outputs")], **text.METRIC),
+    option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
+    option("--force", is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
+    *(param for param in run.command.params if param.name not in _NOT_OF_AB),
+)  # fmt: skip
+
+
+_RAW = "edgetop.raw"  # a key of Click's meta
+
+
+class Command(click.Command):
+    """A command that stores its options as they were written: the sessions of a soak are given these."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with contextlib.suppress(click.UsageError):  # which is raised again below
+            ctx.meta[_RAW] = self.make_parser(ctx).parse_args(args=list(args))[0]
+        return super().parse_args(ctx, args)
+
+
+@click.command("ab", cls=Command, params=list(PARAMS), epilog=EXAMPLES)
+def command(**options: Any) -> int:
+    """Run two models, A and B, in short turns, and find out whether one is faster.
+
+    Heat, clocks and neighbours so change for both alike. Both are loaded, one runs at a time. It ends when the
+    difference is known to --until. The session is recorded, replayed and reported like any other.
+    """
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    options = _both(options)
+    if options["classes"] or options["metric"]:
+        from edgetop.cli.printing.output_agreement_words import judge_of  # noqa: PLC0415  where it is asked for
+
+        options["judge"] = judge_of(options["classes"], options["metric"])
+    if options["html"]:
+        from edgetop.cli.printing.page import refuse_html  # noqa: PLC0415
+
+        options["page"] = refuse_html(options["html"], force=options["force"])
+    if options["soak"]:
+        from edgetop.cli.comparing.ab_soak import soak  # noqa: PLC0415
+
+        names = {param.name for param in run.command.params if param.name} - _NOT_OF_EACH - _NOT_OF_AB
+        raw = click.get_current_context().meta[_RAW]
+        return soak(options, list(raw_words(run.command.params, names, raw)))
+    terminal = terminal_for(options)
+    from edgetop.cli.running.run_session import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+
+    return watch(options, terminal).exit_code()
+
+
+def _both(given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a run of A, and under `variants` those of each."""
+    model, other = given["model"], given["other"]
+    sides: list[SideOptions] = [given.pop("a") or ("", {}), given.pop("b") or ("", {})]
+    if other is None and not any(written for written, _ in sides):
+        raise InputError(
+            f"ab {model}: there is nothing to compare it with", "give a second model, or --b '--threads 4'"
+        )
+    common = {**run.command.make_context("run", []).params, **given, "duration": given["max_duration"]}
+    common["profile_every"] = 0
+    paths = (model, model if other is None else other)
+    variants = tuple(
+        {**common, **own, "model": path, "written": written} for path, (written, own) in zip(paths, sides, strict=True)
+    )
+    return {**variants[0], "variants": variants}

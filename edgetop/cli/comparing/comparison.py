@@ -1,0 +1,132 @@
+"""A comparison of recordings, from their folders to the text, JSON, CSV, page and JUnit file that are asked for."""
+
+import contextlib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.cli.output import print_failures, print_text, raise_problems, write_csv
+from edgetop.cli.printing.comparison_words import comparison_text, csv_rows
+from edgetop.cli.printing.junit import Case, refuse_unwritable, suite_xml, write_xml
+from edgetop.cli.printing.output_agreement_words import judge_of
+from edgetop.cli.printing.page import refuse_html
+from edgetop.comparison.comparison_gates import RelativeResult, judge_gates
+from edgetop.comparison.ratios import Comparison, compare, comparison_document
+from edgetop.comparison.sample import Sample, grouped, sample, variants
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
+from edgetop.paths import recordings_home
+from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
+from edgetop.recording.kept_outputs import read_outputs
+from edgetop.recording.reader import Recording
+from edgetop.recording.registry import locate
+from edgetop.session.manifest import Model
+from edgetop.session.turns import SIDES
+
+
+def print_comparison(sessions: Sequence[str], options: Mapping[str, Any]) -> int:
+    """Compare the sessions and write what the options of `edgetop compare` ask for. Returns the exit code.
+
+    Raises InputError and OutputError.
+    """
+    csv_output = _outputs_checked(options)
+    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
+    samples, problems = read_samples(sessions)
+    found = _compared(samples, options)
+    results = judge_gates(options["gates"], found, strict=options["strict"])
+    if options["junit"]:
+        cases = [Case(f"{one.gate.text} {one.session}", None if one.ok else ("failure", one.reason)) for one in results]
+        seconds = sum(one.session.duration_ns or 0 for one in samples) / 1e9
+        xml = suite_xml(f"compare.{found.names[0]}", cases, seconds, samples[0].session.created_utc)
+        write_xml(options["junit"], xml)
+    if page:
+        from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
+
+        write_comparison(page, found, results)
+    with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
+        if csv_output:
+            write_csv(csv_output, csv_rows(found))
+        if options["as_json"]:
+            click.echo(comparison_json(found, results, indent=1))
+        elif options["csv_file"] != "-":
+            print_text(comparison_text(found, results))
+    raise_problems(problems, "the rest is compared")
+    return exit_code(results)
+
+
+def comparison_json(comparison: Comparison, results: Sequence[RelativeResult], indent: int | None = None) -> str:
+    document = comparison_document(comparison) | {"gates": [one.to_json() for one in results] or None}
+    return json.dumps(document, indent=indent)
+
+
+def exit_code(results: Sequence[RelativeResult]) -> int:
+    """Says which gates failed."""
+    return EXIT_GATE_FAILED if print_failures([one.reason for one in results if not one.ok]) else EXIT_DONE
+
+
+def _outputs_checked(options: Mapping[str, Any]) -> NamedOutput | StreamOutput | None:
+    """Check where the CSV will be written, before anything is read. Raises InputError and OutputError."""
+    if options["junit"]:
+        refuse_unwritable(options["junit"])
+    if options["csv_file"] == "-":
+        if options["as_json"]:
+            raise InputError("--json and --csv - both want the standard output", "give --csv a file")
+        return StreamOutput(sys.stdout.buffer)
+    if options["csv_file"] is None:
+        return None
+    return NamedOutput(Path(options["csv_file"]), force=options["force"], elsewhere="name another place with --csv")
+
+
+def _compared(samples: Sequence[Sample], options: Mapping[str, Any]) -> Comparison:
+    """Raises InputError where there is nothing to compare."""
+    key = options["group_by"]
+    try:
+        return compare(grouped(samples, key), judge=judge_of(options["labels"], options["metric"]))
+    except ValueError as error:
+        advice = f"all have the same {key}" if key and len(samples) > 1 else "name two sessions or more"
+        raise InputError(str(error), advice) from None
+
+
+def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
+    """Return the samples of each recording, and the problems in reading them. Raises InputError.
+
+    An A/B session gives a sample of each variant.
+    """
+    samples: list[Sample] = []
+    problems: list[str] = []
+    for session in sessions:
+        recording = Recording(locate(session, recordings_home()))
+        analysis = Analysis.of(recording.play())
+        both = variants(analysis, recording.play(inferences=True)) if recording.manifest.ab else []
+        for side, one in zip(SIDES if both else ("",), both or [sample(analysis)], strict=True):
+            try:
+                outputs = read_outputs(recording.folder, side)
+            except InputError as error:
+                outputs, problems = None, [*problems, str(error)]
+            parameters, macs = _work(one.session.model)
+            samples.append(replace(one, outputs=outputs, parameters=parameters, macs=macs))
+        problems += recording.problems
+    return samples, problems
+
+
+def _work(model: Model) -> tuple[int | None, int | None]:
+    """Parameters and MACs of an inference, from the model's file where that is still the one that ran."""
+    from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
+
+    from edgetop.models.inspection import READERS, inspected, read_model  # noqa: PLC0415  as above
+
+    path = Path(model.path)
+    try:
+        is_it = path.is_file() and path.stat().st_size == model.size_bytes and model.sha256 is not None
+        if not is_it or model.format not in READERS or sha256(path.read_bytes()).hexdigest() != model.sha256:
+            return None, None
+        found = inspected(read_model(path, model.format), {one.name: one.shape for one in model.inputs})
+    except (InputError, OSError, ValueError):
+        return None, None
+    totals = found.totals
+    return found.weights.parameters, None if totals.macs_unknown else totals.macs

@@ -1,0 +1,186 @@
+"""`edgetop fit-memory`: the least memory with which a model runs as well as with all there is."""
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, given_names, option, passed_on, raw_words
+from edgetop.cli.running import run
+from edgetop.cli.running.child_run import ChildRun
+from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
+
+MIB = 2**20
+DURATION = "5s"
+FAULTS_HZ = 2.0  # major page faults a second: fewer are of something else
+PATIENCE_S = 30.0  # with a trial that is interrupted: nothing of it is kept
+
+# Of `run`: what each trial is given.
+_OF_RUN = passed_on(
+    (*run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS),
+    without={"isolation", "monitor_cpus", "sysroot", "idle_baseline"},
+)
+OPTIONS = (
+    option(
+        "--tolerance", type=text.FiniteRange(0.1, 1000), default=10.0, show_default=True, metavar="PERCENT",
+        help="By how much p50 may be above that without a limit.",
+    ),
+    option("--resolution", type=text.size, default="4M", show_default=True, metavar="SIZE", help="How exactly."),
+    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help limits)."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    limit_bytes: int | None  # None: all there is
+    ok: bool = True
+    reason: str = ""  # why not
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    rss_peak_mib: float | None = None
+    major_faults_hz: float | None = None
+    limit_hits_hz: float | None = None
+
+    @property
+    def row(self) -> str:
+        limit = "none" if self.limit_bytes is None else f"{self.limit_bytes / MIB:.0f} MiB"
+        figures = (self.p50_ms, self.p99_ms, self.rss_peak_mib, self.major_faults_hz, self.limit_hits_hz)
+        cells = (f"{'-' if value is None else f'{value:.4g}':>9}" for value in figures)
+        return f"{limit:>9}{''.join(cells)}  {'ok' if self.ok else self.reason}"
+
+
+HEADS = f"{'memory':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MiB':>9}{'faults/s':>9}{'hits/s':>9}  result"
+
+
+@click.command("fit-memory", params=[*OPTIONS, *_OF_RUN])
+@click.argument("model", type=PATH)
+@click.pass_context
+def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Any) -> int:
+    """Find the least memory with which MODEL runs before it slows down, faults or dies.
+
+    It runs without a limit, and then within less and more, halving what is between. Other options are those
+    of `edgetop run`, for each trial; --duration is 5s.
+
+    \b
+    Examples:
+      edgetop fit-memory model.onnx
+      edgetop fit-memory detector.tflite --threads 2 --duration 20s --resolution 1M --json
+    """
+    from edgetop.cli.output import print_json, print_text  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.cgroup_limits import Limit, enclosed  # noqa: PLC0415
+
+    given = given_names(ctx)
+    words = list(raw_words(_OF_RUN, given, ctx.params))
+    if "duration" not in given and "runs" not in given:
+        words.append(f"--duration={DURATION}")
+    with enclosed(Limit(memory_bytes=2**30)):  # fails before anything runs where there can be no limit
+        pass
+    report = partial(print_text, err=as_json)
+    report(HEADS)
+    trials = Trials(partial(_trial, model, words), tolerance, report)
+    whole = trials.whole
+    least = least_that(trials.run_well, round((whole.rss_peak_mib or 64.0) * MIB), max(resolution, MIB))
+    if as_json:
+        document = {"model": str(model), "least_bytes": least, "reference": asdict(whole)}
+        print_json({**document, "trials": [asdict(trial) for trial in trials.limited]})
+    else:
+        print_text(_words(model, least, resolution, whole))
+    return EXIT_DONE if least is not None else EXIT_ENGINE_DIED
+
+
+class Trials:
+    """Runs of one model, each compared with the first, which has no limit, and printed when it ends."""
+
+    def __init__(self, run: Callable[[int | None], Trial], tolerance: float, report: Callable[[str], None]) -> None:
+        """Run without a limit. `tolerance` of its p50 in percent. Raises EngineDiedError where that fails."""
+        self._run, self._tolerance, self._report = run, tolerance, report
+        self.whole = run(None)
+        if not self.whole.ok:
+            raise EngineDiedError(f"without a limit: {self.whole.reason}")
+        report(self.whole.row)
+        self.limited: list[Trial] = []
+
+    def run_well(self, limit_bytes: int) -> bool:
+        """Whether the model runs well within the limit. A p50 that is too high is chance once, and none twice."""
+        first = self._try(limit_bytes)
+        return first.ok or (first.reason.startswith("p50") and self._try(limit_bytes).ok)
+
+    def _try(self, limit_bytes: int) -> Trial:
+        trial = judged(self._run(limit_bytes), self.whole, self._tolerance)
+        self.limited.append(trial)
+        self._report(trial.row)
+        return trial
+
+
+def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
+    """The least multiple of `resolution` that is enough, if all above are too; None: not even 8 x `likely` is.
+
+    `likely`: where the search begins.
+    """
+    low, high = 0, -(-likely // resolution)
+    while not runs_well(high * resolution):
+        if high * resolution > 8 * likely:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if runs_well(middle * resolution) else (middle, high)
+    return high * resolution
+
+
+def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
+    """Whether it ran as well as `whole`, without a limit; `tolerance` of p50 in percent."""
+    if not trial.ok:
+        return trial
+    faults, usual = trial.major_faults_hz or 0.0, whole.major_faults_hz or 0.0
+    if faults > FAULTS_HZ + 2 * usual:
+        return replace(trial, ok=False, reason=f"{faults:.0f} major page faults a second")
+    if trial.limit_hits_hz == 0:
+        return trial  # what is never met slows nothing down: a higher p50 is of other processes
+    if trial.p50_ms and whole.p50_ms and trial.p50_ms > whole.p50_ms * (1 + tolerance / 100):
+        return replace(trial, ok=False, reason=f"p50 is {(trial.p50_ms / whole.p50_ms - 1) * 100:.0f} % higher")
+    return trial
+
+
+def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
+    """Run once. Raises InputError where the run fails for another reason than memory."""
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    limit = [] if limit_bytes is None else [f"--limit=memory={limit_bytes}"]
+    with tempfile.TemporaryDirectory(prefix="edgetop-fit-") as name:
+        session = Path(name) / "trial.edgetop"
+        child = ChildRun(["run", os.path.abspath(model), *words, *limit, "-o", str(session)], Path(name))  # noqa: PTH100
+        outcome = child.run(lambda: None, PATIENCE_S)
+        if outcome.code == EXIT_ENGINE_DIED:
+            why = outcome.reason.removeprefix("the engine died: ").partition(" (")[0]
+            return Trial(limit_bytes, ok=False, reason=why)
+        if not outcome.is_complete or outcome.report is None:
+            raise InputError(outcome.reason or f"the run ended: {outcome.end_reason}")
+        latency, tracks = outcome.report["latency"], Analysis.of(Recording(session).play()).tracks
+        rates = {track.info.id: track.mean for track in tracks.views("rate")}
+        return Trial(
+            limit_bytes,
+            p50_ms=latency["p50_ms"],
+            p99_ms=latency["p99_ms"],
+            rss_peak_mib=outcome.report["memory"]["rss_peak_mib"],
+            major_faults_hz=rates.get("rate/major-faults"),
+            limit_hits_hz=rates.get("rate/memory-limit-hits"),
+        )
+
+
+def _words(model: Path, least: int | None, resolution: int, whole: Trial) -> str:
+    if least is None:
+        return "no limit was found within which it runs as well: others may load this machine (edgetop doctor)"
+    return (
+        f"least memory: {least / MIB:.0f} MiB, to {resolution / MIB:g} MiB\n"
+        f"  without a limit {whole.rss_peak_mib or 0:.0f} MiB are resident at most, with libraries and files that\n"
+        "  others have read already (edgetop help limits)\n"
+        f"  edgetop run {model} --limit memory={least // MIB}M"
+    )

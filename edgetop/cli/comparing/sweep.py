@@ -1,0 +1,160 @@
+"""`edgetop sweep`: every combination of models and settings, measured so that heat decides nothing."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from click import IntRange
+
+from edgetop.cli import completion
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, AsWritten, given_names, needs, option, passed_on, raw_words
+from edgetop.cli.running import demo, run
+from edgetop.errors import InputError
+from edgetop.sweep_plan import FILE, GOALS, Plan, read_plan
+
+EXAMPLES = """\b
+Examples:
+  edgetop sweep fp32.onnx int8.onnx --threads 1,2,4 --repeat 5
+  edgetop sweep det.tflite --threads 2,4 --provider CPU,XNNPACK --duration 5m --detach
+  edgetop sweep -f models.txt --batch 1,4 --goal throughput --max-temp 80C --dry-run
+  edgetop sweep --resume ~/.local/state/edgetop/sweep-20261122-101502.sweep
+"""
+DEFAULT_DURATION = "60s"
+
+# Of `run`: what differs between runs, and what is not of each.
+_OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"}
+_OF_RUN = passed_on(
+    (
+        *run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS, *run.COOLDOWN_OPTIONS,
+        *run.POWER_OPTIONS, *run.RECORD_OPTIONS,
+    ),
+    without=_OWN,
+)  # fmt: skip
+
+
+def listed(what: Any) -> Any:
+    """A list of values with commas between them."""
+
+    def parse(given: str) -> tuple[Any, ...]:
+        return tuple(what.convert(part.strip(), None, None) for part in given.split(","))
+
+    return parse
+
+
+def provider_list(given: str) -> tuple[str, ...]:
+    """`CPU,XNNPACK`; one with options, which have commas themselves, stands alone: `CUDA:a=1,b=2`."""
+    parts = (given,) if ":" in given else tuple(part.strip() for part in given.split(","))
+    for part in parts:
+        text.with_options(part)
+    return parts
+
+
+OWN_OPTIONS = (
+    option("-f", "--file", "models_file", type=PATH, metavar="FILE",
+        help="Models as well, one a line; # begins a comment."),
+    option("--threads", type=listed(IntRange(0, 1024)), metavar="1,2,4",
+        help="Each of these numbers. 0: the runtime's default."),
+    option(
+        "--provider", "providers", type=provider_list, multiple=True, metavar="CPU,XNNPACK",
+        shell_complete=completion.providers, help="Each of these providers. Repeatable.",
+    ),
+    option("--batch", type=listed(IntRange(1)), metavar="1,4", help="Each of these batch sizes."),
+    option("--rate", type=listed(text.FiniteRange(1e-6, 1e6)), metavar="10,30", help="Each of these rates, in Hz."),
+    option("--repeat", type=IntRange(1, 1000), default=3, show_default=True, help="Sessions of each combination."),
+    option(
+        "--cooldown-to", type=text.celsius, metavar="45C",
+        help="Cool the board down to this before each run. Default: 2 C above where the first begins.",
+    ),
+    option("--goal", type=click.Choice(list(GOALS)), default="p99", show_default=True,
+        help="By what a setting is recommended."),
+    option("--max-temp", type=text.celsius, metavar="80C", help="Recommend none that is hotter than this."),
+    option("--max-rss", type=text.size, metavar="512M", help="Recommend none whose engine needs more."),
+    option("--labels", "classes", rules=[needs("keep_outputs", "resume")], **text.LABELS),
+    option("--metric", rules=[needs("keep_outputs", "resume")], **text.METRIC),
+    option("--scenario", type=demo.scenario, metavar="NAME", shell_complete=completion.scenarios,
+           help="On the virtual board: edgetop help demo."),
+    option(
+        "--speed", type=AsWritten(click.types.convert_type(demo.speed)), metavar="20x",
+        help="Of the virtual board.", rules=[needs("scenario")],
+    ),
+    option("-o", "--output", type=PATH, metavar="PATH", help="The sweep's folder; .sweep is appended."),
+    option("--resume", type=PATH, metavar="FOLDER",
+        help="Go on with a sweep that was stopped or killed, or show its result."),
+    option("--dry-run", is_flag=True, help="Show what would run, how often and for how long, and end."),
+    option("--detach", is_flag=True, help="Return at once; edgetop attach shows what runs, --resume the result."),
+    option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help sweep)."),
+    option("--csv", "csv_file", type=PATH, metavar="FILE", help="The table as CSV as well."),
+    option("--html", type=PATH, metavar="FILE", help="The comparison as one page, for a browser offline."),
+    option("--force", is_flag=True, help="Replace files that exist.", rules=[needs("csv_file", "html")]),
+)  # fmt: skip
+
+
+_ORDERS = ("delegates", "engine_python", "i2c", "providers")  # not resumed unasked
+_BESIDE_RESUME = {
+    *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
+    *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
+}
+
+
+@click.command("sweep", params=[*OWN_OPTIONS, *_OF_RUN], epilog=EXAMPLES)
+@click.argument("models", nargs=-1, type=PATH, metavar="MODEL...")
+@click.pass_context
+def command(ctx: click.Context, /, **options: Any) -> int:
+    """Measure every combination of MODELs and settings, each in a session of its own, and recommend one.
+
+    In random order within each repetition, and after a cool-down, so that neither heat nor drift decides.
+    Ctrl+C stops it; a sweep that was stopped or killed goes on with --resume, and has lost one run at most.
+    Other options are those of `edgetop run`, for each run.
+    """
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    given = given_names(ctx)
+    if options["resume"] and (wrong := [name for name in given if name not in (*_BESIDE_RESUME, *_ORDERS)]):
+        raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
+    if options["as_json"] and options["detach"]:
+        raise InputError(
+            "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"
+        )
+    runs_here = not options["dry_run"]
+    leaving = {"headless": False, "no_record": not runs_here, "detach": options["detach"] and runs_here}
+    terminal = terminal_for(leaving)
+    from edgetop.cli.comparing.sweep_run import resume_sweep, start_sweep  # noqa: PLC0415  the launcher stays small
+
+    if options["resume"]:
+        folder = Path(os.path.abspath(options["resume"]))  # noqa: PTH100  links are kept
+        orders = list(raw_words(_OF_RUN, [name for name in given if name in _ORDERS], ctx.params))
+        return resume_sweep(folder, checked_plan(folder), {**options, "given": given}, orders, terminal)
+    return start_sweep(options, _run_options(ctx, given), terminal)
+
+
+def checked_plan(folder: Path) -> Plan:
+    """Read a plan, which anybody may have written, with its options in one form.
+
+    Raises InputError where there is none, or it has what is no option of the runs of a sweep.
+    """
+    plan = read_plan(folder)
+    own = [param for param in OWN_OPTIONS if param.name in ("scenario", "speed")]
+    try:
+        ctx = click.Command("sweep", params=[*_OF_RUN, *own]).make_context("sweep", list(plan.options))
+    except (click.ClickException, InputError) as error:
+        why = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        raise InputError(f"{folder / FILE}: is not the plan of a sweep: {why}") from None
+    return replace(plan, options=tuple(_run_options(ctx, given_names(ctx))))
+
+
+def _written(ctx: click.Context, name: str) -> str:
+    param = next(param for param in ctx.command.params if param.name == name)
+    return max(param.opts, key=len) if isinstance(param, click.Option) else "MODEL"
+
+
+def _run_options(ctx: click.Context, given: list[str]) -> list[str]:
+    words = list(raw_words(_OF_RUN, given, ctx.params))
+    if "duration" not in given and "runs" not in given:
+        words.append(f"--duration={DEFAULT_DURATION}")
+    if scenario := ctx.params["scenario"]:
+        words.append(f"--scenario={scenario.name}")
+        words += [f"--speed={ctx.params['speed']}"] if ctx.params["speed"] else []
+    return words

@@ -1,0 +1,219 @@
+"""The result of a sweep: its table, the comparison of its combinations, and the recommended one."""
+
+import shlex
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from edgetop.cli import options as text
+from edgetop.cli.comparing.comparison import read_samples
+from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
+from edgetop.cli.printing.comparison_words import ranking_lines, value_text
+from edgetop.cli.printing.output_agreement_words import judge_of, worst
+from edgetop.cli.printing.report_text import wrapped
+from edgetop.comparison.ratios import Comparison, compare, comparison_document
+from edgetop.comparison.sample import Group, Sample
+from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.sweep_plan import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose
+
+_HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # of KEYS
+# Of outputs, if kept: against the first combination's, and by --labels and --metric.
+_AGREEING = {"same_top": ("same class", "share"), "snr_db": ("SNR dB", "dB"), "top-1": ("top-1", "share"),
+             "top-5": ("top-5", "share"), "metric": ("metric", "")}  # fmt: skip
+_AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
+
+
+def print_result(
+    folder: Path, plan: Plan, *, as_json: bool, csv_file: NamedOutput | None, page: NamedOutput | None
+) -> int:
+    """Print the result, and write it to files where asked. Returns the exit code."""
+    groups, candidates, problems = _read(folder, plan)
+    deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
+    wanted = Wanted(
+        goal=plan.wanted.get("goal") or "p99",
+        deadline_ms=text.duration(deadline) / 1e6 if deadline else None,
+        max_c=plan.wanted.get("max_temp"),
+        max_rss_mib=most_rss / 2**20 if most_rss else None,
+    )
+    choice = choose(candidates, wanted)
+    comparison = _comparison(plan, groups, GOALS[wanted.goal][3], problems) if len(groups) > 1 else None
+    as_good = _as_good(plan, comparison, choice)
+    if csv_file:
+        write_csv(csv_file, _csv_rows(candidates))
+    if page and comparison:
+        from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  it loads Bokeh
+
+        write_comparison(page, comparison, ())
+    if as_json:
+        print_json(_document(folder, plan, candidates, choice, comparison, as_good))
+    else:
+        lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
+        whole = ("all rows", "           edgetop ")  # what is copied stands in one line
+        shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
+        print_text("\n".join([*_table(candidates, choice, comparison), *shown]))
+    raise_problems(problems, "the rest is compared")
+    return EXIT_DONE if groups else EXIT_ENGINE_DIED
+
+
+def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
+    """Compare, without labels and metric where they do not fit: a long sweep must not end without its table."""
+    try:
+        judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"))
+        return compare(groups, ranked_by, judge)
+    except InputError as error:
+        problems.append(str(error))
+        return compare(groups, ranked_by)
+
+
+def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[str]]:
+    groups, candidates, problems = [], [], []
+    for settings in plan.combinations:
+        name = settings.words(plan.varied)
+        runs = [run for run in plan.runs if run.settings == settings]
+        done = sorted(run.session for run in runs if run.state == "done")
+        samples, unreadable = read_samples([str(folder / session) for session in done])
+        problems += unreadable
+        failed = next((run.reason for run in runs if run.state == "failed"), None)
+        candidates.append(Candidate(settings, name, tuple(done), _figures(samples), failed))
+        if samples:
+            groups.append(Group(name, tuple(samples)))
+    return groups, candidates, problems
+
+
+def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
+    """Return the medians over the sessions, but of `max_c` the highest value."""
+    values: dict[str, list[float]] = {key: [] for key in KEYS}
+    for one in samples:
+        latency, energy, batch = one.report.latency, one.report.energy.gross_mj, one.session.load.batch or 1
+        hottest = max((zone.max for zone in one.report.temperature.values() if zone.max is not None), default=None)
+        each = (
+            latency.p50_ms, latency.p99_ms, latency.items_per_s, None if energy is None else energy / batch,
+            one.report.memory.rss_peak_mib, hottest,
+        )  # fmt: skip
+        for key, value in zip(KEYS, each, strict=True):
+            values[key] += [] if value is None else [value]
+    medians = {key: round(statistics.median(of), 6) if of else None for key, of in values.items()}
+    return {**medians, "max_c": max(values["max_c"], default=None)}
+
+
+def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
+    """Return the combinations within the limits that do not differ significantly from the recommended one."""
+    if comparison is None or choice.recommended is None or "batch" in plan.varied:
+        return []
+    name = choice.recommended.name
+    tied = next((rank.sessions for rank in comparison.ranking if name in rank.sessions), ())
+    return [other for other in tied if other != name and other not in choice.excluded]
+
+
+def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
+    """Yield how far each combination is from the first, the ranking, and what makes the comparison unfair."""
+    if comparison is None:
+        return
+    yield ""
+    row = comparison.row(comparison.ranked_by)
+    for name, one in zip(comparison.names, row.ratios if row else (), strict=False):
+        if one is None:
+            yield f"{row.label if row else '':<10} against {clean(name)}, 95 %:"
+        else:
+            interval = f" ({one.ci95[0]:.3f} to {one.ci95[1]:.3f})" if one.ci95 else ""
+            ratio = f"x {one.value:.3f}{interval}  " if one.value is not None else ""
+            yield f"           {clean(name)}  {ratio}{one.words}"
+    yield from ranking_lines(comparison)
+    yield from islice(notice_lines("unfair", comparison.fair), 1, None)
+    yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
+
+
+def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None) -> Iterator[str]:
+    """The medians of each combination; those that failed at the end with their reason."""
+    front = {one.name for one in choice.pareto}
+    agree = {one.name: verdict for one in candidates if (verdict := worst(comparison, one.name))}
+    agreeing = {end: head for end, head in _AGREEING.items() if any(end in verdict for verdict in agree.values())}
+    rows = [
+        [
+            "*" if one.name in front else "",
+            clean(one.name),
+            f"{len(one.sessions)}",
+            *(UNKNOWN if (value := one.figures[key]) is None else f"{value:.4g}" for key in KEYS),
+            *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
+        ]
+        for one in candidates
+        if one.sessions
+    ]
+    if rows:
+        yield from table(
+            ["", "settings", "n", *_HEADS, *(head for head, _ in agreeing.values())], rows, {"", "settings"}
+        )
+    if len(front) < len(rows) and choice.axes:
+        axes = ", ".join(_AXES[axis] for axis in choice.axes)
+        yield f"* none is better in one of {axes} and worse in none (Pareto front)"
+    for one in candidates:
+        if one.reason:
+            yield f"failed     {clean(one.name)}: {clean(one.reason)}"
+
+
+def _recommended(
+    plan: Plan, candidates: Sequence[Candidate], choice: Choice, wanted: Wanted, as_good: Sequence[str]
+) -> Iterator[str]:
+    yield ""
+    for name, why in choice.excluded.items():
+        yield f"left out   {clean(name)}: {why}"
+    one = choice.recommended
+    if one is None:
+        yield f"recommended for {GOALS[wanted.goal][2]}: none" + (" keeps within the limits" if choice.excluded else "")
+        return
+    yield f"recommended for {GOALS[wanted.goal][2]}: {clean(one.name)}"
+    if as_good:
+        yield f"           not told apart from it: {clean(', '.join(as_good))}"
+    elif max(len(each.sessions) for each in candidates) < 3:
+        yield "           fewer than three sessions each: the order may be chance (--repeat 5)"
+    yield f"           {clean(_command(plan, one))}"
+
+
+def _command(plan: Plan, one: Candidate) -> str:
+    left_out = ("--duration", "--cooldown", "--scenario", "--speed")
+    options = [word for word in plan.options if not word.startswith(left_out)]
+    return shlex.join(["edgetop", "run", *one.settings.arguments, *options])
+
+
+def _document(
+    folder: Path,
+    plan: Plan,
+    candidates: Sequence[Candidate],
+    choice: Choice,
+    comparison: Comparison | None,
+    as_good: Sequence[str],
+) -> dict[str, Any]:
+    front = {one.name for one in choice.pareto}
+    best = choice.recommended
+    return {
+        "sweep": str(folder),
+        "seed": plan.seed,
+        "start_c": plan.start_c,
+        "cooldown_to_c": plan.cooldown_to_c,
+        "runs": [
+            {"number": number, "repetition": run.repetition, "combination": run.settings.words(plan.varied),
+             "session": run.session, "state": run.state, "reason": run.reason, **run.figures}
+            for number, run in enumerate(plan.runs, 1)
+        ],
+        "combinations": [
+            {"name": one.name, **asdict(one.settings), "sessions": list(one.sessions), **one.figures,
+             "outputs": worst(comparison, one.name) or None, "reason": one.reason,
+             "excluded": choice.excluded.get(one.name), "pareto": one.name in front}
+            for one in candidates
+        ],
+        "goal": plan.wanted.get("goal"),
+        "recommended": best and {"name": best.name, "command": _command(plan, best), "not_told_apart": list(as_good)},
+        "compare": comparison and comparison_document(comparison),
+    }  # fmt: skip
+
+
+def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[Any]]:
+    yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed"]
+    for one in candidates:
+        figures = (one.figures[key] for key in KEYS)
+        yield [*asdict(one.settings).values(), len(one.sessions), *figures, clean(one.reason or "")]

@@ -1,0 +1,378 @@
+"""A running sweep: one run after the other, a row of a table for each, also without its terminal."""
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from edgetop import formatting
+from edgetop.cli.comparing.sweep_result import print_result
+from edgetop.cli.output import print_text
+from edgetop.cli.printing.output_agreement_words import judge_of
+from edgetop.cli.printing.page import refuse_html
+from edgetop.cli.running import demo, run
+from edgetop.cli.running.child_run import ChildRun, show_progress
+from edgetop.cli.running.session_board import open_board
+from edgetop.cli.terminal import Terminal, trim_log
+from edgetop.cli.viewing import signals_to
+from edgetop.control.control_socket import NotRunningError, give
+from edgetop.errors import EXIT_DONE, EXIT_INTERRUPTED, InputError, OutputError
+from edgetop.files import read_text, why
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.paths import recordings_home
+from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.recording.removal import remove_session
+from edgetop.recording.session_folder import is_live
+from edgetop.runner.cooldown import hottest
+from edgetop.sensors.sensor_protocol import Closable
+from edgetop.session.events import Order
+from edgetop.sweep_plan import (
+    METRIC,
+    ORDERS,
+    SUFFIX,
+    Plan,
+    Run,
+    combined,
+    figures_of,
+    hold,
+    ordered,
+    refuse_others,
+    without_orders,
+    write_plan,
+)  # fmt: skip
+
+LOOK_S = 0.5
+REST_C = 2.0  # above where the first run began
+STARTING_S = 10.0  # of a run: interpreter, runtime, model and warm-up, in round figures
+ENDING_S = 30.0
+LOG = "sweep.log"
+ELSEWHERE = "name another place with --csv"
+BOARD = "board.json"  # the heat of a virtual board
+HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_mj": "mJ", "rss_peak_mib": "MiB",
+         "max_c": "max °C", "cooldown_s": "cool s"}  # fmt: skip
+WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
+
+
+def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Terminal) -> int:
+    """A new one. Raises InputError where something that was given cannot be used."""
+    providers = [name for each in options["providers"] for name in each]
+    lists = (options["threads"], tuple(dict.fromkeys(providers)), options["batch"], options["rate"])
+    combinations = combined(models_of(options), *(given or (None,) for given in lists))
+    command = demo.command if any(word.startswith("--scenario") for word in run_options) else run.command
+    # A run's command line is parsed here, so that its errors show before the first run.
+    parsed = command.make_context(command.name, [*combinations[0].arguments, *run_options]).params
+    seed = parsed["seed"]
+    plan = Plan(
+        runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options["repeat"], seed)),
+        options=tuple(run_options),
+        folder=str(Path.cwd()),
+        seed=seed,
+        duration_s=parsed["duration"] / 1e9 if parsed["duration"] else None,
+        cooldown_max_s=parsed["cooldown_max"] / 1e9,
+        cooldown_to_c=options["cooldown_to"],
+        wanted=_wanted(options, WANTED),
+    )
+    if options["dry_run"]:
+        print_text(_plan_words(plan, None, None, each=True))
+        return EXIT_DONE
+    folder = new_folder(options["output"], "sweep", SUFFIX, "edgetop sweep --resume {}")
+    with _held(folder):
+        heat = heat_now({**parsed, "board_state": folder / BOARD})
+        target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
+        plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
+        print_text(_plan_words(plan, folder, heat), err=True)
+        return Sweep(folder, plan, terminal).run(options)
+
+
+def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequence[str], terminal: Terminal) -> int:
+    """Go on with a sweep. `orders`: the options that a plan does not hold, as they were given again."""
+    plan = without_orders(plan)
+    plan = replace(plan, wanted={**plan.wanted, **_wanted(options, options["given"])})
+    if METRIC in plan.asked and not plan.wanted.get("metric"):
+        print_text(f"edgetop: without {METRIC}, since a plan holds no orders: give it again to use it", err=True)
+    if not plan.next_run:
+        return EXIT_DONE if options["dry_run"] else Sweep(folder, plan, terminal).run(options)
+    refuse_others(folder)
+    if not Path(plan.folder).is_dir():
+        raise InputError(f"{clean(plan.folder)}: the sweep began in this folder, which is gone", "make it again")
+    plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
+    with _held(folder):
+        print_text(_plan_words(plan, folder, None), err=True)
+        if options["dry_run"]:
+            return EXIT_DONE
+        return Sweep(folder, plan, terminal).run(options)
+
+
+def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+    """Return the options that run or load something, which only a command line may name.
+
+    Raises InputError where one is missing, or was not used when the sweep began.
+    """
+    asked = [name for name in plan.asked if name in ORDERS]
+    given = [word.partition("=")[0] for word in orders]
+    missing = [f"{name} ..." for name in asked if name not in given]
+    providers = {run.settings.provider for run in plan.runs if ":" in (run.settings.provider or "")}
+    again = {name for each in options["providers"] for name in each}
+    missing += [f"--provider {shlex.quote(name or '')}" for name in sorted(providers - again, key=str)]
+    if missing:
+        advice = f"edgetop sweep --resume {shlex.quote(str(folder))} {' '.join(missing)}"
+        raise InputError(f"{folder}: began with options that run or load something: give them again", clean(advice))
+    if wrong := next((name for name in given if name not in asked), None):
+        raise InputError(f"--resume goes on with a plan: {wrong} cannot change it")
+    if wrong := next((name for name in again if name not in providers), None):
+        raise InputError(f"--resume goes on with a plan: --provider {wrong} cannot change it")
+    return list(orders)
+
+
+def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the options that the plan stores. Raises InputError where labels or a metric cannot be used."""
+    wanted = {name: options[name] for name in WANTED if name in names}
+    judge_of(wanted.get("classes"), wanted.get("metric"))
+    if wanted.get("classes"):
+        wanted["classes"] = str(wanted["classes"].absolute())
+    return wanted
+
+
+def heat_now(options: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The hottest zone of the board now."""
+    scenario = options.get("scenario")
+    ambient = options["ambient"] if options["ambient"] is not None or scenario is None else scenario.ambient_c
+    with open_board({"scenario": None, "sysroot": None, **options, "ambient": ambient}) as board:
+        sensors = board.discover()
+        heat = hottest(sensors)
+        for source in sensors.sources:
+            if isinstance(source, Closable):
+                source.close()
+    return (heat.sensor, heat.celsius) if heat else None
+
+
+def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "") -> Path:
+    """Make the folder of a sweep or a soak, by default at home by this name and the time.
+
+    Raises InputError with this advice, in which {} is the folder, where it exists, OutputError where it cannot be made.
+    """
+    path = output or recordings_home() / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
+    folder = path if path.suffix == suffix else path.with_name(path.name + suffix)
+    try:
+        folder.mkdir(parents=True, mode=0o700)
+    except FileExistsError:
+        raise InputError(f"{folder}: is there already", advice.format(folder)) from None
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+    return folder
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Allow one process at a time to run a sweep; the lock ends with the process.
+
+    Raises InputError where another one runs it.
+    """
+    try:
+        fd = hold(folder)
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be held: {why(error)}") from None
+    if fd is None:
+        raise InputError(f"{folder}: this sweep runs", f"edgetop stop {folder} ends it")
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: bool = False) -> str:
+    """Describe the runs, their duration and their place. `folder` None: a dry run, which does not read the board."""
+    left = sum(one.state == "planned" for one in plan.runs)
+    combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
+    times = "once" if repetitions == 1 else f"{repetitions} times"
+    lines = [f"{left} of {len(plan.runs)} runs to go: {combinations} combinations, {times} each, in random order"]
+    cools = folder is None or plan.cooldown_to_c is not None
+    if plan.duration_s is None:
+        lines.append("  how long is not known: each ends after so many inferences (--runs)")
+    else:
+        least_s = left * (plan.duration_s + STARTING_S)
+        each_s, about, most = (
+            formatting.stopwatch(s * 1e9) for s in (plan.duration_s, least_s, least_s + left * plan.cooldown_max_s)
+        )
+        lines.append(f"  {each_s} each: about {about}" + (f" without cool-downs, {most} at most" if cools else ""))
+    if folder:
+        now = f"; {clean(heat[0])} is at {heat[1]:.1f} °C now" if heat else ""
+        target = "no cool-down: no temperature can be read here"
+        if plan.cooldown_to_c is not None:
+            target = f"cool-down before each to {plan.cooldown_to_c:.1f} °C{now}"
+        lines += [f"  {target}", f"  in {clean(str(folder))}"]
+    if each:
+        lines += [f"  {one.repetition}  {clean(one.settings.words(plan.varied))}" for one in plan.runs]
+    return "\n".join(lines)
+
+
+class Sweep:
+    """Runs the plan. This process holds a lock on its folder."""
+
+    def __init__(self, folder: Path, plan: Plan, terminal: Terminal) -> None:
+        self._folder, self._terminal = folder, terminal
+        self._plan = plan
+        self._child: ChildRun | None = None
+        self._stopped: int | None = None  # the signal
+        self._hung_up = False
+        self._width = max(len(settings.words(plan.varied)) for settings in plan.combinations)
+        self._took_s: list[float] = []  # of the runs that this process has made
+
+    def run(self, options: Mapping[str, Any]) -> int:
+        """Run to the end, or until it is stopped. Returns the exit code."""
+        force = options["force"]
+        csv_file = NamedOutput(options["csv_file"], force=force, elsewhere=ELSEWHERE) if options["csv_file"] else None
+        page = refuse_html(options["html"], force=force) if options["html"] else None
+        if self._plan.next_run:
+            self._write()
+        with signals_to(self._on_signal):
+            if self._plan.next_run:
+                if options["detach"]:
+                    self._leave(is_asked=True)
+                self._run_all()
+        if self._stopped is not None or self._plan.next_run:
+            done = sum(one.state != "planned" for one in self._plan.runs)
+            text = f"stopped after {done} of {len(self._plan.runs)} runs; edgetop sweep --resume {self._folder} goes on"
+            self._say(f"edgetop: {text}")
+            return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
+        return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=csv_file, page=page)
+
+    def _on_signal(self, number: int) -> None:
+        if number == signal.SIGHUP:
+            self._hung_up = True
+            return
+        self._stopped = number
+        if self._child:
+            self._child.stop()
+
+    def _run_all(self) -> None:
+        self._say(self._row("", "settings", HEADS.values()))
+        for done in (one for one in self._plan.runs if one.state != "planned"):
+            self._say(self._row_of(done))
+        while self._stopped is None and (one := self._plan.next_run):
+            began_s = time.monotonic()
+            changes = self._run_one(one)
+            if changes is None:
+                return
+            self._took_s.append(time.monotonic() - began_s)
+            self._plan = self._plan.amended(one, **changes)
+            self._write()
+            self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
+
+    def _run_one(self, one: Run) -> dict[str, Any] | None:
+        """Do one run and return what changes in its entry of the plan; None: it was stopped and must be repeated."""
+        folder = self._folder / one.session
+        _clear(folder)
+        is_virtual = any(word.startswith("--scenario") for word in self._plan.options)
+        cool = [] if self._plan.cooldown_to_c is None else [f"--cooldown-to={self._plan.cooldown_to_c:.2f}C"]
+        board = [f"--board-state={self._folder / BOARD}"] if is_virtual else []
+        label = [f"--label=sweep={self._folder.stem}", f"--label=combination={one.settings.words(self._plan.varied)}"]
+        command = "demo" if is_virtual else "run"
+        arguments = [command, *one.settings.arguments, *self._plan.options, *cool, *board, *label, "-o", str(folder)]
+        self._child = ChildRun(arguments, self._folder, self._plan.folder)
+        outcome, self._child = self._child.run(partial(self._follow, one)), None
+        if outcome.is_complete and not outcome.reason:
+            assert outcome.report
+            return {"state": "done", "figures": figures_of(outcome.report)}
+        if self._stopped is not None or outcome.end_reason in ("user", "signal") or outcome.code == EXIT_INTERRUPTED:
+            return None
+        return {"state": "failed", "reason": outcome.reason or f"it ended: {outcome.end_reason}"}
+
+    def _follow(self, one: Run) -> None:
+        """Show the run's progress on one line, where there is a terminal."""
+        if self._hung_up or self._terminal.has_lost_launcher:
+            self._hung_up = False
+            self._leave(is_asked=False)
+        assert self._child
+        if sys.stderr.isatty():
+            place, left = self._plan.runs.index(one) + 1, ""
+            if self._took_s:  # as long as runs took so far
+                to_go = sum(one.state == "planned" for one in self._plan.runs)
+                left = f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * to_go * 1e9)} left"
+            now = self._child.progress or "starting"
+            line = f"{place}/{len(self._plan.runs)}{left}  {one.settings.words(self._plan.varied)}: {now}"
+            show_progress(formatting.cut(clean(line), shutil.get_terminal_size().columns - 1))
+
+    def _leave(self, *, is_asked: bool) -> None:
+        """Release the terminal; further output goes to the log."""
+        if is_asked or self._terminal.has_lost_launcher:
+            self._say(
+                f"edgetop: the sweep goes on; edgetop attach shows what runs, edgetop stop {self._folder} ends it,\n"
+                f"  edgetop sweep --resume {self._folder} gives the result"
+            )
+        try:
+            self._terminal.release(self._folder / LOG, pipes_too=is_asked)
+        except OSError as error:
+            self._say(f"edgetop: {self._folder / LOG}: {error.strerror}: the sweep stays on this terminal")
+
+    def _say(self, text: str) -> None:
+        show_progress("")
+        with contextlib.suppress(OSError):  # a terminal that is gone
+            print_text(text, err=True)
+        trim_log(self._folder / LOG)
+
+    def _row_of(self, one: Run) -> str:
+        place, name = f"{self._plan.runs.index(one) + 1}", one.settings.words(self._plan.varied)
+        if one.state == "failed":
+            return f"{place:>3}  {clean(name):<{self._width}}  failed: {clean(one.reason or UNKNOWN)}"
+        values = [one.figures.get(key) for key in HEADS]
+        cells = (UNKNOWN if value is None else f"{value:.4g}" if value < 1000 else f"{value:.0f}" for value in values)
+        return self._row(place, name, cells)
+
+    def _row(self, place: str, name: str, cells: Iterable[str]) -> str:
+        return f"{place:>3}  {clean(name):<{self._width}}" + "".join(f" {cell:>7}" for cell in cells)
+
+    def _write(self) -> None:
+        try:
+            write_plan(self._folder, self._plan)
+        except OSError as error:
+            raise OutputError(f"{self._folder}: cannot be written: {error.strerror}") from None
+
+
+def _clear(folder: Path) -> None:
+    """End and remove the session of a run that was lost."""
+    if folder.is_symlink():
+        raise InputError(f"{folder}: a link, and no session of this sweep", "remove it")
+    until_s = time.monotonic() + ENDING_S
+    while folder.exists() and is_live(folder):
+        if time.monotonic() > until_s:
+            raise InputError(f"{folder}: still runs", f"edgetop stop {folder}")
+        with contextlib.suppress(NotRunningError):
+            give(folder, Order("stop"))
+        time.sleep(LOOK_S)
+    if not folder.exists():
+        return
+    try:
+        left = remove_session(folder).left
+    except OSError as error:
+        raise OutputError(f"{folder}: cannot be removed: {error.strerror}") from None
+    if left:
+        raise InputError(f"{folder}: holds {left[0]}, which edgetop did not write", "move it elsewhere")
+
+
+def models_of(options: dict[str, Any]) -> list[str]:
+    """Absolute paths. Raises InputError where there is none, or one is no file."""
+    paths = list(options["models"])
+    if listing := options["models_file"]:
+        try:
+            lines = read_text(listing).splitlines()
+        except (OSError, ValueError) as error:
+            raise InputError(f"-f {listing}: cannot be read: {why(error)}") from None
+        paths += [listing.parent / line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    paths = [Path(part) for path in paths for part in ([path] if path.exists() else str(path).split(","))]
+    if not paths:
+        raise InputError("no model is given", "name one or more, or a file of them: -f models.txt")
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file")
+    return list(dict.fromkeys(os.path.abspath(path) for path in paths))  # noqa: PTH100  links are kept

@@ -1,0 +1,148 @@
+"""A comparison as text and as CSV."""
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from edgetop import formatting
+from edgetop.cli.output import gate_lines, notice_lines, table
+from edgetop.cli.printing.report_text import wrapped
+from edgetop.comparison.comparison_gates import RelativeResult
+from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
+from edgetop.formatting import UNKNOWN, clean, shortened
+
+NAME_CELLS, WIDE_CELLS = 22, 40
+NARROW = 118  # columns, below which names are shorter
+PIPED_COLUMNS = 160
+MOST_DIGITS = 1000  # factors from here on are written with an exponent: intervals of two sessions a side are that wide
+LEFT = ("row", "")
+
+
+def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> str:
+    """Foreign text in it is made safe."""
+    return "\n".join(
+        line
+        for part in (
+            _head(comparison),
+            _table(comparison),
+            ranking_lines(comparison),
+            gate_lines(gates),
+            wrapped(notice_lines("unfair", comparison.fair)),
+        )
+        for line in part
+    )
+
+
+def _head(comparison: Comparison) -> Iterator[str]:
+    for place, group in enumerate(comparison.groups):
+        count = len(group.samples)
+        simulated = "  SIMULATED" if any(one.session.board.simulated for one in group.samples) else ""
+        each = f"  {count} sessions" if count > 1 else ""
+        yield f"{'baseline' if not place else 'against':<9}  {clean(group.name)}{each}{simulated}"
+
+
+def _table(comparison: Comparison) -> Iterator[str]:
+    """Yield tables of the baseline, each with as many other sessions beside it as the terminal has room for."""
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
+    cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
+    rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
+    facts, figures = ([row for row in rows if any(row.ratios) == is_figure] for is_figure in (False, True))
+    waiting = list(range(1, len(comparison.names)))
+    while waiting:
+        shown, lines = len(waiting), list(_lines(comparison.names, figures, waiting, cells))
+        while shown > 1 and max(map(len, lines)) > columns:
+            shown -= 1
+            lines = list(_lines(comparison.names, figures, waiting[:shown], cells))
+        if max(map(len, lines)) > columns:  # what cannot be told is said once, below
+            lines = list(_lines(comparison.names, figures, waiting[:shown], cells, is_brief=True))
+        yield ""
+        places = (0, *waiting[:shown])
+        heads = ["row", *(shortened(comparison.names[place], cells) for place in places)]
+        texts = [[row.label, *(value_text(row.values[place], row.unit, cells) for place in places)] for row in facts]
+        yield from table(heads, texts, heads)
+        yield ""
+        yield from lines
+        waiting = waiting[shown:]
+
+
+def _lines(
+    names: Sequence[str], rows: Sequence[Row], others: Sequence[int], cells: int, *, is_brief: bool = False
+) -> Iterator[str]:
+    heads = ["row", shortened(names[0], cells // 2)]
+    for other in others:
+        heads += [shortened(names[other], cells // 2), "change", "95 %", ""]
+    lines = []
+    for row in rows:
+        line = [row_label(row, cells), value_text(row.values[0], row.unit)]
+        for other in others:
+            change, interval, words = ratio_cells(row.ratios[other], row.unit)
+            if is_brief and words.startswith("cannot tell"):
+                words = "cannot tell"
+            line += [value_text(row.values[other], row.unit), change, interval, words]
+        lines.append(line)
+    return table(heads, lines, LEFT)
+
+
+def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
+    """Return the label of a row, with its unit where the values lack it."""
+    unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
+    label, room = clean(row.label), cells - len(unit) - 2
+    if len(label) > room:  # names of operators differ at their beginning or at their end
+        label = f"{label[: room // 2 - 1]}..{label[room // 2 - room + 1 :]}"
+    return label + unit
+
+
+def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
+    """Format a value in the unit of its row."""
+    if value is None or isinstance(value, str):
+        return UNKNOWN if value is None else shortened(value, cells)
+    if unit in ("ms", "us"):
+        return formatting.milliseconds(value * 1e6)
+    if unit == "share":
+        return formatting.fine_percent(value)
+    if unit == "B":
+        return formatting.size(value)
+    return (
+        formatting.millijoules(value) if unit == "mJ" else formatting.count(value) if value >= 1e4 else f"{value:.4g}"
+    )
+
+
+def ratio_cells(one: Ratio | None, unit: str) -> tuple[str, str, str]:
+    if one is None or one.difference is None:
+        return "", "", ""
+    if one.value is None:
+        ends = one.difference_ci95
+        points = 100 if unit == "share" else 1
+        interval = "" if ends is None else f"{points * ends[0]:+.3g} to {points * ends[1]:+.3g}"
+        return f"{points * one.difference:+.3g}{' points' if unit == 'share' else ''}", interval, one.words
+    interval = "" if one.ci95 is None else " to ".join(map(_factor, one.ci95))
+    return f"x {_factor(one.value)}", interval, one.words
+
+
+def _factor(value: float) -> str:
+    return f"{value:.3f}" if value < MOST_DIGITS else f"{value:.0e}"
+
+
+def ranking_lines(comparison: Comparison) -> Iterator[str]:
+    if not comparison.ranking:
+        return
+    yield ""
+    row = comparison.row(comparison.ranked_by)
+    for rank in comparison.ranking:
+        tied = "  not told apart" if len(rank.sessions) > 1 else ""
+        yield f"rank {rank.rank}  {clean(', '.join(rank.sessions))}{tied}  (by {row.label if row else UNKNOWN})"
+
+
+def csv_rows(comparison: Comparison) -> Iterator[Sequence[Any]]:
+    """A head, and a line for each figure of each session."""
+    yield (
+        "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
+        "difference_high", "verdict",
+    )  # fmt: skip
+    for row in comparison.rows:
+        for name, value, one in zip(comparison.names, row.values, row.ratios, strict=True):
+            against = () if one is None else (
+                one.value, *(one.ci95 or ("", "")), one.difference, *(one.difference_ci95 or ("", "")), one.verdict
+            )  # fmt: skip
+            yield row.key, row.unit, clean(name), clean(value) if isinstance(value, str) else value, *against

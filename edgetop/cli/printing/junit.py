@@ -1,0 +1,82 @@
+"""Gates as a JUnit file, the form of test results that CI systems read: a test case for each gate.
+
+There is no standard; this is the common part of what Jenkins, GitLab and GitHub's actions take
+(https://github.com/testmoapp/junitxml). The file has the permissions that the umask gives, unlike
+a recording: it is made to be collected by another user's process.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.analysis.session_report import Report
+from edgetop.errors import EdgetopError, InputError, OutputError
+from edgetop.formatting import clean
+from edgetop.recording.export.export_formats import NamedOutput, is_device
+
+ELSEWHERE = "name another place with --junit"
+KINDS = ("failure", "error")
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises InputError, or OutputError, where the file cannot be made: better before a run than after it."""
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
+        raise InputError(f"--junit {path}: cannot be written", "give a file in a folder that is there")
+    if not is_device(path) and not os.access(folder, os.W_OK):
+        raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    problem: tuple[str, str] | None = None  # "failure" or "error", and what it was
+
+
+def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
+    """`error`: the error that ended the session, as a test case of its own. Raises OutputError."""
+    write_xml(path, to_xml(report, error))
+
+
+def write_xml(path: Path, xml: str) -> None:
+    """Raises OutputError."""
+    with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
+        file.write(xml.encode())
+
+
+def to_xml(report: Report, error: EdgetopError | None = None) -> str:
+    session = report.session
+    cases = [Case(gate.gate.text, None if gate.ok else ("failure", gate.reason)) for gate in report.gates or ()]
+    if error is not None:
+        cases.append(Case("session", ("error", str(error))))
+    return suite_xml(session.name, cases, (session.duration_ns or 0) / 1e9, session.created_utc)
+
+
+def suite_xml(name: str, cases: Sequence[Case], seconds: float, created_utc: str) -> str:
+    suite = _quoted(f"edgetop.{name}")
+    failures, errors = (sum(case.problem is not None and case.problem[0] == kind for case in cases) for kind in KINDS)
+    lines = []
+    for case in cases:
+        head = f"<testcase classname={suite} name={_quoted(case.name)}"
+        kind, text = case.problem or ("", "")
+        lines.append(f"{head}><{kind} message={_quoted(text)}/></testcase>" if kind else f"{head}/>")
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
+    return "\n".join(
+        [
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            f'<testsuites {counts} time="{seconds:.3f}">',
+            f'<testsuite name={suite} {counts} time="{seconds:.3f}" timestamp={_quoted(created_utc[:19])}>',
+            *lines,
+            "</testsuite>",
+            "</testsuites>",
+            "",
+        ]
+    )
+
+
+def _quoted(text: str) -> str:
+    """Quote an XML attribute. Control characters are escaped: most of them are not allowed in XML at all."""
+    from xml.sax.saxutils import quoteattr  # noqa: PLC0415  brings an HTTP client along
+
+    return quoteattr(clean(text).encode("utf-8", "backslashreplace").decode())

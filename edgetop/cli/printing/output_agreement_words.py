@@ -1,0 +1,106 @@
+"""Whether the outputs of A and B, or of the combinations of a sweep, agree, and how often they are right."""
+
+import contextlib
+import importlib
+import io
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetop.cli.printing.comparison_words import value_text
+from edgetop.comparison.output_agreement import AGREEMENT, Judge, agreements, judged_lines
+from edgetop.comparison.ratios import Comparison
+from edgetop.errors import InputError
+from edgetop.files import read_file
+from edgetop.formatting import clean
+from edgetop.recording.kept_outputs import read_outputs
+from edgetop.session.turns import SIDES
+
+MAX_LABELS_BYTES = 256 * 1024 * 1024
+JUDGED = ("top-1", "top-5", "metric")
+SHOWN = ("same_top", "snr_db", "max_abs")
+
+
+def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
+    """Return the judge for `--labels` and `--metric`, whose module lies in `folder` or here. Raises InputError."""
+    labels = metric = None
+    if path:
+        try:
+            labels = np.asarray(np.load(io.BytesIO(read_file(Path(path), MAX_LABELS_BYTES)), allow_pickle=False))
+        except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or "not an array as numpy.save writes it"
+            raise InputError(f"--labels {path}: {why}") from None
+    if name:
+        module, _, function = name.partition(":")
+        place = str(folder or Path.cwd())
+        sys.path.insert(0, place)  # as `python -m` does
+        try:
+            metric = getattr(importlib.import_module(module), function)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own module: any type it likes
+            text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
+            raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
+        finally:
+            with contextlib.suppress(ValueError):  # the module has changed the list
+                sys.path.remove(place)
+            sys.path.append(place)  # what edgetop itself loads later comes from elsewhere
+    return Judge(labels, metric, name or "")
+
+
+def with_outputs(document: dict[str, Any], folder: Path | None, judge: Judge | None = None) -> dict[str, Any]:
+    """`report --json`, with `outputs` in its part `ab` where both variants stored some: B's against A's."""
+    if document.get("ab") and folder and (found := _found(folder, judge)):
+        document["ab"] = {**document["ab"], "outputs": found}
+    return document
+
+
+def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
+    """The same in the text; nothing where none were stored."""
+    found = _found(folder, judge) if folder else None
+    if found and found["refused"]:
+        yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"
+    for one in found["agreement"] if found else ():
+        shown = ((key, *AGREEMENT[key]) for key in SHOWN if one[key] is not None)
+        parts = (f"{what} {value_text(one[key], unit)}{' dB' if unit == 'dB' else ''}" for key, what, unit in shown)
+        yield f"outputs    {clean(one['name'])} of B to A's: {', '.join(parts)}"
+    for one in found["judged"] if found else ():
+        each = (f"{side} {value_text(value, one['unit'])}" for side, value in zip(SIDES, one["values"], strict=True))
+        yield f"outputs    {clean(one['label'])}: {', '.join(each)}"
+
+
+def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:
+    found: dict[str, Any] = {"agreement": [], "judged": [], "refused": None}
+    try:
+        first, second = (read_outputs(folder, side) for side in SIDES)
+        if first is None or second is None:
+            return None
+        found["agreement"] = [asdict(one) for one in agreements(first, second)]
+        found["judged"] = [asdict(one) for one in judged_lines([first, second], judge or Judge())]
+    except (InputError, ValueError) as error:
+        found["refused"] = str(error)
+    return found
+
+
+def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
+    """Return the lowest agreement of a combination's outputs with the first one's, and what labels and metric gave.
+
+    By `same_top`, `snr_db` and the names of `JUDGED`; what is not known is absent.
+    """
+    if comparison is None or name not in comparison.names:
+        return {}
+    place = comparison.names.index(name)
+    found = {}
+    for end in ("same_top", "snr_db"):
+        rows = (row.values[place] for row in comparison.rows if row.key.startswith("output/") and row.key.endswith(end))
+        values = [value for value in rows if isinstance(value, float)]
+        if values:
+            found[end] = min(values)
+    for row in comparison.rows:
+        value, (kind, _, rest) = row.values[place], row.key.partition("/")
+        key = kind if kind == "metric" else rest.rpartition("/")[2]
+        if isinstance(value, float) and key in JUDGED and kind in ("output", "metric"):
+            found[key] = value
+    return found

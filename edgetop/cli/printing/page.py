@@ -1,0 +1,166 @@
+"""Self-contained HTML pages: text as tables, and charts by Bokeh with its script inside. No network, no other file.
+
+Bokeh is the extra `html`. Only this module imports it, when a page is requested.
+"""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgetop.analysis.timeline import POINTS, Axis, Floats
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.installation import extra_command
+from edgetop.recording.export.export_formats import NamedOutput
+
+COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")
+GREY = "#7f7f7f"  # read on light and on dark
+ELSEWHERE = "name another place with --html"
+MOST_SERIES = len(COLOURS)
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; --text: #1c1e21; --back: #fff; --line: #d5d8dc; --bad: #b3261e; --good: #146c2e; }}
+@media (prefers-color-scheme: dark) {{
+  :root {{ --text: #e6e7e9; --back: #15171a; --line: #3a3e44; --bad: #ff8a80; --good: #7bd88f; }} }}
+@media print {{ :root {{ --text: #000; --back: #fff; }} section, .chart {{ break-inside: avoid; }} }}
+body {{ font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: var(--back);
+  max-width: 1200px; margin: 0 auto; padding: 1rem; }}
+h1 {{ font-size: 1.35rem; }} h2 {{ font-size: 1.05rem; margin: 1.4rem 0 .3rem; }}
+.scroll {{ overflow-x: auto; }} pre {{ font: .85rem/1.4 ui-monospace, monospace; margin: 1rem 0; }}
+table {{ border-collapse: collapse; font-size: .9rem; }}
+th, td {{ text-align: left; vertical-align: top; padding: .15rem .8rem .15rem 0; }}
+tr {{ border-bottom: 1px solid var(--line); }}
+td {{ font-family: ui-monospace, monospace; white-space: pre-wrap; }}
+td.number {{ text-align: right; white-space: pre; }}
+.slower, .faster, .higher, .lower, .same, .unknown {{ min-width: 9rem; }}
+.slower, .FAILED {{ color: var(--bad); }} .faster {{ color: var(--good); }} .chart {{ margin: .5rem 0; }}
+</style>
+{scripts}
+</head><body>
+<h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def refuse_html(path: Path, *, force: bool) -> NamedOutput:
+    """Check where a page will be written, before anything is read. Raises InputError without Bokeh, or if it exists."""
+    import importlib.util  # noqa: PLC0415
+
+    if importlib.util.find_spec("bokeh") is None:
+        raise InputError("--html needs Bokeh, which is not installed", extra_command("html"))
+    return NamedOutput(path, force=force, elsewhere=ELSEWHERE)
+
+
+def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Any]) -> None:
+    """`text`: sections of HTML; `charts`: figures of Bokeh. The first section stands before the charts.
+
+    Raises OutputError.
+    """
+    from bokeh.embed import components  # noqa: PLC0415
+    from bokeh.resources import Resources  # noqa: PLC0415
+
+    script, divs = components(list(charts)) if charts else ("", ())
+    resources = Resources(mode="inline", components=["bokeh"], log_level="error").render() if charts else ""
+    drawn = [f'<div class="chart">{div}</div>' for div in divs]
+    body = "\n".join([*text[:1], *drawn, *text[1:], script])
+    page = _PAGE.format(title=escaped(title), scripts=resources, body=body)
+    with output.stream(is_text=False) as file:
+        file.write(page.encode("utf-8", "backslashreplace"))
+
+
+def escaped(text: object) -> str:
+    """Foreign text, as HTML that is only text."""
+    return escape(clean(str(text)))
+
+
+def escaped_lines(text: str) -> str:
+    return "\n".join(map(escaped, text.splitlines()))
+
+
+def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:
+    """A table. A cell is its text and its class; the first of a row is its head."""
+    head = "".join(f"<th>{escaped(one)}</th>" for one in heads)
+    lines = [f"<tr>{head}</tr>"] if heads else []
+    for (first, _), *rest in rows:
+        cells = "".join(f'<td class="{kind}">{escaped(text)}</td>' for text, kind in rest)
+        lines.append(f"<tr><th>{escaped(first)}</th>{cells}</tr>")
+    return f'<section><h2>{escaped(title)}</h2><div class="scroll"><table>{"".join(lines)}</table></div></section>'
+
+
+def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
+    """An empty chart over session time, which zooms and shows values together with those of the same range."""
+    from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    chart = figure(
+        title=f"{title}, {unit}" if unit else title, height=220, sizing_mode="stretch_width", x_range=x_range,
+        tools="xpan,xwheel_zoom,xbox_zoom,reset,save", active_drag="xbox_zoom", min_border_left=60,
+    )  # fmt: skip
+    chart.add_tools(CrosshairTool(overlay=crosshair))
+    chart.xaxis.formatter = NumeralTickFormatter(format="00:00:00")
+    return plain(chart)
+
+
+def plain(chart: Any) -> Any:
+    """Style a chart in colours for light and dark pages, without a background of its own."""
+    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
+    chart.title.text_color = GREY
+    for axis in chart.axis:
+        axis.axis_line_color = axis.major_tick_line_color = axis.minor_tick_line_color = GREY
+        axis.major_label_text_color = axis.axis_label_text_color = GREY
+    chart.grid.grid_line_color, chart.grid.grid_line_alpha = GREY, 0.25
+    chart.toolbar.autohide, chart.toolbar.logo = True, None
+    return chart
+
+
+def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
+    """Values at the places of a timeline along the axis, all of which show together under the pointer."""
+    from bokeh.models import ColumnDataSource, HoverTool  # noqa: PLC0415
+
+    t_s = axis.from_s + (np.arange(POINTS) + 0.5) * (axis.to_s - axis.from_s) / POINTS
+    columns = {f"y{number}": values.astype(np.float32) for number, (_, values) in enumerate(lines)}
+    source = ColumnDataSource({"x": t_s.astype(np.float32), **columns})
+    drawn = [
+        chart.line("x", column, source=source, color=COLOURS[number], legend_label=clean(lines[number][0]))
+        for number, column in enumerate(columns)
+    ]
+    tooltips = [(clean(name), f"@y{number}{{0,0.000}} {unit}") for number, (name, _) in enumerate(lines)]
+    chart.add_tools(HoverTool(renderers=drawn[:1], mode="vline", tooltips=[("at", "@x{00:00:00}"), *tooltips]))
+    put_legend_above(chart)
+
+
+def put_legend_above(chart: Any) -> None:
+    """A click on a name hides its line."""
+    legend = chart.legend[0]
+    legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
+    legend.click_policy, legend.orientation, legend.ncols = "hide", "horizontal", 4
+    legend.label_text_font_size, legend.padding, legend.margin = "9pt", 0, 0
+    chart.add_layout(legend, "above")
+
+
+def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
+    """Spans of time, in seconds."""
+    from bokeh.models import BoxAnnotation  # noqa: PLC0415
+
+    for begin_s, end_s in spans:
+        box = BoxAnnotation(left=begin_s, right=end_s, fill_color=COLOURS[1], fill_alpha=0.12, line_color=None)
+        chart.add_layout(box)
+
+
+def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Any:
+    """Horizontal, the first on top."""
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    chart = figure(
+        title=title, y_range=list(reversed(names)), height=60 + 22 * len(names), sizing_mode="stretch_width",
+        tools="save", tooltips=[("", "@y"), ("", "@right{0.00}")],
+    )  # fmt: skip
+    chart.hbar(y=list(names), right=list(values), height=0.7, color=COLOURS[0])
+    return plain(chart)

@@ -1,0 +1,165 @@
+"""A report as a page: the words of the text report, and charts on one time axis."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from edgetop.analysis.ab_figures import METRICS, AbView, binned
+from edgetop.analysis.ab_words import verdict_words
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.heat import view_thermal
+from edgetop.analysis.paired import LEAST_PAIRS, difference, undisturbed
+from edgetop.analysis.session_report import Report
+from edgetop.analysis.timeline import Axis, Points
+from edgetop.cli.printing.comparison_page import Ratio, edges_between, ratio_chart, shares_chart
+from edgetop.cli.printing.page import (
+    COLOURS,
+    GREY,
+    MOST_SERIES,
+    add_lines,
+    bars,
+    escaped_lines,
+    plain,
+    shade,
+    timeline,
+    write_page,
+)
+from edgetop.cli.printing.report_text import summary
+from edgetop.formatting import clean, shortened
+from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.session.seconds import NS
+
+MOST_OPERATORS, MOST_MARKS = 20, 500
+AB_BINS, MOST_QUADS = 80, 100  # of an A/B session: bars of a histogram; points of the ratio over time
+Line = tuple[str, Points | None, str]  # name, timeline, and which of its columns
+
+
+def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: Sequence[str] = ()) -> None:
+    """`more`: lines at the end of the words. Raises OutputError."""
+    words = "\n".join((summary(report), *more))
+    text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
+    ab = analysis.ab_view()
+    both = [
+        *analysis.faults.attempt("page: A/B charts", lambda: [*(ab_charts(ab) if ab else ())], list)[0],
+        *analysis.faults.attempt("page: charts", lambda: [*charts(analysis, report)], list)[0],
+    ]
+    write_page(output, f"edgetop {'ab' if ab else 'report'} {report.session.name}", text, both)
+
+
+def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
+    """Latency, temperature, clocks, power, memory and events on one axis; the operators as bars."""
+    from bokeh.models import Range1d, Span  # noqa: PLC0415
+
+    end_s = max(1, -(-analysis.progress.view().now_ns // NS))
+    axis, x_range = Axis(0, int(end_s)), Range1d(0, end_s, bounds=(0, end_s))
+    crosshair = Span(dimension="height", line_color="#7f7f7f", line_dash="dotted")
+    spans = [(one.start_ns / NS, end_s if one.end_ns is None else one.end_ns / NS) for one in report.throttles.spans]
+    for title, unit, lines, levels in _quantities(analysis, axis):
+        shown = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
+        if not shown:
+            continue
+        chart = timeline(title, unit, x_range, crosshair)
+        shade(chart, spans)
+        scale = 1e6 if unit == "ms" else 1.0
+        add_lines(chart, axis, [(name, getattr(points, column) / scale) for name, points, column in shown], unit)
+        for level in levels:
+            chart.add_layout(Span(location=level, dimension="width", line_color=COLOURS[1], line_dash="dashed"))
+        yield chart
+    yield from _events(analysis, x_range, crosshair)
+    yield from _operators(report)
+
+
+def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list[Line], list[float]]]:
+    tracks, latency = analysis.tracks, analysis.latency.points(axis)
+    names = (("p50 of a second", "middle"), ("p99", "high"), ("max", "top"))
+    yield "latency; throttled spans are shaded", "ms", [(name, latency, column) for name, column in names], []
+    thermal = view_thermal(tracks, axis)
+    zones = [zone.info for zone in thermal.zones]
+    yield (
+        "temperature, with its throttling trips",
+        "°C",
+        [(z.id, tracks.points(z.id, axis), "high") for z in zones],
+        sorted({zone.trip_c for zone in thermal.zones if zone.trip_c is not None}),
+    )
+    clocks: list[Line] = []
+    for clock in thermal.clocks:
+        info = clock.mhz.info
+        clocks.append((clock.label, tracks.points(info.id, axis), "middle"))
+        clocks.append((f"cap {clock.label}", tracks.points(f"freqcap/{info.label}", axis), "low"))
+    yield "clocks and caps", "MHz", clocks, []
+    memory = ("mem/rss", "mem/pss", "mem/accelerator")
+    power = [track.info.id for track in tracks.views("power")]
+    for title, unit, ids in (("power", "W", power), ("memory", "MiB", memory)):
+        yield title, unit, [(name, tracks.points(name, axis), "high") for name in ids], []
+
+
+def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
+    """Marks and events; the pointer shows their words."""
+    from bokeh.models import HoverTool  # noqa: PLC0415
+
+    events = [one for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
+    if not events:
+        return
+    chart = timeline("marks and events", "", x_range, crosshair)
+    chart.height, chart.yaxis.visible = 120, False
+    colours = {"critical": COLOURS[1], "warning": COLOURS[3]}
+    data = {
+        "x": [one.t_ns / NS for one in events], "y": [0.0] * len(events),
+        "what": [clean(f"{one.kind}: {one.message}") for one in events],
+        "colour": [COLOURS[5] if one.kind == "mark" else colours.get(one.severity, COLOURS[0]) for one in events],
+    }  # fmt: skip
+    dots = chart.scatter("x", "y", size=10, color="colour", source=data)
+    chart.add_tools(HoverTool(renderers=[dots], tooltips=[("", "@what"), ("at", "@x{00:00:00}")]))
+    yield chart
+
+
+def _operators(report: Report) -> Iterator[Any]:
+    top = sorted(report.operators or (), key=lambda one: -one.share)[:MOST_OPERATORS]
+    if top:
+        names = [f"{number}  {shortened(clean(one.name), 40)}" for number, one in enumerate(top, 1)]
+        yield bars("operators, % of the time", names, [100 * one.share for one in top])
+
+
+def ab_charts(view: AbView) -> Iterator[Any]:
+    """None before the first quad."""
+    if not view.variants:
+        return
+    names = [f"{letter}  {variant.name}" for letter, variant in zip("AB", view.variants, strict=False)]
+    low = min(float(np.median(rows[:, 0])) for rows in view.quantiles_ns)
+    high = max(float(np.median(rows[:, -1])) for rows in view.quantiles_ns)
+    edges = edges_between(low, high, AB_BINS)
+    yield shares_chart(
+        [(n, 100 * binned(rows, edges)) for n, rows in zip(names, view.quantiles_ns, strict=True)], edges
+    )
+    ratios = [
+        (metric, Ratio(one.value, one.ci95, one.verdict, verdict_words(one)))
+        for metric in METRICS
+        if (one := view.ratios[metric])
+    ]
+    yield from ratio_chart("B against A: ratio, 95 %", ratios)
+    yield from _ratio_by_quads(view)
+
+
+def _ratio_by_quads(view: AbView) -> Iterator[Any]:
+    """The ratio of p50 after each number of quads, as it was known then."""
+    from bokeh.models import Span  # noqa: PLC0415
+    from bokeh.plotting import figure  # noqa: PLC0415
+
+    logs = view.p50_logs
+    if len(logs) < LEAST_PAIRS:
+        return
+    counts = np.unique(np.linspace(LEAST_PAIRS, len(logs), MOST_QUADS).astype(int))
+    known = [(int(n), one) for n in counts if (one := difference(undisturbed(logs[:n])))]
+    x = [n for n, _ in known]
+    value, low, high = (np.exp([getattr(one, end) for _, one in known]) for end in ("value", "low", "high"))
+    chart = figure(
+        title="p50 of B to A, 95 %, by quads", height=240,
+        sizing_mode="stretch_width", tools="xpan,xwheel_zoom,xbox_zoom,reset,save",
+        tooltips=[("quads", "@x"), ("ratio", "@y{0.0000}"), ("95 %", "@low{0.0000} to @high{0.0000}")],
+    )  # fmt: skip
+    data = {"x": x, "y": value, "low": low, "high": high}
+    chart.varea("x", "low", "high", source=data, fill_color=COLOURS[0], fill_alpha=0.25)
+    chart.line("x", "y", source=data, color=COLOURS[0], line_width=2)
+    chart.add_layout(Span(location=1, dimension="width", line_color=GREY, line_dash="dashed"))
+    yield plain(chart)

@@ -1,0 +1,518 @@
+"""The report as text: the verdict first, then the tables, as one would paste it into a ticket.
+
+Lines have at most 80 columns and break between words; only a single longer word (a path, a name) exceeds them.
+"""
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from edgetop import formatting
+from edgetop.analysis.ab_words import ab_lines
+from edgetop.analysis.deadline import headroom_words, load_words, max_rate_words
+from edgetop.analysis.forecast.heat_forecast import left, outlook
+from edgetop.analysis.program_frames import FramesView, total_words
+from edgetop.analysis.report_operators import OperatorFigures
+from edgetop.analysis.report_parts import (
+    PERCENTILE_KEYS,
+    CostFigures,
+    EnergyFigures,
+    LatencyFigures,
+    Memory,
+    PowerFigures,
+    RailFigures,
+    Span,
+    Times,
+)
+from edgetop.analysis.session_report import Report
+from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.analysis.slowdowns.tail import TailView, tail_words
+from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_words
+from edgetop.analysis.usage import UsageFigures
+from edgetop.analysis.verdict import Verdict
+from edgetop.cli.output import gate_lines, notice_lines, table
+from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
+from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+
+MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
+WIDTH, BRIEF_LINES = 80, 23
+_LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
+NS = 1e9
+
+
+def summary(report: Report) -> str:
+    """The whole report. Foreign text in it is made safe."""
+    return "\n".join(wrapped(summary_lines(report)))
+
+
+def summary_lines(report: Report) -> Iterator[str]:
+    """The lines of the whole report, however long they are."""
+    # Of an A/B session the comparison: both models' latencies together mean nothing.
+    if report.ab:
+        figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
+    else:
+        figures = steadiness_lines(report), _latency(report), _tail(report.tail), _frames(report.frames)
+    parts = (
+        _head(report),
+        *figures,
+        _load(report.latency, report.session.load),
+        gate_lines(report.gates or ()),
+        _board(report),
+        _method(report.session),
+        _operators(report),
+        notice_lines("warning", report.warnings),
+    )
+    return chain.from_iterable(parts)
+
+
+def brief_summary(report: Report) -> str:
+    """Return at most 23 lines for the end of a run; `edgetop report` prints the rest."""
+    failed = [gate for gate in report.gates or () if not gate.ok]
+    passed = len(report.gates or ()) - len(failed)
+    gates = [f"gate       FAILED  {clean(gate.reason)}" for gate in failed]
+    if passed:
+        gates.append(f"gates      {passed} passed")
+    figures: tuple[Iterable[str], ...] = (
+        (line for line in steadiness_lines(report, most=2, evidence=False) if line),
+        islice(_latency(report), 1, 4 + bool(report.latency.response)),
+        islice(_frames(report.frames), 1),
+    )
+    parts: tuple[Iterable[str], ...] = (
+        _verdict(report.verdict, report.session),
+        _lost(report),
+        _unavailable(report),
+        gates,
+        *((ab_lines(report.ab),) if report.ab else figures),
+        islice(_load(report.latency, report.session.load), 2),
+        islice(_heat(report), 1),
+        islice(_power(report.power), 1),
+        islice(_energy(report), 1),
+        islice(_memory(report.memory), int("memory" not in (report.unavailable or {}))),
+        _largest_operator(report),
+        [f"warnings   {len(report.warnings)}: {clean(report.warnings[0].message)}"] if report.warnings else [],
+    )
+    return "\n".join(islice(wrapped(chain.from_iterable(parts)), BRIEF_LINES))
+
+
+def wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Each line in as many of 80 columns as it needs; what follows the first stands below its text."""
+    for line in lines:
+        indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
+        if len(indent) > WIDTH // 2 or len(line) <= WIDTH:
+            yield line
+        else:
+            yield from textwrap.wrap(
+                line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+
+
+def _head(report: Report) -> Iterator[str]:
+    session = report.session
+    engine, model, board = session.engine, session.model, session.board
+    yield from _verdict(report.verdict, session)
+    yield f"  session  {clean(session.name)}  {session.created_utc[:19]}Z"
+    inputs = " ".join(f"{clean(i.name)} {i.dtype}[{','.join(map(str, i.shape))}]" for i in model.inputs)
+    yield f"  model    {clean(model.path)}  {inputs}"
+    runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
+    is_ours = not session.was_imported and not session.watched
+    way = f", {engine.threads or 'default'} threads, in a {engine.isolation}" if is_ours else ""
+    yield from _watched(session)
+    yield f"  engine   {runtime} on {clean(', '.join(engine.providers) or UNKNOWN)}{way}"
+    place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
+    yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
+    yield from _lost(report)
+    yield from _unavailable(report)
+
+
+def _unavailable(report: Report) -> Iterator[str]:
+    """Yield the parts that errors of edgetop have cost: a line for each error."""
+    causes: dict[str, list[str]] = {}
+    for name, why in (report.unavailable or {}).items():
+        causes.setdefault(why, []).append(name.replace("_", " "))
+    for why, names in causes.items():
+        yield f"  missing  {', '.join(names)}: {clean(why)}"
+
+
+def _lost(report: Report) -> Iterator[str]:
+    if report.lost:
+        yield f"  lost     {report.lost.words}: {clean(report.lost.why)}"
+
+
+def _watched(session: Manifest) -> Iterator[str]:
+    """The program that made the inferences, and each of its streams."""
+    if watched := session.watched:
+        cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
+        yield f"  program  {clean(shlex.join(watched.command))}"
+        if watched.sources:
+            yield f"  seen by  {clean(', '.join(watched.sources))}, which adds {cost} to a call"
+        if watched.at_once_mean is not None and watched.outside_share is not None:
+            outside = formatting.percent(watched.outside_share)
+            at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"
+            yield f"  calls    {at_once}; {outside} of the time outside inference"
+        for number, stream in enumerate(watched.streams):
+            p50, p99 = (or_unknown(ns, formatting.milliseconds) for ns in (stream.p50_ns, stream.p99_ns))
+            runs = formatting.count(stream.runs)
+            yield f"  stream {number}  p50 {p50}  p99 {p99} ms  n {runs}  {shortened(stream.name or UNKNOWN, 36)}"
+
+
+def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
+    """Yield how the session ended, or its state, and below it its other present and past troubles."""
+    mark = "SIMULATED  " if session.board.simulated else ""
+    live = "LIVE, " if session.end_reason is None else ""
+    yield f"{mark}{live}{clean(verdict.first)}"
+    for other in (*(f"also {word}" for word in verdict.also), *verdict.past):
+        yield f"  {clean(other)}"
+
+
+def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bool = True) -> Iterator[str]:
+    """Burst, sustained speed, throttles and so many slowdowns; nothing where too little was measured."""
+    burst, sustained, drift = report.burst, report.sustained, report.drift_ratio
+    missing = report.unavailable or {}
+    if burst is None and sustained is None and not (report.slowdowns or report.throttles.spans):
+        return
+    yield ""
+    if sustained:
+        change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
+        yield f"sustained  {_span(sustained)}{change}"
+    elif "sustained" not in missing:
+        yield "sustained  not known: nothing was steady after the burst"
+    if "burst" not in missing:
+        yield f"burst      {_span(burst)}" if burst else "burst      not known"
+    if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
+        yield f"throttles  {words}"
+    if report.slowdowns is not None:
+        yield from _slowdowns(report.slowdowns, most, evidence=evidence)
+
+
+def _span(span: Span) -> str:
+    p50, p99 = (formatting.milliseconds(ms * 1e6) for ms in (span.p50_ms, span.p99_ms))
+    when = f"{formatting.clock_time(span.from_s * NS)} to {formatting.clock_time(span.to_s * NS)}"
+    return f"p50 {p50}  p99 {p99} ms  {formatting.rate(span.throughput_hz)}/s  {when}"
+
+
+def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) -> Iterator[str]:
+    if not slowdowns:
+        yield "slowdowns  none"
+    by_length = sorted(slowdowns, key=_length_ns, reverse=True)
+    for slowdown in sorted(by_length[:most], key=lambda slowdown: slowdown.start_ns):
+        size = or_unknown(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
+        end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
+        cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
+        yield f"slowdown   {formatting.clock_time(slowdown.start_ns)} to {end}  {size}  {cause}"
+        for sentence in slowdown.evidence if evidence else ():
+            yield f"             {clean(sentence)}"
+    if len(slowdowns) > most:
+        yield f"           and {len(slowdowns) - most} shorter ones"
+
+
+def _length_ns(slowdown: Slowdown) -> float:
+    return float("inf") if slowdown.end_ns is None else slowdown.end_ns - slowdown.start_ns
+
+
+def _latency(report: Report) -> Iterator[str]:
+    yield ""
+    latency, tool = report.latency, report.latency.told_by
+    if "latency" in (report.unavailable or {}):
+        yield "latency    not available"
+        return
+    if not latency.count and tool is None:
+        yield "latency    nothing was measured"
+        return
+    names = ("min", *PERCENTILE_KEYS, "max", "mean")
+    marks = ["" if (latency.settled or {}).get(name, True) else "?" for name in names]
+    times: dict[str, Times] = {"        ms": latency}
+    if latency.response:
+        times = {"service ms": latency, "  resp. ms": latency.response}
+    rows = [
+        [f"{_ms(getattr(of, f'{name}_ms'))}{mark}" for name, mark in zip(names, marks, strict=True)]
+        for of in times.values()
+    ]
+    labels = ("latency   ", *times)
+    for label, line in zip(labels, table([*map(_percentile_name, names)], rows, words=()), strict=True):
+        yield f"{label} {line}"
+    count, errors = (or_unknown(number, formatting.count) for number in (latency.count, latency.errors))
+    scatter = "" if latency.stdev_ms is None else f"; stdev {_ms(latency.stdev_ms)}, jitter {_ms(latency.jitter_ms)} ms"
+    rate = or_unknown(latency.throughput_hz, formatting.rate)
+    yield f"           {count} inferences, {rate}/s, {errors} errors{scatter}"
+    if tool is not None:
+        yield f"           as printed by {clean(tool)}: single inferences are not known"
+    if "?" in marks:
+        yield "           ? not settled: too few inferences, or too few independent ones"
+    intervals = [
+        f"{_percentile_name(name)} {_ms(interval[0])} to {_ms(interval[1])}"
+        for name in PERCENTILE_KEYS
+        if (interval := (latency.ci95 or {}).get(f"{name}_ms"))
+    ]
+    if intervals:
+        yield f"           95 %: {', '.join(intervals)}"
+
+
+def _tail(tail: TailView) -> Iterator[str]:
+    """The causes of the slowest inferences, and the very slowest of them."""
+    if not tail.slowest:
+        return
+    yield f"tail       of the {len(tail.slowest)} slowest, one a second: {clean(tail_words(tail.parts))}"
+    for one in tail.slowest[:MOST_SLOW_INFERENCES]:
+        who = f" ({clean(one.who)})" if one.who else ""
+        when, took = formatting.clock_time(one.t_ns), formatting.milliseconds(one.latency_ns)
+        yield f"           {took} ms at {when}: {one.cause.replace('-', ' ')}{who}"
+
+
+def _frames(frames: FramesView | None) -> Iterator[str]:
+    """The frames of a program that reports their stages, and where their time goes."""
+    if frames is None:
+        return
+    yield f"frames     {total_words(frames)}"
+    yield f"           {'mean':>8}  {'p50':>8}  {'p99':>8} ms   share"
+    for stage in frames.stages:
+        times = "  ".join(f"{_ms(ms):>8}" for ms in (stage.mean_ms, stage.p50_ms, stage.p99_ms))
+        yield f"           {times}     {formatting.percent(stage.share):>6}  {clean(stage.name)}"
+
+
+def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
+    """The load, where it is not back to back, and the deadline."""
+    deadline = latency.deadline
+    if words := load_words(load):
+        yield f"load       {words}"
+    if latency.streams:
+        rates = ", ".join(formatting.rate(stream.throughput_hz) for stream in latency.streams)
+        yield f"           by stream, /s: {rates}"
+    if deadline:
+        missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({deadline.misses})"
+        run = f", {deadline.longest_run} in a row at most" if deadline.misses else ""
+        headroom = headroom_words(round(deadline.headroom_ns / 1e6, 6))
+        yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom}"
+        if deadline.cause:
+            yield f"           {clean(deadline.cause.words)}"
+        if max_rate_hz := rounded(deadline.max_rate_hz):
+            yield f"           by its service time it {max_rate_words(max_rate_hz)}"
+
+
+def _percentile_name(name: str) -> str:
+    return "p99.9" if name == "p999" else name
+
+
+def _board(report: Report) -> Iterator[str]:
+    phases, overhead = report.phases, report.overhead
+    yield ""
+    warmup = f"warm-up {or_unknown(phases.warmup.runs, str)} runs of {_ms(phases.warmup.mean_ms)} ms"
+    yield f"start      load {_ms(phases.init_ms)} ms, first inference {_ms(phases.first_ms)} ms, {warmup}"
+    yield from _heat(report)
+    view = report.forecast
+    if forecast := ", ".join(filter(None, (outlook(view), left(view)))):
+        yield f"           from there on {clean(view.sensor.id if view.sensor else UNKNOWN)}: {forecast}"
+    yield from _power(report.power)
+    yield from _energy(report)
+    if "memory" not in (report.unavailable or {}):
+        yield from _memory(report.memory)
+    if report.usage:
+        yield from _usage(report.usage)
+    cost = or_unknown(overhead.cpu_pct, lambda load: f"{load:.1f} % of a core")
+    yield f"edgetop    {cost}, {_mib(overhead.rss_mib)}"
+
+
+def _heat(report: Report) -> Iterator[str]:
+    """A line for each zone, the hottest first."""
+    zones = sorted(report.temperature.items(), key=lambda pair: -(pair[1].max or 0))
+    for sensor, zone in zones:
+        span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
+        yield f"heat       {clean(sensor)} {span}, {_celsius(zone.end)} at the end"
+
+
+def _memory(memory: Memory) -> Iterator[str]:
+    yield f"memory     engine RSS {_mib(memory.rss_end_mib)} at the end, {_mib(memory.rss_peak_mib)} at most"
+    if memory.growth_mib_per_h is not None and (interval := memory.growth_ci95_mib_per_h):
+        word = "LEAKING" if memory.leak else "grows by"
+        yield f"           {word} {memory.growth_mib_per_h:.1f} MiB/h (95 %: {interval[0]:.1f} to {interval[1]:.1f})"
+    if memory.accelerator_peak_mib is not None:
+        yield f"           and {_mib(memory.accelerator_peak_mib)} at most of the GPU's, which is in no RSS"
+    if memory.stages:
+        stages = ", ".join(f"{clean(stage.stage)} {stage.rss_mib:.1f}" for stage in memory.stages)
+        yield f"           by stage, MiB: {stages}"
+
+
+def _usage(usage: UsageFigures) -> Iterator[str]:
+    """Yield the CPU, memory and disk traffic of the engine, and the network traffic of the board, while measured.
+
+    The kernel does not count network bytes of a process.
+    """
+    mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
+    if mean is not None:
+        most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
+        yield f"cpu        engine {mean:.0f} % of a core on average{most}"
+    counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
+    received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
+    traffic = f"network of the board {received} received, {sent} sent; disks {read} read, {written} written"
+    resident = f"memory {_mib(usage.mem_mean_mib)} on average, {_mib(usage.mem_peak_mib)} at most"
+    took = or_unknown(usage.total_time_ms, lambda ms: formatting.duration(ms * 1e6))
+    yield f"usage      {resident}; {traffic}; in {took}"
+
+
+def _power(power: PowerFigures) -> Iterator[str]:
+    """A line for the total; where there is none, one for each rail."""
+    if power.total_sensor:
+        yield f"power      {_watts(power, power.total_sensor)}"
+        return
+    for sensor, figures in power.rails.items():
+        yield f"power      {_watts(figures, sensor)}; a part of the board"
+
+
+def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
+    """The highest reading is said to be a mean where it is one, with the peak behind it where that is known."""
+    over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
+    peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
+    most = f"{UNKNOWN} at most" if figures.max_w is None else f"{_in_w(figures.max_w)} at most{over}{peak}"
+    return f"{clean(sensor)} {_in_w(figures.mean_w)} W on average, {most} ({_accuracy(figures)})"
+
+
+def _in_w(watts: float | None) -> str:
+    return formatting.reading(watts, "W")
+
+
+def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
+    return clean(figures.accuracy or "of unknown accuracy").replace("-", " ")
+
+
+def _energy(report: Report) -> Iterator[str]:
+    """Yield the energy by the total power, or why there is none; without a total, that of each rail as a part."""
+    energy, power, battery = report.energy, report.power, report.session.methodology.battery
+    if report.ab or not (power.total_sensor or power.rails):  # one value for two models means nothing
+        return
+    if energy.gross_mj is not None:
+        yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
+        if energy.net_mj is not None and power.idle_w is not None:
+            net = f"net of an idle board's {_in_w(power.idle_w)} W"
+            yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
+        elif energy.net_reason:
+            yield f"           no figure net of idle: {clean(energy.net_reason)}"
+    elif power.total_sensor:
+        yield f"energy     no figure of an inference: {clean(energy.reason or UNKNOWN)}"
+    for sensor, cost in energy.rails.items():
+        if cost.gross_mj is not None and not power.total_sensor:
+            yield f"energy     {clean(sensor)} {_cost(cost)}; a part of the board"
+    if battery:
+        yield f"battery    {battery.volts:g} V, {battery.capacity_mah:g} mAh: {_lasts(energy)}"
+
+
+def _cost(cost: CostFigures) -> str:
+    return f"{formatting.millijoules(cost.gross_mj or 0)} ± {_half(cost.ci95_mj)} mJ an inference"
+
+
+def _half(interval: tuple[float, float] | None) -> str:
+    return UNKNOWN if interval is None else formatting.millijoules((interval[1] - interval[0]) / 2, 2)
+
+
+def _lasts(energy: EnergyFigures) -> str:
+    if energy.hours_per_charge is None or energy.battery_rate_hz is None:
+        return clean(energy.battery_reason or UNKNOWN)
+    inferences = energy.inferences_per_charge
+    more = "" if inferences is None else f", {formatting.count(inferences)} inferences"
+    return f"{energy.hours_per_charge:.1f} h at {formatting.rate(energy.battery_rate_hz)}/s{more}"
+
+
+def _method(session: Manifest) -> Iterator[str]:
+    """Yield the conditions of the measurement: always four lines, so that an unknown one is seen."""
+    yield ""
+    yield f"method     {_runs(session)}"
+    yield f"           {_place(session.methodology)}"
+    yield f"           {_neighbours(session)}"
+    yield f"           {_declared(session)}"
+
+
+def _runs(session: Manifest) -> str:
+    method = session.methodology
+    warm_up, measured = or_unknown(method.warmup_runs, str), or_unknown(method.measure_runs, formatting.count)
+    phases = ((method.cooldown_s, "a cool-down"), (method.idle_baseline_s, "an idle baseline"))
+    rests = ", ".join(f"{what} of {formatting.span(s * NS)}" if s else f"without {what}" for s, what in phases)
+    given = UNKNOWN if session.was_imported else clean(session.load.input) or UNKNOWN
+    return f"input {given}, {measured} inferences after {warm_up} of warm-up, {rests}"
+
+
+def _place(method: Methodology) -> str:
+    """Return the two highest temperatures at which measuring began, and the room and case that the user declared."""
+    hottest_first = sorted(method.start_temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
+    began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
+    more = f" and {len(began) - 2} more" if len(began) > 2 else ""
+    warm = f"began at {', '.join(began[:2])}{more}" if began else "start temperature not known"
+    ambient = "not declared" if method.ambient_c is None else f"{method.ambient_c:g} °C as declared"
+    return f"{warm}; ambient {ambient}, enclosure {clean(method.enclosure or 'not declared')}"
+
+
+def _neighbours(session: Manifest) -> str:
+    """Return the engine's CPUs and priority, and the processes beside it."""
+    method, cpus = session.methodology, session.constraints.cpus
+    on = or_unknown(cpus, "{:g}".format)
+    of = f" of {session.board.cores}" if session.board.cores else ""
+    others = ", ".join(f"{clean(one.name)} {one.cpu_pct:.0f} %" for one in method.background)
+    if not others:
+        others = "none took 5 % of a core" if method.scheduler and session.end_reason else UNKNOWN
+    limits = f", {words}" if (words := session.constraints.words) else ""
+    return f"engine on {on}{of} CPUs{limits}, {clean(method.scheduler or UNKNOWN)}; other processes: {others}"
+
+
+def _declared(session: Manifest) -> str:
+    labels = ", ".join(f"{clean(key)}={clean(value)}" for key, value in session.labels.items() if key != IMPORTED)
+    said = [*([f"labels {labels}"] if labels else []), *(f"note: {clean(note)}" for note in session.methodology.notes)]
+    return "; ".join(said) or "no label or note"
+
+
+def _operators(report: Report) -> Iterator[str]:
+    """The ones that take the most time, the largest first."""
+    operators, profile = report.operators, report.profile
+    if not operators or not profile:
+        return
+    yield ""
+    yield f"operators  {len(operators)}, partitions {report.partitions or UNKNOWN}; those that take the most time:"
+    runs, bursts = formatting.quantity(profile.runs, "inference"), formatting.quantity(profile.bursts, "burst")
+    yield f"           {clean(profile.way or UNKNOWN)}; {runs} in {bursts}"
+    if profile.disturbed:
+        yield "           other programs took CPU time from every instrumented inference: no share is settled"
+    elif profile.left_out_runs:
+        yield f"           {profile.left_out_runs} others are left out: other programs took CPU time from them"
+    if not all(operator.settled for operator in operators):
+        yield f"           ? not settled: needs {LEAST_BURSTS} bursts and {LEAST_RUNS} inferences that agree"
+    yield from _operator_table(sorted(operators, key=lambda operator: -operator.share)[:MOST_OPERATORS])
+
+
+def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
+    """Yield a table as wide as the screen: columns that say nothing are left out, and long names are shortened."""
+    columns = {
+        "us": [or_unknown(one.mean_us, "{:.1f}".format) for one in operators],
+        "%": [share_text(one.share, settled=one.settled) for one in operators],
+        "95 %": [interval_text(one.share_ci95) for one in operators],
+        "GFLOP/s": [or_unknown(one.gflop_per_s, "{:.1f}".format) for one in operators],
+        "bound": [one.bound or UNKNOWN for one in operators],
+        "on": [clean(one.provider) for one in operators],
+        "type": [clean(one.op_type) for one in operators],
+    }
+    useless = {"GFLOP/s": [UNKNOWN], "bound": [UNKNOWN], "on": [columns["on"][0]]}
+    columns = {name: cells for name, cells in columns.items() if set(cells) != set(useless.get(name, ()))}
+    names = [clean(one.origin or one.name) for one in operators]
+    rows = [[*cells, "|"] for cells in zip(*columns.values(), strict=True)]  # so that a row ends where its name begins
+    lines = table([*columns, "|"], rows, words=("bound", "on", "type"), indent="  ")
+    for name, line in zip(("name", *names), lines, strict=True):
+        row = line.removesuffix("|")
+        yield f"{row}{shortened(name, WIDTH - len(row))}"
+
+
+def _largest_operator(report: Report) -> Iterator[str]:
+    """Yield the largest operator if it is settled; otherwise another one may be larger."""
+    largest = max(report.operators or (), key=lambda one: one.share, default=None)
+    if largest and largest.settled:
+        name = clean(largest.origin or largest.name)
+        yield f"hotspot    {share_text(largest.share, settled=True)} % {clean(largest.op_type)} {shortened(name, 40)}"
+
+
+def _celsius(value: float | None) -> str:
+    return or_unknown(value, "{:.1f}".format)
+
+
+def _ms(value: float | None) -> str:
+    return or_unknown(value, lambda ms: formatting.milliseconds(ms * 1e6))
+
+
+def _mib(value: float | None) -> str:
+    return or_unknown(value, "{:.1f} MiB".format)

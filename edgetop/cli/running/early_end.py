@@ -1,0 +1,76 @@
+"""Reasons to end a session early: a gate that has certainly failed (`--fail-fast`), or a resolved A/B difference.
+
+Some values only grow, and a limit that they exceed stays exceeded. Others may fall again: they must be of enough
+inferences, and stay over their limit for a while.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from edgetop.analysis.ab_words import change_words
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.session_report import Report
+from edgetop.cli.output import print_failures
+from edgetop.runner.session_state import SessionState
+from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:
+    from edgetop.comparison.comparison_gates import RelativeGate
+
+STAYS_NS = 10 * NS
+
+
+class FailFast:
+    """Observes an analysis, and stops its session when a gate has failed."""
+
+    def __init__(self, session_state: SessionState, stop: Callable[[str], None]) -> None:
+        """`stop` is given the reason."""
+        self._session_state = session_state
+        self._stop = stop
+        self._has_stopped = False
+        self._failing_since_ns: dict[str, int] = {}  # by gate
+
+    def observe(self, analysis: Analysis) -> None:
+        progress = analysis.progress.view()
+        if self._has_stopped or progress.phase != "measure":
+            return
+        for result in analysis.gate_results():
+            if not result.fails_for_sure:
+                self._failing_since_ns.pop(result.gate.text, None)
+                continue
+            since_ns = self._failing_since_ns.setdefault(result.gate.text, progress.now_ns)
+            if result.gate.is_final or progress.now_ns - since_ns >= STAYS_NS:
+                self._session_state.add_event(
+                    "gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text
+                )
+                self._stop("slo")
+                self._has_stopped = True
+                return
+
+
+def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
+    """End an A/B session by the width of the interval alone, whatever it says."""
+    view = analysis.ab_view()
+    if view is not None and view.is_resolved:
+        stop("resolved")
+
+
+def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> bool:
+    """Name the failed gates on stderr. True: there is one, or one ended the session.
+
+    `ratio_gates`: of an A/B session.
+    """
+    failed = [gate.reason for gate in report.gates or () if not gate.ok]
+    failed += [f"gates: {why}" for name, why in (report.unavailable or {}).items() if name == "gates"]
+    failed += filter(None, (_beyond(report, gate) for gate in ratio_gates))
+    return print_failures(failed) or report.session.end_reason == "slo"
+
+
+def _beyond(report: Report, gate: "RelativeGate") -> str | None:
+    """Why the gate fails: the whole interval lies beyond its limit, or there is no ratio. None: it does not."""
+    ratio = report.ab.ratios[gate.name] if report.ab else None
+    if ratio is None:
+        return f"{gate.text}: the ratio of {gate.name} is not known"
+    low, high = ((end - 1) * 100 for end in ratio.ci95)
+    is_beyond = low > gate.limit if gate.is_above else high < gate.limit
+    return f"{gate.text}: B to A is {change_words(ratio)}" if is_beyond else None

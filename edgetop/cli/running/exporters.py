@@ -1,0 +1,153 @@
+"""Where a session's metrics go (`--metrics`, `--prom-textfile`, `--otlp`): the options and their exporters."""
+
+import contextlib
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from click import BadParameter
+
+from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.output import print_text
+from edgetop.errors import InputError
+from edgetop.files import read_text, why
+
+if TYPE_CHECKING:
+    from edgetop.cli.running.live_session import Observer
+    from edgetop.metrics.endpoint import Endpoint
+    from edgetop.metrics.otlp import Collector
+    from edgetop.metrics.prometheus import Textfile
+    from edgetop.runner.session_state import SessionState
+
+PORT = 9464  # of Prometheus exporters of OpenTelemetry, by its specification
+MOST_TOKEN_BYTES = 4096
+
+_METRICS = needs("metrics")
+
+
+def address(text: str) -> tuple[str, int]:
+    """`127.0.0.1:9464`, `[::1]:9464`, or a port of the loopback.
+
+    >>> address("9464"), address("[::]:80")
+    (('127.0.0.1', 9464), ('::', 80))
+    """
+    match = re.fullmatch(r"(?:(?:\[([0-9a-fA-F:]+)\]|([^:\[\]/]+)):)?([0-9]{1,5})", text.strip())
+    if not match or int(match[3]) > 65_535:
+        raise BadParameter(f"{text!r} is no address; write 127.0.0.1:{PORT} or [::1]:{PORT}")
+    return match[1] or match[2] or "127.0.0.1", int(match[3])
+
+
+def collector(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
+        raise BadParameter(f"{text!r} is no URL; write http://HOST:4318")
+    return text
+
+
+METRICS_OPTIONS = (
+    option(
+        "--prom-textfile", type=PATH, metavar="DIR",
+        help="Write metrics for node_exporter's textfile collector into DIR (edgetop help metrics).",
+    ),
+    option(
+        "--metrics", type=address, metavar="[HOST:]PORT",
+        help=f"Serve metrics for Prometheus: 127.0.0.1:{PORT}. Without HOST: to this machine alone.",
+    ),
+    option(
+        "--metrics-token-file", type=PATH, metavar="FILE", help="Ask for the bearer token that FILE holds.",
+        rules=[_METRICS],
+    ),
+    option(
+        "--metrics-cert", type=PATH, metavar="FILE", help="Serve over TLS with this certificate (PEM).",
+        rules=[_METRICS],
+    ),
+    option(
+        "--metrics-key", type=PATH, metavar="FILE", help="Its key, where that is in another file.",
+        rules=[needs("metrics_cert")],
+    ),
+    option("--otlp", type=collector, metavar="URL", help="Send metrics to an OpenTelemetry collector: http://HOST:4318."),
+)  # fmt: skip
+
+
+class Exporters:
+    """The exporters of a session. All open before the session runs, so that bad options are refused in time."""
+
+    def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
+        """They are closed when `stack` is left; the endpoint, for which scrapers are waited, when `last` is.
+
+        Raises InputError.
+        """
+        self._stack, self._last = stack, last
+        self.observers: list[Observer] = []
+        self.session_state: SessionState | None = None  # takes failures as events
+        if options.get("prom_textfile"):
+            from edgetop.metrics import prometheus  # noqa: PLC0415  where it is asked for
+
+            file = prometheus.Textfile(options["prom_textfile"])
+            self._send_to(file, prometheus.EVERY_S, "--prom-textfile")
+        if options.get("metrics"):
+            self._open_endpoint(options)
+        if options.get("otlp"):
+            from edgetop.metrics import otlp  # noqa: PLC0415  takes 16 MiB
+
+            self._send_to(otlp.Collector(options["otlp"]), otlp.EVERY_S, "--otlp")
+
+    def _send_to(self, sink: "Textfile | Collector", every_s: float, option: str) -> None:
+        from edgetop.metrics.metric_outlet import Outlet  # noqa: PLC0415  as above
+
+        self._stack.callback(sink.close)
+        outlet = Outlet(every_s, sink.send, partial(self._report, option))
+        self._stack.callback(outlet.close)
+        self.observers.append(outlet.observe)
+
+    def _report(self, option: str, why: str) -> None:
+        """`why`: metrics do not arrive; "": they do again."""
+        text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
+        if self.session_state and self.session_state.has_ended:
+            print_text(f"edgetop: {text}", err=True)
+        elif self.session_state:
+            self.session_state.add_event("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
+
+    def _open_endpoint(self, options: Mapping[str, Any]) -> None:
+        from edgetop.metrics.endpoint import Endpoint  # noqa: PLC0415  takes 10 MiB
+
+        host, port = options["metrics"]
+        token = _token(options["metrics_token_file"])
+        endpoint = Endpoint(host, port, token, options["metrics_cert"], options["metrics_key"])
+        self._last.callback(endpoint.close)
+        self._last.callback(_hand_over, endpoint)
+        if not port or not _is_loopback(host):
+            anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
+            print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
+        self.observers.append(endpoint.observe)
+
+
+def _hand_over(endpoint: "Endpoint") -> None:
+    """Wait until scrapers have read how the session ended. A session that just vanishes would be taken for dead."""
+    if (owed_s := endpoint.owed_s()) > 0:
+        text = f"the metrics stay until Prometheus has read that the session is over: up to {owed_s:.0f} s"
+        print_text(f"edgetop: {text} (Ctrl+C ends it)", err=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        endpoint.hand_over()
+
+
+def _token(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        token = read_text(file, MOST_TOKEN_BYTES).strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"--metrics-token-file {file}: cannot be read: {why(error)}") from None
+    if not token:
+        raise InputError(f"--metrics-token-file {file}: is empty", "put a token of your own into it")
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress  # noqa: PLC0415  --help needs none of it
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,242 @@
+"""A session without a screen: a bar on a terminal, plain lines elsewhere, all of it on stderr."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from edgetop import formatting
+from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
+from edgetop.analysis.analysis import Analysis, MonitorView
+from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.verdict import STOPPING
+from edgetop.cli.output import print_text
+from edgetop.cli.terminal import trim_log
+from edgetop.feeds.feed_protocol import Feed
+from edgetop.formatting import clean
+from edgetop.notification import notification
+
+BAR_WIDTH = 24
+LINE_EVERY_NS = 10_000_000_000
+QUIET_LOADING_NS = 3_000_000_000
+OPENING_PAUSE_S = 0.1  # until something is measured: the first numbers must not wait
+WINDOW_NS = 10_000_000_000
+
+
+def follow(
+    feed: Feed,
+    analysis: Analysis,
+    is_enough: Callable[[], bool] = lambda: False,
+    *,
+    pause: Callable[[float], object] = time.sleep,
+    log: Path | None = None,
+    live_ns: int | None = None,
+    notifies: bool = False,
+    ascii_only: bool = False,
+) -> None:
+    """Print a session's progress on stderr until it is over, or until the caller stops.
+
+    `pause` is called with seconds and may return sooner. `log`: the file behind stderr, if its size is limited.
+    `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
+    """
+    lines = PlainLines(live_ns) if live_ns is not None else Bar() if sys.stderr.isatty() else Lines()
+    news, trouble, printed = AlertNews(), "", -1
+    is_over = is_enough()
+    while not is_over:
+        is_over = feed.is_over or is_enough()
+        if feed.trouble != trouble:
+            trouble = feed.trouble
+            if trouble:
+                print_text(f"edgetop: {trouble}", err=True, ascii_only=ascii_only)
+        analysis.catch_up(feed)
+        if analysis.folds != printed:
+            printed = analysis.folds
+            with analysis.lock:
+                view = analysis.view(WINDOW_NS)
+                if notifies:
+                    _notify(news, view)
+                if text := lines.text(view):
+                    click.echo(formatting.plain_ascii(text) if ascii_only else text, nl=False, err=True)
+                    if log:
+                        trim_log(log)
+        elif not is_over:
+            pause(OPENING_PAUSE_S if analysis.progress.began_measuring_ns is None else lines.every_s)
+    if isinstance(lines, Bar) and lines.drawn:
+        click.echo(err=True)
+
+
+def _notify(news: AlertNews, view: MonitorView) -> None:
+    """Report new alerts, where stderr still is a terminal."""
+    for alert in news.due(view.alerts):
+        if sys.stderr.isatty():
+            click.echo(notification(title_words(view.manifest), alert_words(alert), os.environ), nl=False, err=True)
+
+
+# What prints a session has an interval at which it is asked (`every_s`), and `text`, which returns what to print now,
+# "" for nothing, and must read only those parts of the view that it prints.
+
+
+class Bar:
+    """A progress line that is drawn over itself."""
+
+    every_s = 1.0
+
+    def __init__(self) -> None:
+        self.drawn = ""
+
+    def text(self, view: MonitorView) -> str:
+        if view.progress.end_reason == "input-error":  # reported in a line of its own
+            self.drawn = ""
+            return "\r\x1b[K"
+        line = clean(f"{progress_bar(view)} {progress_line(view)}")
+        with contextlib.suppress(OSError):  # a line that wraps cannot be drawn over
+            line = formatting.cut(line, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
+        if line == self.drawn:
+            return ""
+        self.drawn = line
+        return f"\r{line}\x1b[K"
+
+
+class Lines:
+    """A line when something changes, and every ten seconds.
+
+    Nothing while a model loads quickly or cannot be loaded: that is reported in one line of its own.
+    """
+
+    every_s = 2.0  # each time costs as much, however much came
+
+    def __init__(self) -> None:
+        self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
+        self._next_ns = QUIET_LOADING_NS
+
+    def text(self, view: MonitorView) -> str:
+        now_ns, verdict = view.progress.now_ns, view.verdict
+        words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
+        changed = words != self._printed and _is_worth_a_line(view)
+        self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
+        if not changed and now_ns < self._next_ns:
+            return ""
+        self._printed = words
+        self._next_ns = now_ns + LINE_EVERY_NS
+        return f"{clean(progress_line(view))}\n"
+
+
+def _is_worth_a_line(view: MonitorView) -> bool:
+    progress = view.progress
+    if progress.stopping or progress.unseen:  # for the user to act
+        return True
+    return progress.measured_ns is not None and (progress.phase == "over" or view.latency.window is not None)
+
+
+class PlainLines:
+    """`--live`: lines in words that a screen reader reads as they are, one at each refresh and one at the end.
+
+    No escapes, no carriage returns, no abbreviated units, nothing that is drawn.
+    """
+
+    every_s = 1.0
+
+    def __init__(self, refresh_ns: int) -> None:
+        self._refresh_ns = refresh_ns
+        self._next_ns = 0
+        self._is_over = False
+
+    def text(self, view: MonitorView) -> str:
+        now_ns, is_over = view.progress.now_ns, view.progress.phase == "over"
+        if (self._is_over and is_over) or view.progress.end_reason == "input-error":  # reported in a line of its own
+            return ""
+        # Time begins anew where a session follows another.
+        self._next_ns = min(self._next_ns, now_ns + self._refresh_ns)
+        if now_ns < self._next_ns and not is_over:
+            return ""
+        self._next_ns, self._is_over = now_ns + self._refresh_ns, is_over
+        return f"{plain_line(view)}\n"
+
+
+def progress_line(view: MonitorView) -> str:
+    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k: thermal, for 0:27, cpu 1267 of 1728 MHz`.
+
+    The figures stand before the details: a narrow terminal cuts the end. They are those of the last ten seconds.
+    """
+    words = [formatting.clock_time(view.progress.now_ns), view.verdict.word]
+    if view.manifest and view.manifest.board.simulated:
+        words.insert(1, "SIMULATED")
+    window, session = view.latency.window, view.latency.session
+    if view.verdict.word == STOPPING:  # what is waited for must not be cut
+        window = session = None
+    if window and view.ab is None:
+        words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
+        if window.throughput_hz is not None:
+            words.append(f"{formatting.rate(window.throughput_hz)}/s")
+    if session:
+        words.append(f"n {formatting.count(session.count)}")
+    details = view.verdict.words.removeprefix(view.verdict.word)
+    return f"{' '.join(words)}{clean(details)}"
+
+
+def percentile_words(statistics: Statistics, quantile: float) -> str:
+    """`p99 2.310`, with a ? where too few inferences stand behind it."""
+    doubt = "" if statistics.is_settled(quantile) else "?"
+    return f"p{quantile * 100:g} {formatting.milliseconds(statistics.percentile_ns(quantile))}{doubt}"
+
+
+def progress_bar(view: MonitorView) -> str:
+    """Return a bar for the share of the measured phase that is done, or "" where the phase has no end."""
+    progress, session = view.progress, view.latency.session
+    shares = []
+    if progress.duration_ns:
+        shares.append((progress.measured_ns or 0) / progress.duration_ns)
+    if progress.runs:
+        shares.append((session.count + session.errors if session else 0) / progress.runs)
+    if not shares:
+        return ""
+    filled = round(min(1.0, max(shares)) * BAR_WIDTH)
+    return f"[{'#' * filled}{'-' * (BAR_WIDTH - filled)}]"
+
+
+def plain_line(view: MonitorView) -> str:
+    """`1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
+    verdict = view.verdict
+    sentences = [
+        spoken_time(view.progress.now_ns),
+        verdict.word.capitalize() + verdict.first.removeprefix(verdict.word),
+    ]
+    if view.manifest and view.manifest.board.simulated:
+        sentences.insert(1, "Simulated board")
+    if verdict.also:
+        sentences.append(f"Also {', '.join(verdict.also).lower()}")
+    sentences += (*(past.capitalize() for past in verdict.past), *_figures(view))
+    return ". ".join(clean(sentence) for sentence in sentences) + "."
+
+
+def spoken_time(ns: float) -> str:
+    """
+    >>> spoken_time(0), spoken_time(61 * 10**9), spoken_time(7_385 * 10**9)
+    ('0 seconds', '1 minute 1 second', '2 hours 3 minutes 5 seconds')
+    """
+    seconds = int(ns // 10**9)
+    parts = ((seconds // 3600, "hour"), (seconds // 60 % 60, "minute"), (seconds % 60, "second"))
+    spoken = [f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts if number]
+    return " ".join(spoken) or "0 seconds"
+
+
+def _figures(view: MonitorView) -> Iterator[str]:
+    latency = view.latency.window or view.latency.session
+    if latency:
+        p50, p99 = (formatting.milliseconds(latency.percentile_ns(q)) for q in (0.50, 0.99))
+        yield f"Median latency {p50} milliseconds, 99th percentile {p99} milliseconds"
+        if latency.throughput_hz is not None:
+            yield f"{formatting.rate(latency.throughput_hz)} inferences a second"
+    hottest = view.thermal.hottest
+    if hottest and hottest.value is not None:
+        yield f"Hottest zone {formatting.reading(hottest.value, hottest.info.unit)} degrees Celsius"
+    total = view.power.total
+    if total and total.track.value is not None and not total.track.is_lost:
+        yield f"Board power {formatting.reading(total.track.value, 'W')} watts"
+    rss = next((track for track in view.sensors if track.info.id == "mem/rss"), None)
+    if rss and rss.value is not None:
+        yield f"Engine memory {formatting.reading(rss.value, 'MiB')} mebibytes"

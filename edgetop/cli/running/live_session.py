@@ -1,0 +1,184 @@
+"""A session while it runs: its conductor, its feed, the one analysis that all observers share, and its socket."""
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetop.control.control_socket import Answer
+from edgetop.control.server import ControlServer
+from edgetop.feeds.live import LiveFeed
+from edgetop.paths import recordings_home
+from edgetop.recording.registry import register
+from edgetop.recording.session_folder import FolderHandle
+from edgetop.runner.conductor import Conductor, Outcome
+from edgetop.runner.session_state import SessionState
+from edgetop.session.batch import Batch
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+    from edgetop.analysis.faults import Fault
+
+OBSERVE_EVERY_S = 1.0
+
+Observer = Callable[["Analysis"], None]  # called once a second, and at the end; nothing is folded meanwhile
+
+
+class LiveSession:
+    """A session between its conductor and its feed, so that it sees the end of the session.
+
+    Other processes find it and send it orders, from its beginning until its recording is final.
+    """
+
+    conductor: Conductor
+    analysis: "Analysis"
+
+    def __init__(self, feed: LiveFeed, session_state: SessionState) -> None:
+        self.feed = feed
+        self.state = session_state
+        self.folder: FolderHandle | None = None  # where it is recorded
+        self.interrupted = False
+        self.hung_up = False  # the terminal did; the run continues without it
+        self.leave_now = False  # a signal came: the screen must not wait for a key
+        self._has_begun = False
+        self._early: list[int] = []  # signals that came before
+        self._server: ControlServer | None = None
+        self._registered_as: Path | None = None
+        self._observers: list[Observer] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
+
+    def begin(self, conductor: Conductor, folder: FolderHandle | None) -> None:
+        """`folder`: where it is recorded, or None."""
+        self.conductor = conductor
+        self.feed.connect(conductor)
+        if folder:
+            self.follow(folder)
+        self._has_begun = True
+        for number in self._early:
+            self.on_signal(number)
+
+    def follow(self, folder: FolderHandle) -> None:
+        """Continue in that folder: register it, and listen for orders there.
+
+        A failure becomes an event: the run does not depend on it.
+        """
+        self.folder = folder
+        if self._server:
+            self._server.finish(Answer("", "rotated", 0))
+            self._server = None
+        self._register(folder.name)
+        try:
+            self._server = ControlServer(folder.path, self.conductor)
+        except OSError as error:
+            text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
+            self.state.add_event("no-control", "warning", "edgetop", text)
+        else:
+            self._server.start()
+
+    def _register(self, name: Path) -> None:
+        self._registered_as = name
+        try:
+            register(recordings_home(), name, self.state.manifest.id)
+        except OSError as error:
+            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
+            self.state.add_event("not-registered", "warning", "edgetop", text)
+
+    def put(self, batch: Batch) -> None:
+        self.feed.put(batch)
+        if self.folder and (name := self.folder.name) != self._registered_as:
+            text = f"the recording is in {name} now"
+            self.state.add_event("recording-moved", "info", "edgetop", text, path=str(name))
+            self._register(name)
+
+    def close(self) -> None:
+        if self._server:
+            outcome = self.conductor.outcome
+            if outcome is None:
+                answer = Answer("it did not begin", "input-error", 2)
+            else:
+                error = outcome.error
+                answer = Answer(str(error) if error else "", outcome.end_reason, error.exit_code if error else 0)
+            self._server.finish(answer)
+        self.feed.close()
+
+    @property
+    def name(self) -> Path:
+        """The path of the recording now: it may be moved, and with `--rotate` another one follows."""
+        assert self.folder
+        return self.folder.name
+
+    @property
+    def is_running(self) -> bool:
+        """False from the moment the end was ordered, also while the recording is still being written."""
+        is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
+        return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
+
+    def on_signal(self, number: int) -> None:
+        """End the session cleanly; a second SIGINT ends at once what is being stopped.
+
+        When the terminal hangs up, a recorded session continues, and a watched program in any case.
+        """
+        if not self._has_begun:
+            self._early.append(number)
+            return
+        self.leave_now = True
+        if number == signal.SIGHUP and self.folder:
+            self.hung_up = True
+        elif number == signal.SIGHUP:
+            self.conductor.let_go("signal")
+        else:
+            if number == signal.SIGINT and self.conductor.is_stopping:
+                self.conductor.hurry()
+            self.interrupted |= number == signal.SIGINT
+            self.conductor.stop("signal")
+
+    def analyse(self, observers: Sequence[Observer] = ()) -> None:
+        """Start the analysis. `observers` are called whether or not there is a screen."""
+        from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  takes as long as an engine to load a model
+
+        self.analysis, self._observers = Analysis(), list(observers)
+        self.analysis.on_fault = self._record_fault
+        if observers:
+            self._thread.start()
+
+    def stop_observers(self) -> None:
+        """Call the observers for the last time."""
+        self._stopped.set()
+        if self._thread.ident:
+            self._thread.join()
+
+    def _observe(self) -> None:
+        """Call the observers once a second, on a thread of their own.
+
+        A screen may be slow, stand still or be closed, and the conductor must not wait for gates and event hooks.
+        """
+        is_last = False
+        while not is_last:
+            is_last = self._stopped.wait(OBSERVE_EVERY_S)
+            with self.analysis.lock:
+                self.analysis.catch_up(self.feed)
+                for observer in tuple(self._observers):
+                    self._call(observer)
+
+    def _call(self, observer: Observer) -> None:
+        """Call an observer. One that fails is called no more, and the others are."""
+        try:
+            observer(self.analysis)
+        except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
+            self._observers.remove(observer)
+            name = getattr(observer, "__qualname__", "one of them")
+            text = f"gates, hooks or metrics ({name}) go on no more: internal error: {type(error).__name__}: {error}"
+            self.state.add_event("hook-failed", "warning", "hook", text)
+
+    def _record_fault(self, fault: "Fault") -> None:
+        text = f"{fault.name}: {fault.words}"
+        self.state.add_event("analysis-failed", "warning", "edgetop", text, traceback=fault.traceback)
+
+    def outcome(self) -> Outcome:
+        """Wait for the end."""
+        outcome = self.conductor.join()
+        self.analysis.catch_up(self.feed)
+        assert outcome is not None
+        return outcome

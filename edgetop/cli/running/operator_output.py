@@ -1,0 +1,308 @@
+"""The output of `edgetop ops`: JSON, CSV, a Perfetto trace, and tables as those of TFLite's benchmark_model.
+
+The keys are a contract (`edgetop help ops`).
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgetop import formatting
+from edgetop.analysis.hotspots import full_name, partitions
+from edgetop.analysis.operator_bounds import why_unknown
+from edgetop.analysis.operator_hints import fell_back, slow_kernels
+from edgetop.analysis.report_operators import rate_figures, share_figures
+from edgetop.analysis.session_report import to_json
+from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
+from edgetop.cli.running.operator_run import OperatorProfile, Row, key_of
+from edgetop.errors import InputError
+from edgetop.formatting import UNKNOWN, clean, interval_text, rounded, share_text, shortened
+from edgetop.models.executed import Origin
+from edgetop.models.graph import OMITTED, Graph
+from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+
+US_DIGITS = 3
+TOP = 10
+TYPE_CELLS, NAME_CELLS = 30, 60
+
+Options = Mapping[str, Any]
+
+
+def output_file(options: Options, name: str) -> NamedOutput | None:
+    """The file of `--csv` or `--trace`, checked before the model runs. Raises InputError."""
+    path: Path | None = options[f"{name}_file"]
+    if path is None:
+        return None
+    if options["csv_file"] == options["trace_file"]:
+        raise InputError(f"--csv and --trace name the same file: {path}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"--{name} {path}: {path.parent} is no folder", "make it first, or name another place")
+    return NamedOutput(path, force=options["force"], elsewhere=f"name another place with --{name}")
+
+
+def write(
+    model: str, found: OperatorProfile, csv: NamedOutput | None, trace: NamedOutput | None, *, as_json: bool
+) -> None:
+    """Write the files that were asked for, and print the document or the tables."""
+    if csv:
+        rows = [operator_fields(row) for row in found.rows]
+        cells = (
+            [" ".join(map(str, cell)) if isinstance(cell, list) else cell for cell in row.values()] for row in rows
+        )
+        write_csv(csv, [rows[0], *cells])
+    if trace:
+        content = {"traceEvents": list(_events(found)), "displayTimeUnit": "ns"}
+        with trace.stream(is_text=True) as file:
+            file.write(json.dumps(content, indent=1).encode())
+    if as_json:
+        print_json(operator_document(model, found))
+    else:
+        print_text(operator_tables(model, found))
+
+
+def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
+    profiled, loaded, parts = found.profiled, found.loaded, partitions(found.views)
+    plan = found.inspection and found.inspection.memory
+    return {
+        "model": model,
+        "engine": f"{loaded.runtime} {loaded.version}",
+        "runs": profiled.runs,
+        "overhead_ratio": rounded(found.overhead_ratio, 4),
+        "partitions": parts,
+        "operators": [operator_fields(row) for row in found.rows],
+        "by_type": [
+            {
+                "op_type": of.op_type,
+                "operators": of.count,
+                "calls": rounded(sum(row.view.calls for row in rows), 4),
+                "mean_us": _us(sum(row.mean_ns for row in rows)),
+                "share": round(of.share, 6),
+                "cum_share": round(cumulative, 6),
+                "flops": _total(row.view.flops for row in rows),  # of one call of each; None: not known of all
+                "bytes": _total(row.view.bytes for row in rows),
+            }
+            for of, cumulative, rows in found.types()
+        ],
+        "p50_us": _us(profiled.p50_ns),
+        "instrumented_us": _us(profiled.run_ns),
+        "uninstrumented_runs": profiled.measured,
+        "bursts": found.tally.bursts,
+        "left_out_runs": profiled.all_runs - profiled.runs,
+        "disturbed": found.tally.is_disturbed,
+        "way": found.chosen.way,
+        "providers": list(loaded.providers),
+        "crossings": None if parts is None else parts - 1,
+        "threads": to_json(found.threads),
+        "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
+        "precision": found.precision,
+        "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
+        "bound_unknown": why_unknown(found.ceilings, found.precision) or None,
+        "memory": plan and {"peak_activation_bytes": plan.peak_bytes, "working_set_bytes": plan.working_set_bytes},
+        "warnings": [{"code": hint.code, "message": hint.message, "advice": hint.advice} for hint in found.hints],
+    }
+
+
+def operator_fields(row: Row) -> dict[str, Any]:
+    """Return one operator, as in `operators` and in a line of `--csv`."""
+    view, share = row.view, to_json(share_figures(row.view))
+    return {
+        "position": view.position,
+        "name": view.name,
+        "op_type": view.op_type,
+        "provider": view.provider,
+        "calls": rounded(view.calls, 4),
+        "mean_us": _us(row.mean_ns),
+        "share": share["share"],
+        "cum_share": round(row.cumulative, 6),
+        "flops": view.flops,
+        "bytes": view.bytes,
+        "bound": row.bound,
+        "origin": view.origin,
+        "start_us": _us(row.start_ns),
+        "first_us": _us(row.first_ns),
+        **rate_figures(row.rates),
+        "intensity": round(view.flops / view.bytes, 4) if view.flops is not None and view.bytes else None,
+        **share,
+    }
+
+
+def _total(numbers: Iterable[int | None]) -> int | None:
+    """The sum; None where one value is unknown."""
+    found = list(numbers)
+    return None if None in found else sum(number or 0 for number in found)
+
+
+def _us(ns: float | None) -> float | None:
+    return None if ns is None else round(ns / 1e3, US_DIGITS)
+
+
+_TRACE_KEYS = (
+    "op_type", "provider", "origin", "mean_us", "share", "settled", "flops", "bytes", "gflop_per_s", "gb_per_s", "bound"
+)  # fmt: skip
+
+
+def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
+    """Operators of one real inference in sequence: not every runtime reports when each began.
+
+    Trace Event Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+    """
+    burst, place = found.profiled.bursts[0], {"pid": 1, "tid": 1}
+    known = {key_of(row.view): operator_fields(row) for row in found.rows}
+    engine = f"{found.loaded.runtime} {found.loaded.version}"
+    yield {"ph": "M", "name": "process_name", **place, "args": {"name": engine}}
+    yield {"ph": "M", "name": "thread_name", **place, "args": {"name": "one inference, instrumented"}}
+    spans = burst.first_run or tuple((i, o.total_ns // o.calls) for i, o in enumerate(burst.operators))
+    whole_ns = max(burst.run_ns[0], sum(ns for _, ns in spans))
+    yield {"ph": "X", "name": "inference", "cat": "inference", "ts": 0, "dur": whole_ns / 1e3, **place, "args": {}}
+    begin_ns = 0
+    for number, ns in spans:
+        operator = burst.operators[number]
+        fields = known.get(key_of(operator), {})
+        arguments = {key: fields[key] for key in _TRACE_KEYS if fields.get(key) is not None}
+        times = {"ts": begin_ns / 1e3, "dur": ns / 1e3}
+        yield {"ph": "X", "name": operator.name, "cat": operator.op_type, **times, **place, "args": arguments}
+        begin_ns += ns
+
+
+def operator_tables(model: str, found: OperatorProfile) -> str:
+    top = sorted(found.rows, key=lambda row: -row.view.share)[:TOP]
+    sections = _section("in run order", found.rows), _section("by time", top)
+    hints = notice_lines("hint", found.hints, lambda hint: _shapes(found) if hint.code == "slow-kernel" else ())
+    parts = (_head(model, found), *sections, _types(found), _places(found), hints)
+    return "\n".join(line for part in parts for line in part)
+
+
+def _head(model: str, found: OperatorProfile) -> Iterator[str]:
+    profiled, loaded = found.profiled, found.loaded
+    yield f"{clean(model)}  {clean(loaded.runtime)} {clean(loaded.version)} on {clean(', '.join(loaded.providers))}"
+    why = f" ({clean(found.chosen.reason)})" if found.chosen.reason else ""
+    yield f"  profiled   {profiled.runs} inferences by {clean(found.chosen.way)}{why}"
+    yield from _doubts(found)
+    ratio = found.overhead_ratio
+    more = "how much longer is not known" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    total_ns = sum(row.mean_ns for row in found.rows)
+    covered = UNKNOWN if not profiled.p50_ns else formatting.percent(total_ns / profiled.p50_ns)
+    yield (
+        f"  inference  p50 {_ms(profiled.p50_ns)} ms of {profiled.measured} that were not instrumented; "
+        f"instrumented {_ms(profiled.run_ns)} ms, {more}; operators add up to {covered} of p50"
+    )
+    if top := found.ceilings:
+        most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
+        yield f"  ceilings   {most}, measured {clean(top.measured_utc)}"
+    if why := why_unknown(found.ceilings, found.precision):
+        yield f"  bound      {UNKNOWN} {clean(why)}"
+    if found.inspection:
+        plan = found.inspection.memory
+        peak, largest = formatting.size(plan.peak_bytes), formatting.size(plan.working_set_bytes)
+        yield f"  memory     {peak} of activations at the peak, {largest} in one operator"
+
+
+def _doubts(found: OperatorProfile) -> Iterator[str]:
+    """Yield what was left out, and why shares are not settled."""
+    tally, profiled = found.tally, found.profiled
+    if tally.is_disturbed:
+        yield "  disturbed  others took CPU time from every instrumented inference: no share is settled"
+    elif left_out := profiled.all_runs - profiled.runs:
+        yield f"  left out   {left_out} instrumented inferences, from which others took CPU time"
+    if not tally.is_enough and not tally.is_disturbed:
+        needed = f"{LEAST_BURSTS} bursts and {LEAST_RUNS} inferences"
+        had = f"{formatting.quantity(tally.bursts, 'burst')} with {formatting.quantity(profiled.runs, 'inference')}"
+        yield f"  unsettled  {had}: shares settle from {needed} on"
+    elif not all(view.settled for view in found.views):
+        yield "  unsettled  what is marked ?: the share may be anything in the 95 % interval"
+
+
+_HEADS = (
+    "start ms", "first", "avg ms", "%", "cum %", "95 %", "calls", "GFLOP/s", "GB/s", "bound", "on", "type", "name"
+)  # fmt: skip
+_WORDS = ("bound", "on", "type", "name")
+
+
+def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
+    """`cum %` is over the operators that take the most time, in whatever order they are shown."""
+    cells = [
+        (
+            _ms(row.start_ns),
+            _ms(row.first_ns),
+            _ms(row.mean_ns),
+            share_text(row.view.share, settled=row.view.settled),
+            f"{100 * row.cumulative:.1f}",
+            interval_text(row.view.share_ci95),
+            f"{row.view.calls:g}",
+            _giga(row.rates.flops_per_s),
+            _giga(row.rates.bytes_per_s),
+            row.bound or UNKNOWN,
+            clean(row.view.provider),
+            shortened(row.view.op_type, TYPE_CELLS),
+            shortened(full_name(row.view), NAME_CELLS),
+        )
+        for row in rows
+    ]
+    yield from ("", f"operators {title}", *table(_HEADS, cells, _WORDS, indent="  "))
+
+
+def _types(found: OperatorProfile) -> Iterator[str]:
+    cells = [
+        (
+            str(of.count), _ms(sum(row.mean_ns for row in rows)), f"{100 * of.share:.1f}", f"{100 * cumulative:.1f}",
+            f"{sum(row.view.calls for row in rows):g}", shortened(of.op_type, NAME_CELLS),
+        )
+        for of, cumulative, rows in found.types()
+    ]  # fmt: skip
+    heads = ("count", "avg ms", "%", "cum %", "calls", "type")
+    yield from ("", "operators by type", *table(heads, cells, _WORDS, indent="  "))
+
+
+def _places(found: OperatorProfile) -> Iterator[str]:
+    parts = partitions(found.views)
+    yield ""
+    yield f"where it ran: partitions {parts or UNKNOWN}, crossings between them {parts - 1 if parts else UNKNOWN}"
+    doubt = "" if all(view.settled for view in found.views) else " ?"
+    shares: dict[str, list[float]] = {}
+    for view in found.views:
+        shares.setdefault(view.provider, []).append(view.share)
+    for provider, those in sorted(shares.items(), key=lambda item: -sum(item[1])):
+        yield f"  {clean(provider):<10} {len(those)} operators, {formatting.percent(sum(those))} of the time{doubt}"
+    for view in fell_back(found.views, found.preferred):
+        share = formatting.percent(view.share) + ("" if view.settled else " ?")
+        yield f"  fell back  {clean(view.op_type)} {clean(view.name)}, {share} of the time"
+
+
+def _shapes(found: OperatorProfile) -> Iterator[str]:
+    slow = {view.position for view in slow_kernels(found.views, found.profiled.p50_ns)}
+    for row in found.rows:
+        if row.view.position in slow and row.origin and found.inspection:
+            shape = clean(_shape(found.inspection.model.graph, row.origin))
+            yield f"{shortened(full_name(row.view), NAME_CELLS)}: {shape}"
+
+
+_ATTRIBUTES = ("stride", "dilation", "kernel", "group", "filter", "padding")
+
+
+def _shape(graph: Graph, origin: Origin) -> str:
+    """`1x64x56x56, 64x64x3x3 to 1x64x56x56, strides 1,1, dilations 2,2`."""
+    operator = origin.main.operator
+    taken, given = (
+        ", ".join(
+            "x".join("?" if dim is None else str(dim) for dim in graph.tensors[place].shape or ())
+            for place in side
+            if place != OMITTED
+        )
+        for side in (operator.inputs[:2], operator.outputs)
+    )
+    attributes = [
+        f"{name} {','.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for name, value in operator.attributes.items()
+        if name.startswith(_ATTRIBUTES)
+    ]
+    return ", ".join([f"{taken} to {given}", *attributes])
+
+
+def _ms(ns: float | None) -> str:
+    return UNKNOWN if ns is None else f"{ns / 1e6:.3f}"
+
+
+def _giga(per_s: float | None) -> str:
+    return UNKNOWN if per_s is None else f"{per_s / 1e9:.1f}"

@@ -1,0 +1,199 @@
+"""Profiles a model for `edgetop ops`: its measured times joined with its file and the ceilings of the board."""
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+
+from edgetop.analysis.hotspots import ThreadTally, ThreadView, TypeView, by_type
+from edgetop.analysis.notices import ADVICE
+from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
+from edgetop.analysis.operator_hints import operator_hints
+from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
+from edgetop.cli.output import print_text
+from edgetop.cli.running import request
+from edgetop.engines.engine_protocol import BurstTaken, Engine, Loaded, ProfilerChosen
+from edgetop.engines.process_engine import ProcessEngine, measure_shapes
+from edgetop.engines.spec import EngineSpec
+from edgetop.errors import EdgetopError
+from edgetop.models.executed import Origin, main_dtype, origins
+from edgetop.models.inspection import Inspection, inspected, read_model
+from edgetop.runner import measured_ceilings
+from edgetop.runner.delegation import FullyDelegated
+from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
+from edgetop.runner.session_state import loading_warnings
+from edgetop.sensors.board_identity import read_board
+from edgetop.sensors.root import Root
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.clock import SystemClock
+from edgetop.session.events import Notice
+from edgetop.session.manifest import Board
+from edgetop.session.operators import Operator, OperatorInfo, burst_of
+
+Options = Mapping[str, Any]
+# Options of `run` that `ops` does not have.
+_DEFAULTS: Options = {
+    "idle_baseline": 0, "warmup_time": 0, "runs": None, "duration": None, "profile_every": PROFILE_EVERY_NS,
+    "monitor_cpus": (),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An operator, in run order. Times are those of instrumented inferences."""
+
+    view: OperatorView
+    start_ns: float  # what the operators before it take
+    first_ns: int | None  # in the first inference that was instrumented; None: not run in it
+    mean_ns: float  # in one inference, all its calls
+    cumulative: float  # share of it and of all that take more
+    rates: Rates
+    bound: str | None
+    origin: Origin | None  # what it was in the file
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorProfile:
+    profiled: Profiled
+    loaded: Loaded
+    chosen: ProfilerChosen
+    tally: Tally  # of the bursts that count
+    rows: tuple[Row, ...]  # in run order
+    ceilings: Ceilings | None
+    precision: str | None  # what most of the model is computed on; None: not known
+    inspection: Inspection | None  # None: the file cannot be read without its runtime
+    hints: tuple[Notice, ...]
+    threads: ThreadView | None  # None: the runtime does not report it, or has one thread
+    preferred: tuple[str, ...]  # whoever was asked for, and then what the engine has
+
+    @property
+    def views(self) -> tuple[OperatorView, ...]:
+        return tuple(row.view for row in self.rows)
+
+    @property
+    def overhead_ratio(self) -> float | None:
+        """The ratio of the medians of instrumented and other inferences; None if unknown (operator_shares.py)."""
+        of = self.profiled
+        compared = [replace(_info(burst), plain_ns=of.plain_ns(burst)) for burst in of.bursts]
+        if overhead_ratio(compared) is None or not of.run_ns or not of.p50_ns:
+            return None
+        return of.run_ns / of.p50_ns
+
+    def types(self) -> Iterator[tuple[TypeView, float, list[Row]]]:
+        """Yield each type with the share of it and of all that take more, and its operators. Largest share first."""
+        cumulative = 0.0
+        for of in by_type(self.views):
+            cumulative += of.share
+            yield of, cumulative, [row for row in self.rows if row.view.op_type == of.op_type]
+
+
+def profile(options: Options) -> tuple[str, OperatorProfile]:
+    """Return the path of the model, and its profile. Raises EdgetopError."""
+    model = request.find_model(options)
+    spec = request.engine_spec({**options, **_DEFAULTS}, model)
+    python = request.engine_python(options)
+    board = read_board(Root())
+    engine: Engine = ProcessEngine(spec, python)
+    profiled = _profiled(
+        FullyDelegated(engine, spec) if options["require_full_delegation"] else engine, options["runs"]
+    )
+    return str(model.path), put_together(profiled, spec, _ceilings(options, spec, python, board, profiled), python)
+
+
+def _profiled(engine: Engine, runs: int) -> Profiled:
+    shows = sys.stderr.isatty()
+
+    def show(profiled: Profiled) -> None:
+        if shows:
+            text = f"\r{profiled.runs} of {runs} instrumented inferences, {profiled.measured} others\x1b[K"
+            click.echo(text, nl=False, err=True)
+
+    try:
+        return Profiling(engine, show).run(runs)
+    finally:
+        if shows:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+def _ceilings(
+    options: Options, spec: EngineSpec, python: str | None, board: Board, profiled: Profiled
+) -> Ceilings | None:
+    """Measure the ceilings; with --no-roofline, or if that fails, use the stored ones."""
+    assert profiled.loaded
+    path = measured_ceilings.default_path()
+    kept = measured_ceilings.stored(measured_ceilings.kind_of(board, profiled.loaded, spec), path)
+    if options["no_roofline"]:
+        return kept
+    try:
+        measured = measured_ceilings.measure(spec, lambda probe: ProcessEngine(probe, python), board, SystemClock())
+    except EdgetopError as error:
+        print_text(f"edgetop: {error}", err=True)
+        return kept
+    with contextlib.suppress(OSError):  # the next one measures it again
+        measured_ceilings.store(measured, path)
+    return measured.ceilings
+
+
+def put_together(
+    profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None, python: str | None = None
+) -> OperatorProfile:
+    """`python`: in which the engine ran; edgetop's own by default."""
+    loaded, chosen = profiled.loaded, profiled.chosen
+    assert loaded
+    assert chosen
+    tally, threads = Tally(), ThreadTally()
+    for number, burst in enumerate(profiled.bursts):
+        tally.add(burst_of(0, number, burst.operators), _info(burst))
+        if burst.threads:
+            threads.add(burst.threads)
+    inspection = None
+    with contextlib.suppress(Exception):  # a model that nobody has foreseen: it ran, and its times are known
+        declared = read_model(Path(spec.model), spec.format)
+        shapes = {tensor.name: tensor.shape for tensor in loaded.inputs}
+        inspection = inspected(declared, shapes, partial(measure_shapes, spec, python))
+    precision = None if inspection is None else main_dtype(inspection.operators)
+    rows = tuple(_rows(profiled.bursts[0], tally, inspection, applicable(ceilings, precision)))
+    views, providers = tuple(row.view for row in rows), (*spec.requested, *loaded.providers)
+    hints = operator_hints(views, profiled.p50_ns, providers, threads.view(), is_enough=tally.is_enough)
+    notices = (Notice(kind, text, ADVICE[kind]) for kind, _, text in loading_warnings(loaded))
+    return OperatorProfile(
+        profiled, loaded, chosen, tally, rows, ceilings, precision, inspection, (*notices, *hints), threads.view(),
+        providers,
+    )  # fmt: skip
+
+
+def _info(burst: BurstTaken) -> BurstInfo:
+    return BurstInfo(len(burst.run_ns), int(median(burst.run_ns)), burst.disturbed)
+
+
+def key_of(of: OperatorView | OperatorInfo | Operator) -> Key:
+    return of.name, of.op_type, of.provider
+
+
+def _rows(first: BurstTaken, tally: Tally, inspection: Inspection | None, ceilings: Ceilings | None) -> Iterator[Row]:
+    infos = [operator.info for operator in first.operators]
+    in_file = zip(map(key_of, infos), origins(inspection, infos), strict=True) if inspection else ()
+    origin_of, means_ns = dict(in_file), tally.means_ns()
+    by_place: dict[int, int] = {}
+    for place, ns in first.first_run:
+        by_place[place] = by_place.get(place, 0) + ns
+    first_ns = {key_of(info): by_place.get(place) for place, info in enumerate(infos)}
+    largest = sorted(tally.views(), key=lambda view: -view.share)
+    cumulative = dict(zip(map(key_of, largest), accumulate(view.share for view in largest), strict=True))
+    start_ns = 0.0
+    for measured in tally.views():
+        key, view = key_of(measured), measured
+        if origin := origin_of.get(key):
+            view = replace(view, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
+        mean_ns = means_ns.get(key, 0.0)
+        each_ns = mean_ns / view.calls if view.calls else None
+        achieved, limit = rates(view.flops, view.bytes, each_ns), bound(view.flops, view.bytes, each_ns, ceilings)
+        yield Row(view, start_ns, first_ns.get(key), mean_ns, cumulative[key], achieved, limit, origin)
+        start_ns += mean_ns

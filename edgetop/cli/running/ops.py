@@ -1,0 +1,54 @@
+"""`edgetop ops`: where the time of one inference goes, operator by operator."""
+
+from typing import Any
+
+import click
+from click import IntRange
+
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.running.run import MODEL_OPTIONS
+from edgetop.errors import EXIT_DONE
+
+EXAMPLES = """\b
+Examples:
+  edgetop ops mobilenet.onnx --threads 4
+  edgetop ops detector.tflite --json | jq '.operators | sort_by(-.share)[:5]'
+  edgetop ops ocr.onnx --shape x:1,3,48,192 --csv operators.csv
+  edgetop ops model.onnx --trace run.json                   open it at ui.perfetto.dev
+  edgetop ops model.onnx --provider TensorRT --require-full-delegation
+"""
+
+
+OPS_OPTIONS = (
+    option("--runs", type=IntRange(1, 100_000), default=50, show_default=True, help="Instrumented inferences."),
+    option(
+        "--warmup-runs", type=text.warmup_runs, default="50", show_default=True, metavar="N|steady",
+        help="Inferences before. steady: until latency no longer drifts, at most a minute.",
+    ),
+    option("--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3."),
+    option("--no-roofline", is_flag=True, help="Do not measure what the board can do at most; use what was kept."),
+    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help ops)."),
+    option("--csv", "csv_file", type=PATH, metavar="FILE", help="The operators in run order as well, as CSV."),
+    option("--trace", "trace_file", type=PATH, metavar="FILE", help="One inference as a Chrome trace, for Perfetto."),
+    option(
+        "--force", is_flag=True, help="Replace files that exist.",
+        rules=[needs("csv_file", "trace_file", advice="nothing else is written")],
+    ),
+)  # fmt: skip
+
+
+@click.command("ops", params=[*MODEL_OPTIONS, *OPS_OPTIONS], epilog=EXAMPLES)
+@click.argument("model", required=False, type=PATH)
+def command(**options: Any) -> int:
+    """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL: the built-in demo model.
+
+    Runs the model as `edgetop run` does, with instrumented inferences among others that are
+    not, and measures for about two seconds what this board can do at most.
+    """
+    from edgetop.cli.running.operator_output import output_file, write  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.running.operator_run import profile  # noqa: PLC0415
+
+    csv, trace = (output_file(options, name) for name in ("csv", "trace"))
+    write(*profile(options), csv, trace, as_json=options["as_json"])
+    return EXIT_DONE

@@ -1,0 +1,66 @@
+"""What a recorded session shows of an application: its inferences, and when each began (`--pace-of`, `edgetop gap`)."""
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.comparison.application_gap import Evidence
+
+LEAST_ARRIVALS, MOST_ARRIVALS = 3, 100_000
+MOST_INFERENCES = 2_000_000  # the newest: of more, means do not change
+
+
+def read_evidence(session: str, problems: list[str]) -> "Evidence":
+    import numpy as np  # noqa: PLC0415
+
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
+    from edgetop.comparison.application_gap import Evidence  # noqa: PLC0415
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+    from edgetop.recording.registry import locate  # noqa: PLC0415
+    from edgetop.session.records import NO_INFERENCES, join  # noqa: PLC0415
+
+    recording, analysis = Recording(locate(session, recordings_home())), Analysis()
+    inferences, readings = NO_INFERENCES, defaultdict(list)
+    ids = [info.id for info in recording.manifest.sensors]
+    for batch in recording.play(inferences=True):
+        analysis.fold(batch)
+        kept = batch.inferences[batch.inferences["ok"]]
+        inferences = join([inferences, kept])[-MOST_INFERENCES:]
+        for place in np.unique(batch.readings["sensor"]).tolist():
+            readings[ids[place]].append(batch.readings["value"][batch.readings["sensor"] == place])
+    problems += recording.problems
+    return Evidence(
+        manifest=analysis.manifest or recording.manifest,
+        inferences=inferences,
+        readings={name: np.concatenate(each) for name, each in readings.items()},
+        frames=analysis.frames.view(),
+        throttled_share=analysis.throttles.view().share or 0.0,
+    )
+
+
+def arrivals_of(session: str, model: str) -> tuple[int, ...]:
+    """Return when the inferences of a session's stream with this model began, in ns from 0.
+
+    The last value is the length. These are the first 100,000 inferences. Raises InputError where there are too few.
+    """
+    from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
+    from edgetop.session.manifest import Model  # noqa: PLC0415
+    from edgetop.session.records import MEASURE  # noqa: PLC0415
+
+    app = read_evidence(session, [])
+    try:
+        number = stream_of(app.manifest, replace(app.manifest, model=Model(model)), None)
+    except ValueError as error:
+        raise InputError(f"--pace-of {session}: {error}") from None
+    counts = app.inferences["phase"] == MEASURE
+    if number is not None:
+        counts &= app.inferences["stream"] == number
+    starts_ns = app.inferences["t_ns"][counts][:MOST_ARRIVALS]
+    if len(starts_ns) < LEAST_ARRIVALS or starts_ns[-1] == starts_ns[0]:
+        raise InputError(f"--pace-of {session}: it has fewer than {LEAST_ARRIVALS} single inferences of that model")
+    starts_ns = starts_ns - starts_ns[0]
+    return (*starts_ns.tolist(), int(starts_ns[-1] * len(starts_ns) / (len(starts_ns) - 1)))

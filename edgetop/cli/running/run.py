@@ -1,0 +1,294 @@
+"""`edgetop run`: run a model and watch it."""
+
+import contextlib
+from typing import Any
+
+import click
+from click import IntRange
+
+from edgetop.cli import completion
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, needs, not_beside, option
+from edgetop.cli.running import screen_options as screen
+from edgetop.cli.running.exporters import METRICS_OPTIONS
+from edgetop.sensors.log_formats import FORMATS
+
+EXAMPLES = """\b
+Examples:
+  edgetop run mobilenet.onnx --threads 4
+  edgetop run detector.tflite --duration 2h -o soak-42 --label enclosure=closed
+  edgetop run ocr.onnx --shape x:1,3,48,192 --input x=crops/
+  edgetop run model.onnx --headless --duration 60s --json > result.json
+  edgetop run model.onnx --duration 48h --detach -o soak-43
+  edgetop run detector.onnx --rate 30 --deadline 33ms --fail-if 'misses>0.1%'
+  edgetop run int8.onnx --keep-outputs 64 -o int8
+  edgetop run model.tflite --engine-python ~/tflite/bin/python
+"""
+
+
+SHAPE = option(
+    "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
+    help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
+)  # fmt: skip
+BATCH = option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input.")
+A_PROCESS = needs("isolation", holds=lambda given: given != "thread", message="{} needs --isolation process")
+MODEL_OPTIONS = (
+    option(
+        "--engine", metavar="NAME", shell_complete=completion.engines,
+        help="onnxruntime, litert or tflite-runtime. Default: by the file's content.",
+    ),
+    option(
+        "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
+        shell_complete=completion.providers,
+        help="ONNX Runtime's execution provider, first choice first: CUDA, TensorRT:trt_fp16_enable=1; or LiteRT's "
+        "accelerator: GPU, NPU, CPU. Repeatable.",
+    ),
+    option(
+        "--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH[:K=V,...]",
+        help="TFLite delegate library with its options. Repeatable.",
+    ),
+    option("--no-xnnpack", is_flag=True, help="Run TFLite models without XNNPACK, the runtimes' default delegate."),
+    option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="0: the runtime's default."),
+    BATCH,
+    option(
+        "--engine-python", type=PATH, metavar="PATH",
+        help="Run the engine in this Python interpreter: JetPack's, or one with an older runtime.",
+        rules=[A_PROCESS],
+    ),
+    option(
+        "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
+        help="random (default), zeros, a .npy or .npz file, or a folder of them to cycle through. Repeatable.",
+    ),
+    SHAPE,
+    option("--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of random inputs and arrivals."),
+    option(
+        "--require-full-delegation", is_flag=True,
+        help="Fail with exit code 2 where an operator does not run on the provider or delegate that was asked for.",
+    ),
+)  # fmt: skip
+
+RUN_OPTIONS = (
+    option("--duration", type=text.duration, metavar="TIME", help="End after this long of measuring: 500ms 10s 5m 2h."),
+    option("--runs", type=IntRange(1), metavar="N", help="End after so many measured inferences."),
+    option(
+        "--warmup-runs", type=text.warmup_runs, default="50", show_default=True, metavar="N|steady",
+        help="Inferences before measuring. steady: until latency no longer drifts, at most a minute.",
+    ),
+    option(
+        "--warmup-time", type=text.duration_or_zero, default="0s", metavar="TIME", help="Warm up at least this long."
+    ),
+    option(
+        "--idle-baseline", type=text.duration_or_zero, default="0", metavar="TIME",
+        help="Rest so long between the first inference and the warm-up, for the energy net of idle: 30s.",
+    ),
+    option(
+        "--isolation", type=click.Choice(["process", "thread"]), default="process", show_default=True,
+        help="Where inference runs. A thread shares the monitor's process, and its GIL.",
+    ),
+    option(
+        "--profile-every", type=text.duration_or_zero, default="10s", show_default=True, metavar="TIME",
+        help="How often operators are profiled, in bursts of at most 1 % of the time; they are not measured. 0: never.",
+    ),
+    option(
+        "--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3.",
+        rules=[A_PROCESS],
+    ),
+    option("--monitor-cpus", type=text.cpus, metavar="CPUS", help="Pin edgetop itself to these CPUs."),
+    option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
+)  # fmt: skip
+
+LIMIT_OPTION = option(
+    "--limit", "limits", type=text.limit, multiple=True, metavar="WHAT",
+    help="The engine alone: cpus=2, memory=512M, quota=150%[,period=10ms] (edgetop help limits). Repeatable.",
+    rules=[A_PROCESS],
+)  # fmt: skip
+COOLDOWN_OPTIONS = (
+    option(
+        "--cooldown-to", type=text.celsius, metavar="45C",
+        help="Before the model is loaded, wait until the hottest zone of the board is at this temperature.",
+    ),
+    option(
+        "--cooldown-max", type=text.duration, default="10m", show_default=True, metavar="TIME",
+        help="But no longer than this.",
+    ),
+)  # fmt: skip
+
+LOAD_OPTIONS = (
+    option(
+        "--rate", type=text.FiniteRange(1e-6, 1e6), metavar="HZ",
+        help="Start so many inferences a second, in each stream, however long one takes. Default: back to back.",
+    ),
+    option(
+        "--arrivals", type=click.Choice(["fixed", "poisson"]),
+        rules=[needs("rate", advice="a load without a rate has no arrivals")],
+        help="With --rate: evenly (default), or at random, drawn from --seed.",
+    ),
+    option(
+        "--pace-of", "pace_of", metavar="SESSION", shell_complete=completion.sessions,
+        rules=[not_beside("rate", "arrivals", "streams", "delay", "duty")],
+        help="Start inferences when those of a recorded session began, again and again (edgetop help gap).",
+    ),
+    option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="So many inferences at once."),
+    option(
+        "--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference.",
+        rules=[not_beside("rate", advice="a rate says when each starts, a delay how long after")],
+    ),
+    option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Work and rest in turn: 2s:8s."),
+    option(
+        "--deadline", type=text.duration, metavar="TIME", help="Count later inferences; show the time that p99 leaves."
+    ),
+)  # fmt: skip
+
+A_GATE = needs("gates", message="{} needs a gate", advice="give one with --fail-if (edgetop help gates)")
+GATE_OPTIONS = (
+    option(
+        "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
+        help="Exit with 1 where this holds in the end: 'p99>33ms', throttled (edgetop help gates). Repeatable.",
+    ),
+    option(
+        "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file, for CI systems.",
+        rules=[A_GATE],
+    ),
+    option(
+        "--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.", rules=[A_GATE]
+    ),
+)  # fmt: skip
+
+ALERT_OPTIONS = (
+    screen.ALERT,
+    screen.NOTIFY,
+    option(
+        "--on-event", "hooks", type=text.event_hook, multiple=True, metavar="EVENT=COMMAND",
+        shell_complete=completion.events,
+        help="Run a command, which reads the event as JSON: throttled='logger -t edgetop'. Repeatable.",
+    ),
+)  # fmt: skip
+
+A_POWER_LOG = needs("power_log", message="{} needs --power-log FILE")
+POWER_OPTIONS = (
+    option(
+        "--i2c", type=text.i2c_spec, multiple=True, metavar="BUS:ADDR:CHIP:SHUNT[:NAME]",
+        help="An INA219, 226, 228, 260 or 3221 on an I2C bus: 1:0x40:ina226:0.002:5V-IN. Repeatable.",
+    ),
+    option(
+        "--hz", type=text.FiniteRange(0.01, 1000),
+        help="How often power is read, on average; no faster than a sensor has news. Default: each its own.",
+    ),
+    option(
+        "--battery", type=text.battery, metavar="3.7V,1000mAh[,RATE][,+EXTRA mW]",
+        help="How long it lasts at the rate that runs or at RATE Hz, with EXTRA for what else it feeds.",
+    ),
+    option(
+        "--power-log", type=PATH, metavar="FILE",
+        help="What an instrument logs while the run goes on: edgetop help power.",
+    ),
+    option(
+        "--power-log-format", type=click.Choice(FORMATS), help="What wrote it.", rules=[A_POWER_LOG]
+    ),
+    option(
+        "--power-volts", type=text.volts, metavar="5V", help="The supply's voltage, for a log of current.",
+        rules=[A_POWER_LOG],
+    ),
+    option(
+        "--power-log-offset", type=text.offset_seconds, default="0s", show_default=True, metavar="TIME",
+        help="Session time at which the log's time is 0; negative where the log began first.",
+        rules=[A_POWER_LOG],
+    ),
+    option(
+        "--power-log-interval", type=text.duration, metavar="TIME",
+        help="tegrastats' --interval, where its lines have no time (JetPack 4). Default: its own, 1s.",
+        rules=[A_POWER_LOG],
+    ),
+)  # fmt: skip
+
+KEPT = not_beside("no_record", advice="it says how to record")
+NOTHING_KEPT = not_beside("output", advice="it says where to record")
+RECORD_OPTIONS = (
+    option("-o", "--output", type=PATH, metavar="PATH", help="The recording's folder; .edgetop is appended."),
+    option("--no-record", is_flag=True, help="Keep nothing.", rules=[NOTHING_KEPT]),
+    option(
+        "--no-raw", is_flag=True, help="Keep seconds, readings and events, but no single inference.",
+        rules=[KEPT],
+    ),
+    option(
+        "--max-size", type=text.recording_size, metavar="SIZE",
+        help="Beyond it the oldest single inferences go; seconds, readings and events stay: 512M 1G.",
+        rules=[KEPT],
+    ),
+    option(
+        "--fsync-interval", type=text.duration, default="5s", show_default=True, metavar="TIME",
+        help="How much a loss of power may cost. Each one wears an SD card.",
+        rules=[KEPT],
+    ),
+    option(
+        "--keep-outputs", type=IntRange(1, 100_000), metavar="N",
+        help="Keep the outputs of N inferences before the warm-up, for edgetop compare: is it still right?",
+        rules=[KEPT],
+    ),
+    option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Kept in the recording."),
+    option("--note", "notes", multiple=True, metavar="TEXT", help="A sentence about the set-up, kept as well."),
+    option("--ambient", type=text.celsius, metavar="35C", help="Temperature around the board, as you know it."),
+    option("--enclosure", metavar="TEXT", help="What the board sits in."),
+)  # fmt: skip
+
+KEEPING_OPTIONS = (
+    option(
+        "--rotate", type=text.duration, metavar="TIME",
+        help="Begin a new session so often, without a pause of the engine: 24h (edgetop help service).",
+        rules=[KEPT, not_beside("gates", advice="a gate is of one session; --alert and --on-event are of each")],
+    ),
+    option(
+        "--sessions-quota", type=text.recording_size, metavar="SIZE",
+        help="Remove sessions beside this one beyond that, pushed ones first, then the oldest: 2G.",
+        rules=[KEPT],
+    ),
+)  # fmt: skip
+
+SCREEN_OPTIONS = (
+    option("--headless", is_flag=True, help="No screen: progress on stderr, the result on stdout."),
+    screen.LIVE,
+    option(
+        "--detach", is_flag=True, help="Return when it has begun: edgetop attach shows it, edgetop stop ends it.",
+        rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
+    ),
+    option(
+        "--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help report).",
+        rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
+    ),
+    screen.REFRESH,
+    screen.THEME,
+    screen.ASCII,
+    screen.CONFIG,
+)  # fmt: skip
+
+
+OPTIONS = (
+    *MODEL_OPTIONS, *RUN_OPTIONS, LIMIT_OPTION, *COOLDOWN_OPTIONS, *LOAD_OPTIONS, *GATE_OPTIONS, *ALERT_OPTIONS,
+    *POWER_OPTIONS, *METRICS_OPTIONS, *RECORD_OPTIONS, *KEEPING_OPTIONS, *SCREEN_OPTIONS,
+)  # fmt: skip
+
+
+@click.command("run", params=[*OPTIONS], epilog=EXAMPLES)
+@click.argument("model", required=False, type=PATH)
+def command(**options: Any) -> int:
+    """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL: the built-in demo model.
+
+    Press ? on the screen for its keys. The session is recorded as it goes on;
+    `edgetop report` reads it again. `d` twice leaves it running, and so does a terminal that
+    hangs up; `edgetop attach` comes back to it.
+    """
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
+
+    terminal = terminal_for(options)
+    with contextlib.ExitStack() as stack:
+        if options["isolation"] == "process" and not (
+            options["limits"] or options["engine_cpus"] or options["monitor_cpus"] or options["engine_python"]
+        ):
+            from edgetop.engines.spawn import Child  # noqa: PLC0415  --help needs none of it
+
+            # The engine's process loads while the rest of edgetop does, where no option says how it is to be run.
+            options["engine_child"] = child = Child()
+            stack.callback(child.discard)
+        from edgetop.cli.running.run_session import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+
+        return watch(options, terminal).exit_code()

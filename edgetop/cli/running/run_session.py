@@ -1,0 +1,385 @@
+"""Builds a session from the options of the command line, runs it and shows it until its end."""
+
+import contextlib
+import ctypes
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetop.cli.config import line_settings, screen_settings
+from edgetop.cli.output import print_json, print_text
+from edgetop.cli.running import request, unattended
+from edgetop.cli.running.exporters import Exporters
+from edgetop.cli.running.live_session import LiveSession, Observer
+from edgetop.cli.running.request import Options
+from edgetop.cli.running.session_board import BoardInUse, cool_board, find_sensors, open_board
+from edgetop.cli.terminal import Terminal, how_to_come_back
+from edgetop.cli.viewing import require_screen, signals_to
+from edgetop.engines.engine_protocol import Engine
+from edgetop.engines.formats import ModelFile
+from edgetop.engines.process_engine import measure_shapes
+from edgetop.engines.spec import EngineSpec
+from edgetop.errors import (
+    EXIT_DONE,
+    EXIT_GATE_FAILED,
+    EXIT_INTERRUPTED,
+    EdgetopError,
+    InputError,
+    OutputError,
+    ReaderLeftError,
+)
+from edgetop.feeds.live import LiveFeed
+from edgetop.paths import recordings_home
+from edgetop.recording.recorder import BackgroundRecorder, Recorder
+from edgetop.recording.registry import write_outcome
+from edgetop.recording.session_folder import LOG, PROGRAM_LOG, FolderHandle
+from edgetop.recording.table_writer import ChildTableWriter
+from edgetop.runner.conductor import Conductor
+from edgetop.runner.delegation import FullyDelegated
+from edgetop.runner.measured_ceilings import default_path, stored
+from edgetop.runner.rotation import Rotation
+from edgetop.runner.session_sensors import SessionSensors
+from edgetop.runner.session_state import SessionState
+from edgetop.sensors.discovery import discover_engine
+from edgetop.sensors.sampler import Sampler
+from edgetop.sensors.sensor_protocol import Found
+from edgetop.session.batch import Batch
+from edgetop.session.clock import SystemClock
+from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
+
+if TYPE_CHECKING:
+    from edgetop.analysis.session_report import Report
+    from edgetop.taps.watched_process import WatchedProcess
+    from edgetop.taps.watched_program import WatchedProgram
+    from edgetop.ui.screen_settings import ScreenSettings
+
+BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
+BEGINNING_LOOK_S = 0.1
+LOADING_GRACE_S = 0.1  # a model that cannot be loaded is reported before a screen opens, where that is quick
+THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
+_M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    error: EdgetopError | None
+    interrupted: bool  # by SIGINT
+    gates_failed: bool = False
+    folder: Path | None = None  # of the recording; None: there is none
+
+    def exit_code(self) -> int:
+        """Return the exit code of the command. Raises the error that ended the session."""
+        if self.error:
+            raise self.error
+        if self.interrupted:
+            return EXIT_INTERRUPTED
+        return EXIT_GATE_FAILED if self.gates_failed else EXIT_DONE
+
+
+def watch(options: Options, terminal: Terminal) -> End:
+    """Run the session that `options` describe. Raises InputError where it cannot begin."""
+    settings = None
+    if not (options["headless"] or options["detach"]):
+        require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
+        settings = screen_settings(options, notify=options["notify"])
+    else:
+        refresh_ns, is_ascii = line_settings(options)
+        options = {**options, "refresh": refresh_ns, "ascii_only": is_ascii}
+    request.refuse_unmeant_misses(options)
+    if options["junit"]:
+        from edgetop.cli.printing.junit import refuse_unwritable  # noqa: PLC0415  where it is asked for
+
+        refuse_unwritable(options["junit"])
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # mallopt(3); musl has and needs none
+    if mallopt and options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
+        mallopt(_M_ARENA_MAX, 1)  # threads share one arena: 4 MiB less
+        mallopt(_M_TRIM_THRESHOLD, 128 * 1024)  # free memory at its end goes back at once
+    with contextlib.ExitStack() as last:
+        with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
+            exporters, managers = Exporters(options, stack, last), unattended.service_managers(stack)
+            session = _assemble(options, stack, signals)
+            exporters.session_state = session.state
+            session.conductor.start()
+            session.analyse([*_observers(options, session, stack), *exporters.observers, *managers])
+            if options.get("sessions_quota"):
+                unattended.keep_room(session, options["sessions_quota"], stack)
+            stack.callback(session.stop_observers)
+            _show(session, options, terminal, settings)
+        return _end(session, options)
+
+
+def _end(session: LiveSession, options: Options) -> End:
+    """Write and print the result."""
+    from edgetop.analysis.session_report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
+    from edgetop.cli.printing import junit  # noqa: PLC0415
+    from edgetop.cli.running.early_end import print_failed_gates  # noqa: PLC0415
+    from edgetop.cli.session_outcome import outcome_of  # noqa: PLC0415
+
+    outcome = session.outcome()
+    if isinstance(outcome.error, InputError):
+        return End(outcome.error, session.interrupted)
+    result = report(session.analysis)
+    if session.folder and not session.analysis.faults.found:  # a later edgetop may know what is missing
+        write_outcome(session.folder.path, outcome_of(session.analysis))
+    unwritten: list[OutputError] = []
+    with _note_failure(unwritten):
+        _print_result(result, session.folder, options)
+    if options.get("page"):
+        from edgetop.cli.printing.output_agreement_words import outputs_lines  # noqa: PLC0415
+        from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
+
+        outputs_folder = session.folder.path if session.folder else None
+        with _note_failure(unwritten):
+            write_report(
+                options["page"], session.analysis, result, list(outputs_lines(outputs_folder, options.get("judge")))
+            )
+    if options["junit"]:
+        with _note_failure(unwritten):
+            junit.write(options["junit"], result, outcome.error)
+    failed = print_failed_gates(result, options.get("ratio_gates", ()))
+    folder = session.folder.name if session.folder else None
+    return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
+
+
+@contextlib.contextmanager
+def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
+    """Note an output that cannot be written, so that the others still are. A reader that has left is no failure."""
+    try:
+        with contextlib.suppress(ReaderLeftError):
+            yield
+    except OutputError as error:
+        unwritten.append(error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    """The setup of the session, before anything runs."""
+
+    model: ModelFile
+    board: BoardInUse
+    board_sensors: Found
+    spec: EngineSpec
+    folder: Path | None  # of the recording
+    manifest: Manifest
+    engine: Engine
+
+
+def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -> _Setup:
+    program: WatchedProgram | WatchedProcess | None = options.get("program")
+    model = request.program_file(program) if program else request.find_model(options)
+    board = stack.enter_context(open_board(options))
+    spec = request.program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)
+    folder = request.recording_folder(options, model)
+    name = folder.stem if folder else model.path.stem
+    board_sensors = board.discover()
+    cooldown = cool_board(options, board, board_sensors)
+    manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
+    if program:
+        manifest = request.of_program(manifest, program)
+        program.output = folder / PROGRAM_LOG if folder else None
+    spec = request.with_end_note(request.with_outputs_file(spec, folder), folder, options)
+    engine = program or _engine(options, spec, stack, board_sensors, folder)
+    if options["monitor_cpus"]:
+        os.sched_setaffinity(0, options["monitor_cpus"])
+    return _Setup(model, board, board_sensors, spec, folder, manifest, engine)
+
+
+def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib.ExitStack) -> LiveSession:
+    """Everything the session is made of, ready to start; the order in which it is made matters.
+
+    From the moment that there is a recording until `signals` is left, a signal ends the session in order.
+    """
+    clock = SystemClock()
+    setup = _set_up(options, stack, clock)
+    board, manifest, engine, folder = setup.board, setup.manifest, setup.engine, setup.folder
+    state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
+    session = LiveSession(LiveFeed(outlives_its_screen=folder is not None), state)
+    origin_ns = manifest.clock.origin_monotonic_ns
+    sensors = find_sensors(options, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
+    _record_request(state, options, setup.model, sensors)
+    signals.enter_context(signals_to(session.on_signal))
+    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
+    rotation = None
+    if options.get("rotate"):
+        report = partial(state.add_event, "rotation-failed", "critical", "edgetop")
+        make = partial(unattended.following, options, setup.model, session)
+        rotation = Rotation(options["rotate"], make, report)
+    of_engine = partial(_engine_sensors, board, isolation=engine.isolation)
+    conductor = Conductor(
+        engine=engine,
+        sensors=SessionSensors(Sampler((), clock, origin_ns), sensors, of_engine, state),
+        recorder=BackgroundRecorder(recorder) if recorder else None,
+        feed=session,
+        session_state=state,
+        clock=clock,
+        derived=partial(_derived, options),
+        rotation=rotation,
+        measure_shapes=partial(measure_shapes, setup.spec, request.engine_python(options)),
+    )
+    board.start(partial(state.add_event, "virtual-board", "info", "virtual board"))
+    session.begin(conductor, recorder.handle if recorder else None)
+    return session
+
+
+def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
+    """Loaded while the engine loads its model."""
+    observers: list[Observer] = []
+    if options["fail_fast"]:
+        from edgetop.cli.running.early_end import FailFast  # noqa: PLC0415
+
+        observers.append(FailFast(session.state, session.conductor.stop).observe)
+    if "variants" in options:
+        from edgetop.cli.running.early_end import stop_when_resolved  # noqa: PLC0415
+
+        observers.append(partial(stop_when_resolved, session.conductor.stop))
+    if options["hooks"]:
+        from edgetop.cli.event_hooks import EventHooks  # noqa: PLC0415
+
+        hooks = EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
+        stack.callback(hooks.finish)
+        observers.append(hooks.observe)
+    return observers
+
+
+def _about(session: LiveSession) -> dict[str, Any]:
+    """Return what event hooks receive about the session."""
+    manifest, path = session.state.manifest, str(session.name) if session.folder else None
+    return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
+
+
+def _record_request(session_state: SessionState, options: Options, model: ModelFile, sensors: Found) -> None:
+    """Record gates and rules as events, so that replays and reports judge gates and rules again."""
+    if options["model"] is None and "program" not in options:
+        session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
+    if model.misnamed:
+        session_state.add_event(
+            "model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model"
+        )
+    for gate in options["gates"]:
+        session_state.add_event("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
+    for rule in options["alerts"]:
+        session_state.add_event("alert-rule", "info", "user", f"alert if {rule.text}", rule=rule.text)
+    if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
+        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
+        session_state.add_event("no-sensors", "warning", "edgetop", text)
+
+
+def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
+    board.engine_started(pid)
+    kinds = {"shares_process": isolation == "thread", "is_program": isolation == "program"}
+    return discover_engine(pid, **kinds, board=board.root)
+
+
+def _engine(
+    options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found, folder: Path | None
+) -> Engine:
+    if "variants" in options:
+        return request.engine_in_turns(options, board, stack, folder)
+    engine: Engine
+    if options["isolation"] == "process":
+        engine = request.process_engine(options, spec, stack)
+    else:
+        from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
+
+        engine = ThreadEngine(spec, stack.enter_context(OutputCapture()))
+    if not options["require_full_delegation"]:
+        return engine
+    if not spec.profile_every_ns:
+        raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
+    return FullyDelegated(engine, spec)
+
+
+def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
+    """A function that derives further events from the batches of a session."""
+    from edgetop.analysis.slowdowns.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
+
+    throttles = ThrottleEvents()
+    if "variants" not in options:
+        return throttles.fold
+    from edgetop.analysis.ab_figures import QuadEvents  # noqa: PLC0415
+
+    quads = QuadEvents()
+    return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
+
+
+def _show(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
+    """Show the session until it is over and, on a screen, until the user has seen how it ended."""
+    from edgetop.cli.running.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
+
+    print_lines = partial(
+        follow,
+        session.feed,
+        session.analysis,
+        pause=session.feed.ended.wait,
+        live_ns=options["refresh"] if options["live"] else None,
+        notifies=options["notify"],
+        ascii_only=bool(options["ascii_only"]),
+    )
+    if options["detach"]:
+        _await_beginning(session)
+    elif settings:
+        if session.folder:
+            settings = replace(settings, recording=session.folder.name, recorded_in=lambda: session.name)
+        from edgetop.ui.app import show  # noqa: PLC0415  Textual loads while the engine loads its model
+
+        session.conductor.began_measuring.wait(LOADING_GRACE_S)
+        if not (session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError)):
+            failure = show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
+            if failure:
+                print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
+    if not options["detach"] and (options["headless"] or not (session.folder or session.feed.ended.is_set())):
+        print_lines(lambda: session.hung_up)
+    if session.folder and session.is_running:
+        _run_in_background(session, session.folder, terminal, options)
+    if not session.feed.ended.is_set():
+        print_lines(log=session.folder.path / LOG if session.folder else None)
+
+
+def _await_beginning(session: LiveSession) -> None:
+    """Wait until an inference has ended: an earlier failure is printed here, for the user to fix."""
+    until_s = time.monotonic() + BEGINNING_PATIENCE_S
+    while session.is_running and not session.hung_up and time.monotonic() < until_s:
+        session.feed.ended.wait(BEGINNING_LOOK_S)
+        session.analysis.catch_up(session.feed)
+        if session.analysis.progress.view().phase in ("warmup", "measure"):
+            return
+
+
+def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Terminal, options: Options) -> None:
+    """Release the terminal; the run continues without it."""
+    launcher_died = terminal.has_lost_launcher
+    if launcher_died or not session.hung_up:
+        print_text(how_to_come_back(folder.name), err=True)
+    try:
+        terminal.release(folder.path / LOG, pipes_too=options["detach"])
+    except OSError as error:  # a full disk: better here than not at all
+        print_text(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
+        return
+    why = "the terminal hung up" if session.hung_up else "its screen was left"
+    if launcher_died:
+        why = "the process that waited for it was killed"
+    session.state.add_event("detached", "info", "edgetop", f"{why}: the run goes on without")
+
+
+def _print_result(result: "Report", folder: FolderHandle | None, options: Options) -> None:
+    from edgetop.analysis.session_report import to_json  # noqa: PLC0415
+    from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
+    from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
+
+    outputs_folder = folder.path if folder and options.get("keep_outputs") else None
+    if options["as_json"]:
+        print_json(with_outputs(to_json(result), outputs_folder, options.get("judge")))
+        return
+    text = summary(result)  # which nothing else will print
+    if folder:
+        session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
+        where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
+        lines = (brief_summary(result), *wrapped(outputs_lines(outputs_folder, options.get("judge"))), where)
+        text = "\n".join((*lines, f"more: edgetop report {session}"))
+    print_text(text, ascii_only=bool(options["ascii_only"]))

@@ -1,0 +1,153 @@
+"""The board of a session (real, captured or virtual) and its sensors, also those of `--i2c` and of power logs."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+from edgetop.cli.output import print_text
+from edgetop.cli.running.request import Options
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.runner.cooldown import Cooldown, Heat, cool_down
+from edgetop.sensors.board_identity import read_board
+from edgetop.sensors.discovery import discover_board
+from edgetop.sensors.i2c import CADENCE_S, open_monitors
+from edgetop.sensors.log_formats import FORMATS, INTERVAL_S, TEGRASTATS
+from edgetop.sensors.power_log import BIN_S, LogSpec, follow, is_tegrastats
+from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, join, paced
+from edgetop.session.clock import SystemClock
+from edgetop.session.manifest import Board
+
+if TYPE_CHECKING:
+    from edgetop.simulation.virtual_board import VirtualBoard
+
+LINE_EVERY_S = 5.0  # of a cool-down, where no line can be drawn over
+CAPTURED = "tree"  # the files of the board in a capture (edgetop sensors --capture)
+
+
+def board_root(sysroot: Path | None) -> Root:
+    """Raises InputError where there is no such folder. The folder of an unpacked capture stands for its tree."""
+    if sysroot is None:
+        return Root()
+    if not sysroot.is_dir():
+        raise InputError(f"--sysroot {sysroot}: no such folder", "unpack a capture with tar -xzf first")
+    unpacked = (sysroot / CAPTURED).is_dir() and not (sysroot / "proc").exists() and not (sysroot / "sys").exists()
+    return Root(sysroot / CAPTURED if unpacked else sysroot)
+
+
+@dataclass(frozen=True, slots=True)
+class FileBoard:
+    """A board that consists of files alone: it needs no start, and does not depend on the engine."""
+
+    root: Root
+    page_path: None = None  # the shared page of a virtual board, which the engine must map
+
+    def identity(self) -> Board:
+        return read_board(self.root)
+
+    def discover(self) -> Found:
+        """Discover its sensors."""
+        return discover_board(self.root)
+
+    def engine_started(self, pid: int) -> None:
+        pass
+
+    def start(self, report: Callable[[str], None]) -> None:
+        """Do nothing: time does not pass in files."""
+
+
+BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
+
+
+@contextlib.contextmanager
+def open_board(options: Options) -> Iterator[BoardInUse]:
+    """Raises InputError where `--sysroot` names no folder, and where a virtual board has no folder for its files."""
+    scenario = options.get("scenario")
+    if scenario is None:
+        yield FileBoard(board_root(options["sysroot"]))
+        return
+    from edgetop.simulation.virtual_board import VirtualBoard  # noqa: PLC0415  no session but a demo needs it
+
+    board = VirtualBoard(
+        scenario,
+        options["speed"],
+        ambient_c=options["ambient"],
+        cpus=options["engine_cpus"] or (),
+        state_file=options.get("board_state"),
+    )
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(board)
+        except OSError as error:
+            raise InputError(
+                f"the virtual board cannot be made: {error.strerror}", "its files go where XDG_RUNTIME_DIR says"
+            ) from None
+        yield board
+
+
+def cool_board(options: Options, board: BoardInUse, sensors: Found) -> Cooldown | None:
+    """Wait until the board is as cool as `--cooldown-to` asks for; None where nothing is asked for."""
+    target_c, longest_s = options["cooldown_to"], options["cooldown_max"] / 1e9
+    if target_c is None:
+        return None
+    say = partial(print_text, err=True, ascii_only=bool(options["ascii_only"]))
+    board.start(lambda text: say(f"edgetop: {text}"))
+    say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
+
+    shown_s = time.monotonic()
+
+    def show(heat: Heat) -> None:
+        nonlocal shown_s
+        if sys.stderr.isatty():
+            click.echo(f"\r  {clean(heat.sensor)} {heat.celsius:.1f} C\x1b[K", nl=False, err=True)
+        elif time.monotonic() > shown_s + LINE_EVERY_S:
+            shown_s = time.monotonic()
+            say(f"edgetop: cooling down: {heat.sensor} {heat.celsius:.1f} °C of {target_c:.1f}")
+
+    done = cool_down(sensors, target_c, longest_s, SystemClock(), time.sleep, show)
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    if done.reached is None:
+        say("edgetop: no temperature can be read here: nothing was waited for")
+    else:
+        still = "" if done.is_cool else "still "
+        say(f"edgetop: {still}{done.reached.celsius:.1f} °C after {done.seconds:.0f} s")
+    return done
+
+
+def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
+    """The sensors of the board, of `--i2c` and of a log. Raises InputError for a requested one that cannot be read.
+
+    `board`: the sensors under `root`. `now_ns` gives session time.
+    """
+    hz = options["hz"]
+    monitors = open_monitors(options["i2c"], root, 1 / hz if hz else CADENCE_S)
+    log = follow(spec, now_ns, 1 / hz if hz else BIN_S) if (spec := _log_spec(options)) else Found()
+    taken = {info.id for source in board.sources for info in source.sensors}
+    for info in (info for source in monitors.sources for info in source.sensors):
+        if info.id in taken:
+            raise InputError(f"--i2c: the board has a sensor {info.label} of its own", "give yours another NAME")
+    return join([paced(board, hz), paced(monitors, hz), log])
+
+
+def _log_spec(options: Mapping[str, Any]) -> LogSpec | None:
+    path, log_format = options["power_log"], options["power_log_format"]
+    if path is None:
+        return None
+    if log_format is None and is_tegrastats(path):
+        log_format = TEGRASTATS
+    if log_format is None:
+        raise InputError("--power-log needs --power-log-format", "one of " + ", ".join(FORMATS))
+    interval_ns = options.get("power_log_interval")
+    if interval_ns is not None and log_format != TEGRASTATS:
+        raise InputError(f"--power-log-interval: a log of {log_format} has the time of each row", "leave it out")
+    interval_s = INTERVAL_S if interval_ns is None else interval_ns / 1e9
+    return LogSpec(path, log_format, options["power_volts"], options["power_log_offset"], interval_s)

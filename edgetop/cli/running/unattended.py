@@ -1,0 +1,121 @@
+"""Support of unattended runs: rotation, a disk quota, the service manager's watchdog.
+
+Loaded before the engine starts: what needs the analysis imports it late.
+"""
+
+import os
+import socket
+import threading
+import uuid
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from edgetop.cli.running import request
+from edgetop.cli.running.live_session import LiveSession, Observer
+from edgetop.cli.running.request import Options
+from edgetop.engines.formats import ModelFile
+from edgetop.recording.quota import Quota
+from edgetop.recording.recorder import BackgroundRecorder, Recorder
+from edgetop.recording.session_folder import session_folder
+from edgetop.recording.table_writer import ChildTableWriter
+from edgetop.runner.rotation import Following
+from edgetop.session.manifest import Manifest
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
+QUOTA_EVERY_S = 300.0
+
+
+def following(options: Options, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
+    """Make the recording that follows with `--rotate`. Raises InputError. With `-o PATH` they are PATH-2, PATH-3 ..."""
+    given = options["output"]
+    if given is None:
+        unnamed = request.recording_folder(options, model)
+        assert unnamed
+        folder = unnamed
+    else:
+        first, number = session_folder(given.absolute()), 2
+        while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
+            number += 1
+    fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
+    recorder = Recorder(folder, fresh, request.retention(options), ChildTableWriter())
+    taken = partial(session.follow, recorder.handle)
+    return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), taken)
+
+
+def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
+    """Remove old sessions beside this one when they exceed the quota, on a thread, until `stack` is closed."""
+    assert session.folder
+    quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(kind, "info", "edgetop", text))
+    first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
+
+    def keep() -> None:
+        is_over = False
+        while not is_over:
+            now = session.folder or first
+            quota.enforce(now.name.parent, spared=(first.name, now.name))
+            is_over = stopped.wait(QUOTA_EVERY_S)
+
+    thread = threading.Thread(target=keep, name="quota", daemon=True)
+    thread.start()
+    stack.callback(thread.join, QUOTA_EVERY_S)
+    stack.callback(stopped.set)
+
+
+class ServiceManager:
+    """Notifies systemd that the session runs, and of its state: sd_notify(3), one datagram each.
+
+    The watchdog gets nothing when the conductor stands still, or an inference does not come back: systemd then
+    starts edgetop again.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+        self._folds, self._words = -1, ""
+
+    def observe(self, analysis: "Analysis") -> None:
+        from edgetop.analysis.progress import is_stalled  # noqa: PLC0415
+
+        news = []
+        if self._folds < 0:
+            news.append("READY=1")
+        progress, manifest = analysis.progress.view(), analysis.manifest
+        is_idle = manifest is not None and manifest.watched is not None  # a program need not always infer
+        hangs = not is_idle and is_stalled(progress, analysis.alerts.stalls.longest_ns or None, manifest)
+        if (analysis.folds != self._folds and not hangs) or progress.phase == "over":
+            news.append("WATCHDOG=1")
+        self._folds = analysis.folds
+        words = " ".join(analysis.verdict().first.split())
+        if words != self._words:
+            news.append(f"STATUS={words}")
+            self._words = words
+        if news:
+            self._notify(*news)
+
+    def _notify(self, *news: str) -> None:
+        """Send a message; a missing listener is no error."""
+        try:
+            self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        self._notify("STOPPING=1")
+        self._socket.close()
+
+
+def service_managers(stack: ExitStack) -> list[Observer]:
+    """Return an observer that notifies the service manager, if one started this process, until `stack` is closed.
+
+    Its address leaves the environment, since children must not notify it.
+    """
+    address = os.environ.pop("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return []
+    manager = ServiceManager(address)
+    stack.callback(manager.close)
+    return [manager.observe]

@@ -1,0 +1,1 @@
+"""Commands about recorded sessions: sessions, report, replay, export, import, forecast."""

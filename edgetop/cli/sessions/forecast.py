@@ -1,0 +1,136 @@
+"""`edgetop forecast`: from the desk to the field."""
+
+import math
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgetop.cli import completion
+from edgetop.cli.companions import option
+from edgetop.cli.options import celsius
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.analysis.forecast.elsewhere import Elsewhere
+    from edgetop.analysis.forecast.model import Estimate
+    from edgetop.lake.fared import Fared
+
+OPTIONS = (
+    option("--ambient", type=celsius, required=True, metavar="35C", help="The temperature around the board there."),
+    option("--lake", "target", metavar="TARGET", help="Say how such forecasts fared in this lake."),
+    option("--json", "as_json", is_flag=True, help="One JSON document."),
+)
+
+
+@click.command("forecast", params=[*OPTIONS])
+@click.argument("session", required=False, shell_complete=completion.sessions)
+def command(session: str | None, *, ambient: float, target: str | None, as_json: bool) -> None:
+    """Forecast from SESSION whether its board would throttle at another ambient temperature.
+
+    SESSION was run with --ambient and --enclosure, for long enough to tell where the temperature goes; with
+    --idle-baseline it tells the throughput that can be sustained too. Without SESSION: the newest.
+
+    \b
+    Examples:
+      edgetop run model.onnx --duration 20m --idle-baseline 1m --ambient 22C --enclosure 'closed box'
+      edgetop forecast --ambient 40C
+      edgetop forecast soak-42 --ambient 35C --lake s3://boards/lake --json
+    """
+    from edgetop.cli.choosing import recorded  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    recording = Recording(recorded(session))
+    found, throughput_hz = _forecast(recording, ambient)
+    record = None
+    if target:
+        from edgetop.lake.fared import fared  # noqa: PLC0415
+        from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
+
+        record = fared(Place(target, tries=TRIES_OF_READER))
+    if as_json:
+        print_json(_document(found, throughput_hz, recording.manifest, record))
+    else:
+        simulated = "SIMULATED " if recording.manifest.board.simulated else ""
+        print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)]))
+        if record:
+            print_text(_fared_line(record))
+    raise_problems(recording.problems, "the rest was used")
+    if found.throttles is None:
+        raise InputError(f"not known whether it throttles at {ambient:g} C: {found.reason}", "edgetop help forecast")
+
+
+def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
+    """Return the forecast, and the throughput in Hz of the time before throttling; None: not known. Raises InputError.
+
+    The time is the whole session if it never throttled.
+    """
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
+    from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
+    from edgetop.recording.rows import WHOLE  # noqa: PLC0415
+
+    whole = Analysis.of(recording.play())
+    until_ns = whole.progress.measured_until_ns
+    span, spans = WHOLE, whole.throttles.view().spans
+    throughput = whole.statistics()
+    if spans and spans[0].start_ns < until_ns:
+        until_ns = spans[0].start_ns
+        span = replace(WHOLE, end_ns=until_ns)
+        throughput = Analysis.of(recording.play(span=span)).statistics()
+    try:
+        found = elsewhere(recording.play(span=span), recording.manifest, ambient_c, until_ns)
+    except ValueError as error:
+        raise InputError(f"{recording.manifest.name}: {error}", "edgetop help forecast") from None
+    return found, throughput.throughput_hz if throughput else None
+
+
+def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
+    from edgetop.analysis.forecast.heat_forecast import celsius_words, time_words  # noqa: PLC0415
+
+    lines = [f"at {found.ambient_c:g} C ambient (measured at {found.measured_at_c:g} C):"]
+    steady = f"steady {celsius_words(found.steady_c)}" if found.steady_c else "steady temperature not known"
+    if found.throttles is False:
+        lines.append(f"will not throttle at this load: {steady}")
+    elif found.throttles and found.trip_after_s and found.trip_c is not None:
+        fan = " at this speed of the fan" if found.fan_can_rise else ""
+        lines.append(f"throttles at {found.trip_c:g} C after {time_words(found.trip_after_s)}{fan}; without, {steady}")
+    else:
+        lines.append(steady)
+    if found.share is None:
+        return [*lines, f"sustained throughput not known: {found.share_reason}"] if found.throttles else lines
+    low, high = found.share
+    rate = "" if throughput_hz is None else f": {low * throughput_hz:.4g} to {high * throughput_hz:.4g} a second"
+    share = "all of the throughput" if low == high == 1 else f"{100 * low:.0f} to {100 * high:.0f} % of the throughput"
+    return [*lines, f"sustained: {share}{'' if low == high == 1 and not rate else rate}"]
+
+
+def _fared_line(record: "Fared") -> str:
+    if not record.cases:
+        return "no two sessions of this lake are one such case"
+    steady = f"; steady temperature in the range in {record.inside} of {record.measured}" if record.measured else ""
+    told = f"{record.right} of {record.told} right, {record.cases - record.told} silent"
+    return f"such forecasts in this lake: {told}{steady}"
+
+
+def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, record: "Fared | None") -> dict[str, Any]:
+    trip, steady = (_figures(of) for of in (found.trip_after_s, found.steady_c))
+    return {
+        "session": manifest.id, "simulated": manifest.board.simulated, "enclosure": manifest.methodology.enclosure,
+        "ambient_c": found.ambient_c, "measured_at_c": found.measured_at_c,
+        "sensor": found.sensor.id if found.sensor else None, "trip_c": found.trip_c, "throttles": found.throttles,
+        "trip_after_s": trip[0], "trip_range_s": trip[1:] or None,
+        "steady_c": steady[0], "steady_range_c": steady[1:] or None,
+        "throughput_share": found.share, "share_reason": found.share_reason or None,
+        "throughput_hz": None if found.share is None or throughput_hz is None else [
+            round(end * throughput_hz, 4) for end in found.share
+        ],
+        "fan_can_rise": found.fan_can_rise if found.throttles else None, "reason": found.reason or None,
+        "fared": asdict(record) if record else None,
+    }  # fmt: skip
+
+
+def _figures(of: "Estimate | None") -> list[float | None]:
+    """Return the value and its range; what is not finite is None."""
+    values = (of.value, of.low, of.high) if of else (math.inf,)
+    return [round(value, 2) if math.isfinite(value) else None for value in values]

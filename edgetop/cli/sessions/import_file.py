@@ -1,0 +1,62 @@
+"""`edgetop import`: what another tool measured, as a session."""
+
+from pathlib import Path
+
+import click
+
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, option
+from edgetop.cli.output import print_text
+from edgetop.errors import InputError
+
+OPTIONS = (
+    option("-o", "--output", type=PATH, metavar="PATH", help="The session. Default: with the others, by FILE's name."),
+    option("--model", metavar="NAME", help="What ran, if the files do not say."),
+    option(
+        "--warmup-time", type=text.duration_or_zero, default="200ms", show_default=True, metavar="TIME",
+        help="trtexec's --warmUp: inferences that began before it do not count.",
+    ),
+    option(
+        "--interval", type=text.duration, default="1s", show_default=True, metavar="TIME",
+        help="tegrastats' --interval, for a log whose lines have no time (JetPack 4).",
+    ),
+    option("--force", is_flag=True, help="Replace a session that was imported."),
+)  # fmt: skip
+
+
+@click.command("import", params=[*OPTIONS])
+@click.argument("files", nargs=-1, required=True, type=PATH)
+def command(
+    files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, interval: int, force: bool
+) -> None:
+    """Make a session of FILE: what another tool measured, or a board's log.
+
+    \b
+    trtexec                 --exportTimes, --exportProfile; what it prints
+    onnxruntime_perf_test   its result file; what it prints
+    benchmark_model         what it prints
+    ONNX Runtime            a profile
+    tegrastats              a log: the board's sensors
+    \b
+    Examples:
+      trtexec --onnx=resnet50.onnx --separateProfileRun --exportTimes=times.json --exportProfile=layers.json
+      edgetop import times.json layers.json --model resnet50.onnx -o resnet50-trt
+      edgetop report resnet50-trt
+      edgetop import bench.txt              what benchmark_model printed
+      edgetop import result.csv perf.txt    of onnxruntime_perf_test
+      edgetop import board.log              of tegrastats
+    """
+    from edgetop.imports.imported_session import Imported  # noqa: PLC0415
+    from edgetop.imports.read import read_all  # noqa: PLC0415  --help needs none of it
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.session_folder import SUFFIX, session_folder  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+
+    folder = session_folder((output or recordings_home() / files[0].stem).absolute())
+    try:
+        imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time, interval))
+        imported.record(folder, SystemClock().utc(), force=force)
+    except MemoryError:
+        named = ", ".join(map(str, files))
+        raise InputError(f"{named}: not enough memory here to import it", "export a shorter run") from None
+    print_text(f"wrote {folder}: {imported.summary}", err=True)

@@ -1,0 +1,58 @@
+"""`edgetop replay`: a recorded session on the screen, as it went or a thousand times as fast."""
+
+from typing import Any
+
+import click
+
+from edgetop import formatting
+from edgetop.cli import completion
+from edgetop.cli import options as text
+from edgetop.cli.companions import option
+from edgetop.cli.running import screen_options as screen
+from edgetop.errors import EXIT_DONE, InputError
+
+EXAMPLES = """\b
+Examples:
+  edgetop replay                   the newest session
+  edgetop replay soak-42
+  edgetop replay soak-42.edgetop --from 1h30m --speed 100
+"""
+OPTIONS = (
+    option(
+        "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
+    ),
+    option(
+        "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME",
+        help="Where to begin: 01:30:00 or 1h30m.",
+    ),
+    screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT,
+)  # fmt: skip
+
+
+@click.command("replay", params=[*OPTIONS], epilog=EXAMPLES)
+@click.argument("session", required=False, shell_complete=completion.sessions)
+def command(session: str | None, **options: Any) -> int:
+    """Play SESSION, a path, a name, or enough of an id, on the screen that showed it live.
+
+    Without SESSION: the newest; a line on stderr names it.
+
+    Space plays and pauses, < and > change the speed, the arrows seek; ? lists every key.
+    """
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.choosing import recorded  # noqa: PLC0415
+    from edgetop.cli.config import screen_settings  # noqa: PLC0415
+    from edgetop.cli.output import raise_problems  # noqa: PLC0415
+    from edgetop.cli.viewing import require_screen, show_until_left  # noqa: PLC0415
+    from edgetop.feeds.replay_feed import ReplayFeed  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+
+    recording = Recording(recorded(session))
+    require_screen(f"edgetop report {session or recording.folder}")
+    feed = ReplayFeed(recording, SystemClock(), speed=options["speed"], from_ns=options["from_ns"])
+    end_ns = feed.transport.end_ns
+    if options["from_ns"] > end_ns:
+        raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
+    show_until_left(feed, Analysis(options["alerts"]), screen_settings(options, recording.folder))
+    raise_problems(recording.problems, "the rest is played")
+    return EXIT_DONE

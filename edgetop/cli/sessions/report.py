@@ -1,0 +1,45 @@
+"""`edgetop report`: the summary of a recorded session."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetop.cli import completion
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, needs, option
+
+if TYPE_CHECKING:
+    from edgetop.analysis.session_gates import Gate
+
+
+OPTIONS = (
+    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report)."),
+    option(
+        "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
+        help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
+    ),
+    option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file."),
+    option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
+    option("--force", is_flag=True, help="Replace a page that exists.", rules=[needs("html")]),
+)  # fmt: skip
+
+
+@click.command("report", params=[*OPTIONS])
+@click.argument("session", required=False, shell_complete=completion.sessions)
+def command(
+    session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None, html: Path | None, force: bool
+) -> int:
+    """Summarise SESSION: a path, a name, or enough of an id. Without SESSION: the newest; a line on stderr names it.
+
+    \b
+    Examples:
+      edgetop report
+      edgetop report demo-20261121-101502
+      edgetop report soak-42.edgetop --json
+      edgetop report soak-42 --fail-if 'p99>33ms' --fail-if throttled
+      edgetop report soak-42 --html soak-42.html
+    """
+    from edgetop.cli.sessions.reporting import print_report  # noqa: PLC0415  --help needs none of it
+
+    return print_report(session, as_json=as_json, gates=gates, junit=junit, html=html, force=force)

@@ -1,0 +1,48 @@
+"""The report of one recording, as the text, JSON, page and JUnit file that are asked for."""
+
+import contextlib
+from pathlib import Path
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.session_gates import Gate
+from edgetop.analysis.session_report import report, to_json
+from edgetop.cli.choosing import recorded
+from edgetop.cli.output import print_json, print_text, raise_problems
+from edgetop.cli.printing.junit import refuse_unwritable, write
+from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs
+from edgetop.cli.printing.page import refuse_html
+from edgetop.cli.printing.report_text import summary, wrapped
+from edgetop.cli.running.early_end import print_failed_gates
+from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
+from edgetop.recording.reader import Recording
+
+
+def print_report(
+    session: str | None, *, as_json: bool, gates: tuple[Gate, ...], junit: Path | None, html: Path | None, force: bool
+) -> int:
+    """Report on a session, judged by these gates, or where there are none by those that the run had.
+
+    Returns the exit code. Raises InputError and OutputError.
+    """
+    if junit:
+        refuse_unwritable(junit)
+    page = refuse_html(html, force=force) if html else None
+    recording = Recording(recorded(session))
+    analysis = Analysis.of(recording.play())
+    analysis.gates = gates or analysis.gates
+    if junit and not analysis.gates:
+        raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
+    result = report(analysis)
+    if junit:
+        write(junit, result)
+    if page:
+        from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
+
+        write_report(page, analysis, result, list(outputs_lines(recording.folder)))
+    with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
+        if as_json:
+            print_json(with_outputs(to_json(result), recording.folder))
+        else:
+            print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
+    raise_problems(recording.problems, "the rest is reported")
+    return EXIT_GATE_FAILED if gates and print_failed_gates(result) else EXIT_DONE

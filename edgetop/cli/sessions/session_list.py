@@ -1,0 +1,140 @@
+"""The sessions that can be found, as data and as a table. Foreign text in the table is made safe.
+
+Of a finished session the manifest and the cached outcome are read; without an outcome, its tables are read once.
+A running session is read up to now; one whose writer has died is recovered, as by any command that opens it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from edgetop import formatting
+from edgetop.analysis.verdict import final_verdict
+from edgetop.cli.session_outcome import outcome_of
+from edgetop.errors import EdgetopError
+from edgetop.formatting import UNKNOWN, clean
+from edgetop.paths import bytes_below
+from edgetop.recording.registry import Outcome, all_sessions, read_outcome, write_outcome
+from edgetop.recording.session_folder import SUFFIX, has_journal, read_manifest
+from edgetop.session.manifest import Manifest
+from edgetop.ui.text import fit, line, width
+
+if TYPE_CHECKING:
+    from edgetop.analysis.analysis import Analysis
+
+HEAD = ("SESSION", "VERDICT", "DATE", "DURATION", "P50 MS", "P99 MS", "SIZE", "MODEL", "BOARD")
+RIGHT = ("DURATION", "P50 MS", "P99 MS", "SIZE")
+GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One line of the list. The fields' names are keys of a contract (edgetop help attach)."""
+
+    name: str
+    path: str
+    id: str | None
+    state: str  # as in the manifest; "unreadable" where there is none that can be read
+    duration_s: float | None
+    size_bytes: int
+    model: str | None  # the file's name
+    board: str | None
+    verdict: str | None  # "throttled 6x, 22 %"; of one that runs, what the screen says now
+    created_utc: str = ""
+    p50_ms: float | None = None  # None: nothing was measured, or it cannot be read
+    p99_ms: float | None = None
+    reason: str | None = None  # why it is unreadable
+
+
+def listed(home: Path, here: Path) -> list[Listed]:
+    """Running sessions first, then the newest first."""
+    found = [_listed(folder) for folder in all_sessions(home, here)]
+    found.sort(key=lambda session: session.created_utc, reverse=True)
+    return sorted(found, key=lambda session: session.state != "live")
+
+
+def _listed(folder: Path) -> Listed:
+    size_bytes = bytes_below(folder)
+    name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
+    try:
+        manifest, outcome = _running(folder) if has_journal(folder) else _finished(folder)
+    except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others are listed
+        text = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
+        place, reason = str(folder.absolute()), " ".join(text.split())
+        return Listed(name, place, None, "unreadable", None, size_bytes, None, None, None, reason=reason)
+    board, both = manifest.board, manifest.ab.variants if manifest.ab else ()  # of an A/B session, which may differ
+    models = dict.fromkeys(one.path for one in (*(variant.model for variant in both), manifest.model))
+    return Listed(
+        name, str(folder.absolute()), manifest.id, manifest.state,
+        duration_s=None if manifest.duration_ns is None else manifest.duration_ns / 1e9, size_bytes=size_bytes,
+        model=" | ".join(PurePath(path).name for path in models), board=board.model or board.cpu,
+        verdict=outcome.verdict, created_utc=manifest.began_utc, p50_ms=outcome.p50_ms, p99_ms=outcome.p99_ms,
+    )  # fmt: skip
+
+
+def _finished(folder: Path) -> tuple[Manifest, Outcome]:
+    manifest = read_manifest(folder)
+    outcome = read_outcome(folder)
+    if outcome is None:
+        try:
+            _, analysis = _analysed(folder)
+        except EdgetopError:  # its tables are gone or damaged: what the manifest says is left
+            return manifest, Outcome(final_verdict(manifest.end_reason or "").word.lower())
+        outcome = outcome_of(analysis)
+        if not analysis.faults.found:  # a later edgetop may know it
+            write_outcome(folder, outcome)
+    return manifest, outcome
+
+
+def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
+    """The manifest and the analysis, from the tables."""
+    from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
+    from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
+    from edgetop.recording.reader import Recording  # noqa: PLC0415
+
+    recording = Recording(folder)
+    analysis = Analysis.of([RecordingByTime(recording).whole()])
+    return replace(recording.manifest, duration_ns=recording.end_ns), analysis
+
+
+def _running(folder: Path) -> tuple[Manifest, Outcome]:
+    manifest, analysis = _analysed(folder)
+    return manifest, outcome_of(analysis)
+
+
+def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
+    """A head, and a line for each; no wider than `columns`, None: as wide as it is."""
+    rows = [HEAD, *(_cells(session) for session in sessions)]
+    widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
+    reasons = ["", *(clean(session.reason or "") for session in sessions)]
+    lines = []
+    for row, reason in zip(rows, reasons, strict=True):
+        cells = []
+        for cell, wide, head in zip(row[:-2] if reason else row, widths, HEAD, strict=False):
+            space = " " * (wide - _cells_of(cell))
+            cells.append(space + cell if head in RIGHT else cell + space)
+        text = GAP.join([*cells, reason]).rstrip()  # the reason is in place of the last columns
+        if columns is not None and _cells_of(text) > columns:
+            text = "".join(span.text for span in fit(line(text), columns)).rstrip()
+        lines.append(text)
+    return lines
+
+
+def _cells(session: Listed) -> tuple[str, ...]:
+    running = "* " if session.state == "live" else ""
+    unknown = "UNREADABLE" if session.state == "unreadable" else UNKNOWN
+    return (
+        f"{running}{clean(session.name)}",
+        clean(session.verdict or unknown),
+        clean(session.created_utc[:16].replace("T", " ")),
+        UNKNOWN if session.duration_s is None else formatting.clock_time(session.duration_s * 1e9),
+        *(UNKNOWN if ms is None else formatting.milliseconds(ms * 1e6) for ms in (session.p50_ms, session.p99_ms)),
+        formatting.size(session.size_bytes),
+        clean(session.model or UNKNOWN),
+        clean(session.board or UNKNOWN),
+    )
+
+
+def _cells_of(text: str) -> int:
+    return width(line(text))

@@ -1,0 +1,1 @@
+"""Commands that watch a program or a running session: watch, attach, stop, relay."""

@@ -1,0 +1,123 @@
+"""`edgetop relay`: the board's end of `edgetop attach ssh:HOST`. Frames on stdout, messages on stderr."""
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetop.cli.terminal import edgetop_command
+from edgetop.errors import EXIT_DONE, EdgetopError, InputError
+
+if TYPE_CHECKING:
+    from edgetop.analysis.board_summary import Summaries
+    from edgetop.recording.session_folder import FolderHandle
+    from edgetop.relay.relay_frames import Frame
+
+GRACE_S = 10.0  # for a clean end
+ALIVE_EVERY_S = 5.0
+NICENESS = 10  # the model has priority
+
+
+@click.command("relay")
+@click.argument("session", required=False)
+@click.option("--past", is_flag=True, hidden=True, help="Write what was recorded up to now, and end.")
+def command(session: str | None, *, past: bool) -> int:
+    """Stream SESSION, by default the newest one that runs, to the edgetop that started this over ssh.
+
+    It ends when its standard input does. Nothing listens on a port.
+    """
+    if sys.stdin.isatty() or sys.stdout.isatty():
+        raise InputError("relay talks to another edgetop, not to a person", "edgetop attach ssh:HOST starts it")
+    if not past:  # whose process has inherited it
+        with contextlib.suppress(OSError):
+            os.nice(NICENESS)
+    source, sink = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints, prints no frame
+    threading.Thread(target=_end_with, args=(source, sink), daemon=True).start()
+    if past and session:
+        _write_past(Path(session), sink)
+        return EXIT_DONE
+    from edgetop.control.control_socket import give  # noqa: PLC0415  --help needs none of it
+    from edgetop.relay.serve import Link, serve  # noqa: PLC0415
+    from edgetop.session.clock import SystemClock  # noqa: PLC0415
+
+    clock = SystemClock()
+    serve(Link(source, sink, clock), lambda: _find(session), give, _read_past, clock, summarize=_summarize)
+    return EXIT_DONE
+
+
+def _end_with(source: int, sink: int) -> None:
+    """End this process shortly after the link, whatever it is doing: nobody else reads its output.
+
+    poll(2) that waits for no event reports only a hang-up.
+    """
+    poll = select.poll()
+    poll.register(source, 0)
+    poll.register(sink, 0)
+    poll.poll()
+    time.sleep(GRACE_S)
+    os._exit(EXIT_DONE)
+
+
+def _find(given: str | None) -> Path:
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.registry import live_sessions, locate_live, successor  # noqa: PLC0415
+    from edgetop.recording.session_folder import is_live  # noqa: PLC0415
+
+    home = recordings_home()
+    if given is None and (running := live_sessions(home)):
+        return running[0][0]
+    folder = newest = locate_live(given, home)
+    while following := successor(newest):  # a viewer that comes back asks for the one that it knew
+        newest = following
+    return newest if is_live(newest) else folder
+
+
+def _summarize(gates: Sequence[str]) -> "Summaries":
+    from edgetop.analysis.board_summary import Summaries  # noqa: PLC0415  an attached screen judges by itself
+
+    return Summaries(gates)
+
+
+def _write_past(folder: Path, sink: int) -> None:
+    from edgetop.analysis.slowdowns.slowdowns import judged  # noqa: PLC0415
+    from edgetop.relay import relay_frames  # noqa: PLC0415
+    from edgetop.relay.past import past_frames  # noqa: PLC0415
+
+    with contextlib.suppress(BrokenPipeError), open(sink, "wb", buffering=0) as to:
+        to.write(relay_frames.hello())
+        try:
+            to.writelines(relay_frames.seal(frame.kind, frame.payload) for frame in past_frames(folder, judged))
+        except EdgetopError as error:
+            to.write(relay_frames.pack_message(relay_frames.FAILED, message=str(error)))
+
+
+def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
+    """Read the past in another process, whose memory is free when it ends: it loads Arrow and the analysis."""
+    from edgetop.relay import relay_frames  # noqa: PLC0415
+
+    line = edgetop_command("relay", "--past", str(folder.name))
+    process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)  # noqa: S603  our own
+    assert process.stdout
+    parser = relay_frames.FrameParser()
+    try:
+        while True:
+            if not select.select([process.stdout], [], [], ALIVE_EVERY_S)[0]:
+                yield relay_frames.Frame(relay_frames.ALIVE, b"{}")
+            elif data := process.stdout.read(65_536):
+                yield from (frame for frame in parser.feed(data) if frame.kind != relay_frames.HELLO)
+            elif code := process.wait():
+                raise EdgetopError(f"{folder.name}: the process that reads its past ended with exit code {code}")
+            else:
+                return
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,139 @@
+"""`edgetop stop`: the end of a session that another process runs."""
+
+import contextlib
+import shlex
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from edgetop.cli import completion
+from edgetop.errors import InputError
+
+if TYPE_CHECKING:
+    from edgetop.control.control_socket import Answer
+    from edgetop.recording.session_folder import FolderHandle
+
+PATIENCE_S = 10.0  # for one that takes no orders: not yet, or no more
+SWEEP_PATIENCE_S = 30.0
+LOOK_S = 0.1
+
+
+@click.command("stop")
+@click.argument("session", required=False, shell_complete=completion.running_sessions)
+def command(session: str | None) -> int:
+    """End SESSION, a path, a name, enough of an id, or a sweep, and return when its recording is final.
+
+    Without SESSION: the one that runs; where several do, you choose on a terminal. A sweep that cools down has none,
+    and is ended itself.
+
+    The exit code is 0, or what the session itself ends with: 4 where its recording could not be written.
+
+    \b
+    Examples:
+      edgetop stop
+      edgetop stop soak-42
+    """
+    from edgetop.cli.choosing import running  # noqa: PLC0415
+    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.recording.session_folder import is_live, open_folder  # noqa: PLC0415  --help needs none of it
+
+    if (sweep := sweep_meant(session)) is not None:
+        return _stop_sweep(sweep)
+    folder = open_folder(running(session, newest=False))  # it may be moved while its end is waited for
+    if not is_live(folder.path):
+        raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
+    answer = _stop(folder)
+    print_text(_how_it_ended(folder))
+    if answer.error:
+        print_text(f"edgetop: {answer.error}", err=True)
+    return answer.exit_code
+
+
+def sweep_meant(given: str | None) -> Path | None:
+    """The sweep that is meant, by its folder or its name; of None the only one, where no session runs (it cools down).
+
+    Raises InputError where several fit.
+    """
+    from edgetop.paths import recordings_home  # noqa: PLC0415
+    from edgetop.recording.registry import all_sessions, live_sessions  # noqa: PLC0415
+    from edgetop.sweep_plan import FILE, SUFFIX, is_running  # noqa: PLC0415
+
+    if given and (Path(given) / FILE).is_file():
+        return Path(given)
+    home, here = recordings_home(), Path.cwd()
+    if (given and "/" in given) or (given is None and live_sessions(home, here)):
+        return None
+    beside = [session.parent for session in all_sessions(home, here)]
+    near = [folder for place in (home, here) for folder in place.glob(f"*{SUFFIX}")]
+    found = {folder.resolve(): folder for folder in (*near, *beside)}
+    running = [one for one in found.values() if is_running(one) and (given or one.name) in (one.name, one.stem)]
+    if len(running) > 1:
+        raise InputError(f"{len(running)} sweeps run now", f"name one: {', '.join(map(str, running))}")
+    return running[0] if running else None
+
+
+def _stop_sweep(folder: Path) -> int:
+    """Make the process that runs the sweep end its session and itself."""
+    from edgetop.cli.output import print_text  # noqa: PLC0415
+    from edgetop.control.control_socket import refuse_stopped  # noqa: PLC0415
+    from edgetop.control.lock_holders import end_holder  # noqa: PLC0415
+    from edgetop.formatting import clean  # noqa: PLC0415
+    from edgetop.sweep_plan import LOCK, is_running, refuse_others  # noqa: PLC0415
+
+    quoted = clean(shlex.quote(str(folder)))
+    refuse_others(folder)
+    if not is_running(folder):
+        raise InputError(f"{folder}: does not run (any more)", f"edgetop sweep --resume {quoted}")
+    pid, until_s = end_holder(folder / LOCK), time.monotonic() + SWEEP_PATIENCE_S
+    if pid is None:
+        advice = "stop it where it was started"
+        raise InputError(f"{folder}: runs in a process that is not seen from here, as in a container", advice)
+    time.sleep(LOOK_S)
+    while is_running(folder):
+        refuse_stopped(folder.name, pid)
+        if time.monotonic() > until_s:
+            raise InputError(f"{folder}: still runs", f"kill {pid}")
+        time.sleep(LOOK_S)
+    print_text(f"stopped; edgetop sweep --resume {quoted} goes on")
+    return 0
+
+
+def _stop(folder: "FolderHandle") -> "Answer":
+    """Have the session end. It is asked again while it takes no orders: it has just begun, or is ending.
+
+    Raises InputError where it does not end.
+    """
+    from edgetop.control.control_socket import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
+    from edgetop.control.lock_holders import lock_holder  # noqa: PLC0415
+    from edgetop.recording.session_folder import LOCK, is_live  # noqa: PLC0415
+    from edgetop.session.events import Order  # noqa: PLC0415
+
+    until_s = time.monotonic() + PATIENCE_S
+    while is_live(folder.path):
+        with contextlib.suppress(NotRunningError):
+            return give(folder.name, Order("stop"))
+        if time.monotonic() > until_s:
+            pid = lock_holder(folder.path / LOCK)
+            refuse_stopped(folder.name.stem, pid or 0)
+            advice = f"kill {pid} ends it" if pid else "send its process SIGTERM (kill)"
+            raise InputError(f"{folder.name.stem}: runs, but takes no orders here", advice)
+        time.sleep(LOOK_S)
+    return Answer()
+
+
+def _how_it_ended(folder: "FolderHandle") -> str:
+    from edgetop import formatting  # noqa: PLC0415
+    from edgetop.analysis.verdict import final_verdict  # noqa: PLC0415
+    from edgetop.recording.session_folder import read_manifest  # noqa: PLC0415
+
+    where = formatting.clean(str(folder.name))
+    if folder.why_gone:
+        return f"over; {where} cannot be read: {folder.why_gone}"
+    manifest = read_manifest(folder.path)
+    if manifest.end_reason is None:
+        return f"over, and not complete: edgetop report {where}"
+    verdict = final_verdict(manifest.end_reason)
+    lasted = formatting.clock_time(manifest.duration_ns or 0)
+    return f"{verdict.word} ({formatting.clean(', '.join(verdict.details))}) after {lasted}, recorded in {where}"

@@ -1,0 +1,408 @@
+"""Why an application is slower than a loop over the same model: each cause with its share, and what is not explained.
+
+Everything is a mean, in ms of one inference (or one frame), because only means add up. What is counted comes first
+(calls of a new shape), then what was measured while calls waited, then what clocks and inputs let expect; nothing
+explains more than what is left of the gap.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.program_frames import FramesView
+from edgetop.formatting import percent
+from edgetop.session.manifest import Manifest, WatchedStream
+from edgetop.session.records import MEASURE, Inferences
+
+Floats = npt.NDArray[np.float64]
+
+LEAST_SHARE = 0.02  # of the application's time: smaller causes are not worth a line
+LEAST_CALLS = 30
+MOST_WAITED = 0.99  # of the time: beyond it there is nothing left to compare
+ALONE = 1.3  # calls at once: with more of them other threads are inferences
+BUSY_LOOP = 0.1
+SURE = 4.0  # standard errors
+OTHER_THREAD_PCT = 20.0  # of a core, by threads of the application beside its calls: one that holds the GIL is busier
+BLOCKED = 0.1  # of the CPU time of a call: it waited for something else than a CPU
+FAULTS_PER_CALL = 0.1
+SLOWER_CLOCK = 0.02
+SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # of the upper to the lower quarter of pauses, for latency to follow them
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The data of a session that explains its latency."""
+
+    manifest: Manifest
+    inferences: Inferences  # those that did not fail, in the order of their begins
+    readings: Mapping[str, Floats]  # by sensor
+    frames: FramesView | None = None
+    throttled_share: float = 0.0
+
+    def mean(self, sensor: str) -> float | None:
+        values = self.readings.get(sensor)
+        return float(values.mean()) if values is not None and len(values) else None
+
+    def clock_mhz(self, kind: str) -> float | None:
+        """Over all CPUs: "freq", or "freqcap", their limit."""
+        means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
+        known = [mean for mean in means if mean]
+        return float(np.mean(known)) if known else None
+
+    @property
+    def wait_share(self) -> float:
+        """Return the share of the runnable time in which its threads waited for a CPU."""
+        waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
+        if waited is None or used is None or waited + 10 * used <= 0:
+            return 0.0
+        return min(waited / (waited + 10 * used), MOST_WAITED)
+
+    @property
+    def wanted_pct(self) -> float:
+        """Return what its threads used and waited for, in percent of a core."""
+        used = self.mean("load/application") or self.mean("load/engine") or 0.0
+        waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
+        return used + sum(waited) / 10
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    name: str
+    ms: float
+    evidence: str
+    advice: str
+    estimated: bool = False  # it follows from what is known elsewhere, and was not seen in these calls
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    of: str  # "inference" or "frame"
+    model: str
+    app_ms: float
+    loop_ms: float
+    causes: tuple[Cause, ...]  # the largest first
+    not_explained_ms: float
+    differences: tuple[str, ...] = ()  # in how both were set up
+    counts: tuple[int, int] = (0, 0)  # inferences of both
+
+    @property
+    def ms(self) -> float:
+        return self.app_ms - self.loop_ms
+
+    def to_json(self) -> dict[str, Any]:
+        causes = [{**asdict(cause), "share": self.share(cause.ms)} for cause in self.causes]
+        rest = {"ms": self.not_explained_ms, "share": self.share(self.not_explained_ms)}
+        return {
+            "of": self.of, "model": self.model, "app_ms": self.app_ms, "loop_ms": self.loop_ms, "gap_ms": self.ms,
+            "inferences": list(self.counts), "causes": causes, "not_explained": rest,
+            "differences": list(self.differences),
+        }  # fmt: skip
+
+    def share(self, ms: float) -> float | None:
+        """Return these ms as a share of the gap; None: there is no gap."""
+        return ms / self.ms if self.ms > 0 else None
+
+
+ADVICE = {
+    "first calls": "run each session a few times before it is needed",
+    "changing shapes": "pad inputs to a few shapes, or keep a session for each shape",
+    "own threads": "make fewer calls at once, or keep other threads on other CPUs",
+    "other processes": "stop them, or keep them on other CPUs (taskset, systemd's AllowedCPUs)",
+    "memory pressure": "raise its memory limit, or load less beside the model (edgetop fit-memory MODEL)",
+    "Python's GIL": "move the busy Python thread into a process; sys.setswitchinterval(0.0005) shortens each wait",
+    "heat": "cool the board, or give it less to do (edgetop help slowdowns)",
+    "pacing and idle clocks": "set the governor `performance` (edgetop doctor says how), or keep the clocks up",
+    "larger inputs": "compare with the same shapes: edgetop run MODEL --shape",
+    "copies and conversions": "put probe.stage() around it to see which",
+    "queueing": "drop frames that are late",
+    "other inferences": "see the streams: edgetop report",
+}
+STAGE_ADVICE = "the loop has no such stage: make it shorter"
+
+
+class _Search:
+    """Looks for causes, as long as something is left to explain."""
+
+    def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
+        """`number`: of the stream; None: all."""
+        self.app, self.loop, self.paced, self.number = app, loop, paced, number
+        watched, everything = app.manifest.watched, app.inferences
+        self.stream: WatchedStream | None = watched.streams[number] if watched and number is not None else None
+        self.is_own = np.ones(len(everything), np.bool_) if number is None else everything["stream"] == number
+        self.calls = everything[self.is_own]
+        if not len(self.calls):
+            raise ValueError(f"{app.manifest.name} has no inferences of that model to look at (--no-raw?)")
+        self.threads = self.stream.threads if self.stream else app.manifest.engine.threads
+        self.cores = app.manifest.board.cores or 1
+        self.at_once = (watched.at_once_mean if watched else None) or 1.0
+        self.per_s = len(self.calls) / max(float(self.calls["t_ns"][-1] - self.calls["t_ns"][0]) / 1e9, 1e-9)
+        self.app_ms, self.loop_ms = float(self.calls["latency_ns"].mean()) / 1e6, _mean_ms(loop)
+        counted = self.calls["phase"] == MEASURE
+        self.mean_ms = float(self.calls["latency_ns"][counted if counted.any() else ~counted].mean()) / 1e6
+        self.off_cpu_ms, self.queued_ms = self._off_cpu(f"call/{number or 0}-")
+        self.left_ms = self.app_ms - self.loop_ms
+        self.found: list[Cause] = []
+
+    def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
+        """Return for how many ms of a call its thread was on no CPU, and for how many of these it waited for one.
+
+        None: not known. The CPU time of calls is much the same in all of them, so that the rest is of all calls.
+        """
+        cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
+        all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
+        if not (off_ms and all_ms) or queued_ms is None:
+            return all_ms, queued_ms
+        return all_ms, all_ms * min(1.0, queued_ms / off_ms)
+
+    def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
+        """Note a cause with these ms, at most those that are left, and return how many were noted; 0: too few."""
+        ms = min(ms, self.left_ms)
+        if ms < LEAST_SHARE * self.app_ms:
+            return 0.0
+        self.left_ms -= ms
+        self.found.append(Cause(name, ms, evidence, advice or ADVICE[name], estimated))
+        return ms
+
+    def search(self) -> None:
+        early = self.calls[self.calls["phase"] != MEASURE]
+        text = f"{len(early)} first and warm-up calls took {early['latency_ns'].sum() / 1e6:.1f} ms in all"
+        self.note("first calls", self.app_ms - self.mean_ms, text)
+        self._shapes()
+        waited_ms = self._contention()
+        self._memory(waited_ms)
+        self._clocks(waited_ms)
+        self._input_size()
+
+    def _shapes(self) -> None:
+        reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped")
+        if reshaped is None or not len(reshaped):
+            return
+        others = len(self.calls) - len(reshaped)
+        rest_ms = self.app_ms * len(self.calls) - float(reshaped.sum())
+        usual_ms = max(rest_ms / others, self.loop_ms) if others >= LEAST_CALLS else self.loop_ms
+        text = f"{len(reshaped)} of {len(self.calls)} calls had another input shape than the call before, and took"
+        text = f"{text} {reshaped.mean():.2f} ms on average, the others {usual_ms:.2f} ms"
+        self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
+
+    def _contention(self) -> float:
+        """Waiting for a CPU beyond what the loop would have waited, by the application's own threads and by others."""
+        waited_ms = self.mean_ms * self.app.wait_share
+        if self.threads == 1 and self.off_cpu_ms is not None:
+            waited_ms = min(waited_ms, self.off_cpu_ms) if self.queued_ms is None else self.queued_ms
+        looped_share = self.loop.wait_share
+        running_ms = self.mean_ms - max(waited_ms, self.off_cpu_ms or 0.0)
+        more_ms = max(0.0, waited_ms - running_ms * looped_share / (1 - looped_share))
+        others_pct, looped_pct = (of.mean("load/others") or 0.0 for of in (self.app, self.loop))
+        others_more = max(0.0, others_pct - looped_pct)
+        own_more = max(0.0, self.app.wanted_pct - max(100.0, self.loop.wanted_pct))  # than one call at a time
+        total = others_more + own_more
+        rivals_ms = more_ms * others_more / total if total else more_ms * (others_pct > 0)
+        at_once = self.at_once
+        text = f"its threads waited for a CPU in {percent(self.app.wait_share)} of the time in which they could run"
+        threads = self.threads or "the default number of"
+        own = f"{text}: {at_once:.1f} inferences at once, on {threads} threads each, on {self.cores} cores"
+        fewer = max(1, int((self.cores - 1) // math.ceil(at_once)))
+        advice = "" if self.threads == fewer else f"intra_op_num_threads={fewer} would leave a core to the rest"
+        own_ms = max(more_ms, self._overlap_ms()) - rivals_ms
+        if not self._gil(waited_ms, own_ms):
+            self.note("own threads", own_ms, own, advice)
+        who = ", ".join(f"{each.name} {each.cpu_pct:.0f} %" for each in self.app.manifest.methodology.background)
+        text = f"{text}; other processes took {others_pct:.0f} % of a core{f' ({who})' if who else ''}"
+        text = f"{text}, {looped_pct:.0f} % beside the loop" if looped_pct >= OTHER_THREAD_PCT else text
+        self.note("other processes", rivals_ms, text)
+        return waited_ms
+
+    def _overlap_ms(self) -> float:
+        """Return how much slower calls are than those of the stream that run alone, in ms; 0: too few run alone."""
+        everything = self.app.inferences
+        begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
+        before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
+        after_ns = np.append(begin_ns[1:], np.iinfo(np.int64).max)
+        alone = (before_ns <= begin_ns) & (after_ns >= end_ns) & (everything["phase"] == MEASURE) & self.is_own
+        took_ms = everything["latency_ns"][alone] / 1e6
+        return max(0.0, self.mean_ms - float(took_ms.mean())) if len(took_ms) >= LEAST_CALLS else 0.0
+
+    @property
+    def _major_faults(self) -> float:
+        """Return the major page faults per call."""
+        return (self.app.mean("rate/major-faults") or 0.0) / self.per_s
+
+    def _memory(self, waited_ms: float) -> float:
+        app_pct, loop_pct = (of.mean("pressure/memory-some") or 0.0 for of in (self.app, self.loop))
+        stalled, faults = max(0.0, app_pct - loop_pct) / 100, self._major_faults
+        ms = stalled * self.mean_ms
+        if faults >= FAULTS_PER_CALL and self.off_cpu_ms is not None:
+            ms = max(ms, self.off_cpu_ms - waited_ms)
+        left = self.app.mean("mem/cgroup-left")
+        room = "" if left is None else f", {left:.0f} MiB left to the limit of its cgroup"
+        text = f"{percent(stalled)} of the time stalled for memory, {faults:.2g} major faults a call{room}"
+        return self.note("memory pressure", ms, text)
+
+    def _gil(self, waited_ms: float, own_ms: float) -> float:
+        """Calls that had no CPU and waited for none, while another Python thread was busy.
+
+        `own_ms`: the time in which calls waited for a CPU that such a thread had.
+        """
+        off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
+        if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
+            return 0.0
+        busy_pct = self.app.wanted_pct - max(100.0, self.loop.wanted_pct) * self.mean_ms / 1e3 * self.per_s
+        blocked_ms = off_ms - waited_ms
+        if busy_pct < OTHER_THREAD_PCT or blocked_ms < BLOCKED * (self.mean_ms - off_ms) or self.at_once > ALONE:
+            return 0.0
+        text = f"calls were on no CPU for {off_ms:.2f} ms, and waited for one in {waited_ms:.2f} ms of it"
+        text = f"{text}; other threads of the program wanted {busy_pct:.0f} % of a core"
+        return self.note("Python's GIL", blocked_ms + own_ms, text)
+
+    def _clocks(self, waited_ms: float) -> None:
+        """Heat, and clocks that fall while nothing runs."""
+        app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
+        running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
+        if app_mhz and loop_mhz and app_mhz < (1 - SLOWER_CLOCK) * loop_mhz:
+            text = f"CPU clocks were at {app_mhz:.0f} MHz on average, {loop_mhz:.0f} MHz in the loop"
+            capped = loop_mhz
+            if throttled:  # by what tells no cap, where there is none: then all of it
+                cap_mhz = self.app.clock_mhz("freqcap") or loop_mhz
+                capped = max(app_mhz, cap_mhz) if cap_mhz < loop_mhz else app_mhz
+            heat = f"{text}; throttled in {percent(throttled)} of the time"
+            self.note("heat", running_ms * (1 - capped / loop_mhz), heat)
+            idle_ms = running_ms * (capped - app_mhz) / loop_mhz
+        if self.paced:
+            idle_ms, text = _mean_ms(self.paced) - self.loop_ms, "the same model at the same arrival times is so slow"
+        elif (after_ms := self._after_pauses_ms()) > idle_ms:
+            idle_ms, text = after_ms, "calls are the slower the longer the pause before them"
+        self.note("pacing and idle clocks", idle_ms, text)
+
+    def _after_pauses_ms(self) -> float:
+        """Return how much slower calls are than those that directly follow another, in ms.
+
+        0: pauses are too much alike, too short, or make no clear difference.
+        """
+        everything = self.app.inferences
+        ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
+        pause_ms = np.append(0.0, np.maximum(0, everything["t_ns"][1:] - ended_ns[:-1]) / 1e6)
+        counts = (everything["phase"] == MEASURE) & self.is_own
+        pause_ms, took_ms = pause_ms[counts], everything["latency_ns"][counts] / 1e6
+        if len(took_ms) < 4 * LEAST_CALLS:
+            return 0.0
+        low, high = np.quantile(pause_ms, [0.25, 0.75])
+        short, long = took_ms[pause_ms <= low], took_ms[pause_ms >= high]
+        error = math.hypot(*(each.std() / math.sqrt(len(each)) for each in (short, long)))
+        more_ms = float(np.median(long) - np.median(short))
+        is_clear = high > SPREAD * low and high > LONG_PAUSE_MS and more_ms > SURE * error
+        return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
+
+    def _input_size(self) -> None:
+        inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
+        # Of the inputs in the hook's format: "image 1x3x224x224, mask 1x1".
+        shapes_of_own = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)
+        own = sum(math.prod(map(int, shape.split("x"))) for shape in shapes_of_own)
+        looped = sum(math.prod(one.shape) for one in theirs)
+        if looped and own > looped:
+            shapes = ", ".join(f"{one.name} {'x'.join(map(str, one.shape))}" for one in theirs)
+            text = f"{inputs} in the application, {shapes} in the loop"
+            self.note("larger inputs", self.loop_ms * (own / looped - 1), text, estimated=True)
+
+
+def _mean_ms(of: Evidence) -> float:
+    measured = of.inferences[of.inferences["phase"] == MEASURE]
+    if not len(measured):
+        raise ValueError(f"{of.manifest.name} has no measured inferences to look at (--no-raw?)")
+    return float(measured["latency_ns"].mean()) / 1e6
+
+
+def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
+    """The number of the application's stream that runs the loop's model; None: it has no streams.
+
+    Raises ValueError where none does, or several do.
+    """
+    streams = app.watched.streams if app.watched else ()
+    if not streams:
+        return None
+    if asked is not None:
+        if asked >= len(streams):
+            raise ValueError(f"there is no stream {asked}: {app.name} has {len(streams)}")
+        return asked
+    name = loop.model.path.rpartition("/")[2]
+    fits = [
+        i for i, one in enumerate(streams) if one.runs and re.sub(r"#\d+$", "", one.name).rpartition("/")[2] == name
+    ]
+    if fits or len(streams) == 1:
+        return max(fits or [0], key=lambda i: streams[i].runs)
+    known = ", ".join(f"{i}: {one.name or 'no name'}" for i, one in enumerate(streams))
+    raise ValueError(f"no stream of {app.name} runs {name} ({known})")
+
+
+def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) -> Iterator[str]:
+    ours, theirs = app.manifest, loop.manifest
+    threads = stream.threads if stream else ours.engine.threads
+    pairs: Mapping[str, tuple[object, object]] = {
+        "model file": (
+            ours.model.sha256 if not stream or stream.name == ours.model.path else None,
+            theirs.model.sha256,
+        ),
+        "runtime version": (ours.engine.version, theirs.engine.version),
+        "provider": (", ".join(ours.engine.providers), ", ".join(theirs.engine.providers)),
+        "governor": (ours.board.governor, theirs.board.governor),
+        "power mode": (ours.board.power_mode, theirs.board.power_mode),
+        "limit": (ours.constraints.words, theirs.constraints.words),
+        "board": (ours.board.model, theirs.board.model),
+    }
+    if loop.wait_share >= BUSY_LOOP:
+        yield f"load: the loop waited for a CPU in {percent(loop.wait_share)} of its time: run it on a quiet board"
+    if threads is not None and threads != theirs.engine.threads:
+        words = [str(number) if number else "the runtime's default" for number in (threads, theirs.engine.threads)]
+        yield f"threads: {words[0]} in the application, {words[1]} in the loop"
+    for name, (one, other) in pairs.items():
+        if one and other and one != other:
+            yield f"{name}: {str(one)[:24]} in the application, {str(other)[:24]} in the loop"
+
+
+def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
+    """`paced`: the loop at the application's arrival times; `stream`: of the application, by number.
+
+    Raises ValueError where the two cannot be compared.
+    """
+    for each in (app, loop, paced):
+        if each and each.manifest.ab:
+            raise ValueError(f"{each.manifest.name} is an A/B session, and its inferences are those of two models")
+    search = _Search(app, loop, paced, stream_of(app.manifest, loop.manifest, stream))
+    search.search()
+    causes, rest_ms, whole_ms, of = search.found, search.left_ms, search.app_ms, "inference"
+    if app.frames:
+        whole_ms, of = app.frames.total.mean_ms, "frame"
+        causes += _around(app.frames, search.app_ms)
+        rest_ms = whole_ms - search.loop_ms - sum(cause.ms for cause in causes)
+    return Gap(
+        of=of,
+        model=loop.manifest.model.path,
+        app_ms=whole_ms,
+        loop_ms=search.loop_ms,
+        causes=tuple(sorted(causes, key=lambda cause: -cause.ms)),
+        not_explained_ms=rest_ms,
+        differences=tuple(_differences(app, loop, search.stream)),
+        counts=(len(search.calls), int(np.count_nonzero(loop.inferences["phase"] == MEASURE))),
+    )
+
+
+_AROUND = {
+    "between stages": ("copies and conversions", "code that is in no stage"),
+    "waiting for a thread": ("queueing", "a stage was done, and the thread of the next one was not free"),
+}
+
+
+def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
+    """Yield what a frame spends outside the call."""
+    for stage in frames.stages:
+        ms = stage.share * frames.total.mean_ms
+        name, evidence = _AROUND.get(stage.name, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))
+        if stage.name == "inference":
+            name, evidence = "other inferences", "of other models, or several of this one in a frame"
+            ms -= call_ms
+        if ms >= LEAST_SHARE * frames.total.mean_ms:
+            yield Cause(name, ms, evidence, ADVICE.get(name, STAGE_ADVICE))

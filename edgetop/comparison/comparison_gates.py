@@ -1,0 +1,104 @@
+"""Gates of a comparison: by how much a figure may be worse than the baseline's (`edgetop help compare`).
+
+A gate fails where the whole interval lies beyond its limit, and under `strict` where that cannot be excluded.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgetop.analysis.session_gates import METRICS
+from edgetop.comparison.ratios import Comparison, Ratio
+from edgetop.nearest import nearest_hint
+
+_LATENCIES = ("p50", "p90", "p95", "p99", "p999", "mean")
+ROWS: Mapping[str, str] = {
+    **{name: f"{name}_ms" for name in _LATENCIES},
+    "throughput": "throughput_hz", "energy": "gross_mj", "power": "mean_w", "rss": "rss_peak_mib", "temp": "temp_end_c",
+    "misses": "miss_rate", "load": "init_ms", "first": "first_ms", "jitter": "jitter_ms",
+}  # fmt: skip
+_PERCENT = {"%": 1.0}
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    **{name: {**METRICS[name].units, **_PERCENT} for name in (*_LATENCIES, "rss", "power", "energy")},
+    **{name: {**METRICS["p50"].units, **_PERCENT} for name in ("load", "first", "jitter")},
+    "temp": METRICS["temp"].units, "misses": {"%": 0.01}, "throughput": {"/s": 1.0, "Hz": 1.0} | _PERCENT,
+}  # fmt: skip
+_GATE = re.compile(r"\s*([a-z0-9]+)\s*([<>])\s*([+-]\d+(?:\.\d*)?)\s*([^\s\d]+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeGate:
+    text: str
+    name: str
+    is_above: bool  # fails above its limit, else below
+    limit: float  # of the change; in percent, or in the row's unit
+    is_percent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeResult:
+    gate: RelativeGate
+    session: str  # the group that is compared with the baseline
+    value: float | None  # the change, in the gate's unit
+    ci95: tuple[float, float] | None
+    ok: bool
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "expr": self.gate.text, "session": self.session, "value": self.value,
+            "ci95": None if self.ci95 is None else list(self.ci95), "ok": self.ok, "reason": self.reason,
+        }  # fmt: skip
+
+
+def parse_relative_gate(text: str) -> RelativeGate:
+    """`p50>+3%`, `rss>+20MiB`, `throughput<-5%`. Raises ValueError, which says how to write it."""
+    match = _GATE.fullmatch(text)
+    if not match:
+        raise ValueError(f"{text!r} is no gate of a comparison; write NAME>+LIMIT, as in p50>+3% or rss>+20MiB")
+    name, compare, limit, unit = match.groups()
+    if name not in ROWS:
+        raise ValueError(f"{text!r}: no value is called {name} ({nearest_hint(name, ROWS)})")
+    if unit not in _UNITS[name]:
+        raise ValueError(
+            f"{text!r}: {unit} is no unit of {name}; it is given in {', '.join(filter(None, _UNITS[name]))}"
+        )
+    is_percent = unit == "%" and name != "misses"
+    return RelativeGate(text.strip(), name, compare == ">", float(limit) * _UNITS[name][unit], is_percent)
+
+
+def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict: bool) -> tuple[RelativeResult, ...]:
+    return tuple(
+        _judge(gate, comparison, place, strict=strict) for gate in gates for place in range(1, len(comparison.groups))
+    )
+
+
+def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
+    """Under a paced load response time counts, as with the gates of a run."""
+    key, name = ROWS[gate.name], comparison.names[place]
+    paced = comparison.row(f"response_{key}")
+    row = paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)
+    one = row.ratios[place] if row else None
+    value, ends = _change(one, is_percent=gate.is_percent) if one else (None, None)
+    if value is None:
+        return RelativeResult(
+            gate, name, None, None, ok=False, reason=f"{gate.text}: {name}: unknown: not measured in both"
+        )
+    sign = 1 if gate.is_above else -1
+    is_beyond = ends is not None and min(sign * end for end in ends) > sign * gate.limit
+    is_excluded = ends is not None and max(sign * end for end in ends) <= sign * gate.limit
+    ok = not is_beyond and (is_excluded or not strict)
+    words = "its interval is not known" if ends is None else f"95 %: {ends[0]:+.3g} to {ends[1]:+.3g}"
+    unit = "%" if gate.is_percent else (row.unit if row else "")
+    doubt = "" if is_beyond or is_excluded else "; cannot be excluded" if strict else "; cannot tell"
+    return RelativeResult(gate, name, value, ends, ok, f"{gate.text}: {name}: {value:+.4g} {unit} ({words}){doubt}")
+
+
+def _change(one: Ratio, *, is_percent: bool) -> tuple[float | None, tuple[float, float] | None]:
+    if not is_percent:
+        return one.difference, one.difference_ci95
+    if one.value is None:
+        return None, None
+    ends = one.ci95 and (round(100 * (one.ci95[0] - 1), 4), round(100 * (one.ci95[1] - 1), 4))
+    return round(100 * (one.value - 1), 4), ends

@@ -1,0 +1,261 @@
+"""Sessions side by side: each figure beside its ratio to the baseline, with an interval and a word.
+
+Three corrections keep chance from making a difference (`edgetop help compare`): intervals hold together for all groups
+that are compared with the baseline (Bonferroni); rows that nobody decides by in advance pass the false discovery rate
+(Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)); operators are the ones that moved
+most, so their level is shared by all. Groups that no significant difference separates share a rank.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from edgetop.analysis.ab_words import verdict_words
+from edgetop.analysis.session_report import to_json
+from edgetop.comparison.fairness import fairness, warmth
+from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
+from edgetop.comparison.output_agreement import Judge, lines
+from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
+from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
+from edgetop.session.events import Notice
+
+Value = str | float | None
+RANKED_BY = "p50_ms"
+
+LONE = "cannot tell: one session each"
+FEW = "cannot tell (too few)"
+CHANCE = "cannot tell (one of many rows)"
+AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A figure of a group against the baseline's."""
+
+    value: float | None  # None: one of them is not known, or it is no ratio
+    ci95: tuple[float, float] | None
+    verdict: str  # slower, faster, higher, lower, same or unknown
+    difference: float | None
+    difference_ci95: tuple[float, float] | None
+    words: str
+    chance: float | None = None  # of such a difference where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    key: str
+    label: str
+    unit: str
+    values: tuple[Value, ...]  # of each group: the geometric mean of its sessions, or the mean
+    ratios: tuple[Ratio | None, ...]  # None: the baseline itself, and in rows that are not compared
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    rank: int
+    sessions: tuple[str, ...]  # the groups that share this rank
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    groups: tuple[Group, ...]  # the first is the baseline
+    rows: tuple[Row, ...]
+    fair: tuple[Notice, ...]
+    ranking: tuple[Rank, ...]
+    ranked_by: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(group.name for group in self.groups)
+
+    def row(self, key: str) -> Row | None:
+        return next((row for row in self.rows if row.key == key), None)
+
+
+def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | None = None) -> Comparison:
+    """Two groups or more, each with a session or more; the first is the baseline. Raises ValueError on fewer.
+
+    `judge`: the references for stored outputs; a group is judged by the first of its sessions that has some.
+    """
+    if len(groups) < 2:
+        raise ValueError("a comparison needs two sessions or groups")
+    level = LEVEL / (len(groups) - 1)
+    base, others = groups[0], [sample for group in groups[1:] for sample in group.samples]
+    moved, of = operators(base.samples[0], others)
+    outputs = [next((one.outputs for one in group.samples if one.outputs), None) for group in groups]
+    agreeing, refused = lines(outputs, judge or Judge())
+    none = (None,) * len(groups)
+    facts = (Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none) for one in FACTS)
+    rows = discovered([_row(groups, figure, level) for figure in FIGURES])
+    return Comparison(
+        groups=tuple(groups),
+        rows=(
+            *facts,
+            *(Row(one.key, one.label, one.unit, one.values, none) for one in agreeing),
+            *rows,
+            *(_row(groups, figure, level / of) for figure in moved),
+        ),
+        fair=(
+            *fairness(groups),
+            *(
+                Notice("outputs-not-compared", f"{groups[place].name}: outputs are not compared: {why}", AS_MANY)
+                for place, why in refused.items()
+            ),
+        ),
+        ranking=_ranking(groups, next(figure for figure in FIGURES if figure.key == ranked_by)),
+        ranked_by=ranked_by,
+    )
+
+
+def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
+    """Return the value that the sessions of a group share, or all their values."""
+    each = list(dict.fromkeys(map(read, group.samples)))
+    return each[0] if len(each) == 1 else ", ".join(map(str, each))
+
+
+def _row(groups: Sequence[Group], figure: Figure, level: float) -> Row:
+    values = tuple(_value(group, figure) for group in groups)
+    ratios = tuple(ratio(groups[0], group, figure, level) for group in groups[1:])
+    return Row(figure.key, figure.label, figure.unit, values, (None, *ratios))
+
+
+def _value(group: Group, figure: Figure) -> float | None:
+    each = [value for sample in group.samples if (value := figure.read(sample)) is not None]
+    if not each:
+        return None
+    if figure.is_difference or min(each) <= 0:
+        return round(float(np.mean(each)), 6)
+    return each[0] if len(each) == 1 else round(float(np.exp(np.mean(np.log(each)))), 6)
+
+
+def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ratio:
+    """`level`: what share of intervals may miss the truth."""
+    known = [[value for one in group.samples if (value := figure.known(one)) is not None] for group in (base, other)]
+    if not all(known):
+        return Ratio(None, None, "unknown", None, None, "not known")
+    before, after = (float(np.mean([figure.on_scale(value) for value in values])) for values in known)
+    is_lone = len(base.samples) == len(other.samples) == 1
+    if is_lone and (view := in_turns(base.samples[0], other.samples[0])):
+        whole = replace(judged(None, before, after, figure), words="")
+        if (turns := turns_ratio(view, figure.key)) is None:
+            return whole
+        value, low, high = (round(end, 6) for end in (turns.value, *turns.ci95))
+        apart = [round(math.exp(min(before, 700.0)) * (end - 1), 6) for end in (value, low, high)]
+        return Ratio(value, (low, high), turns.verdict, apart[0], (apart[1], apart[2]), verdict_words(turns))
+    return judged(_contrast(base, other, figure), before, after, figure, level, is_lone=is_lone)
+
+
+def judged(
+    found: Contrast | None, before: float, after: float, figure: Figure, level: float = LEVEL, *, is_lone: bool = False
+) -> Ratio:
+    """Judge whether a difference is real. `before` and `after`: means on the figure's scale."""
+    if figure.is_difference:
+        whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
+    else:
+        times = math.exp(after - before)
+        whole = Ratio(round(times, 6), None, "unknown", round(math.exp(before) * (times - 1), 6), None, "")
+    if found is None or not figure.is_judged:
+        return replace(whole, words="" if not figure.is_judged else LONE if is_lone else FEW)
+    low, high = found.interval(level)
+    if figure.is_difference:
+        whole = replace(whole, difference_ci95=(round(low, 6), round(high, 6)))
+    else:
+        ends = tuple(math.exp(min(end, 700.0)) for end in (low, high))
+        whole = replace(
+            whole,
+            ci95=(round(ends[0], 6), round(ends[1], 6)),
+            difference_ci95=(round(math.exp(before) * (ends[0] - 1), 6), round(math.exp(before) * (ends[1] - 1), 6)),
+        )
+    verdict, words = _verdict(figure, low, high, is_lone=is_lone and bool(found.error))
+    return replace(whole, verdict=verdict, words=words, chance=found.chance)
+
+
+def _verdict(figure: Figure, low: float, high: float, *, is_lone: bool) -> tuple[str, str]:
+    if low > 0 or high < 0:
+        word = figure.more if low > 0 else figure.less
+        return word, word
+    off = max(0.0, -low, high) if figure.is_difference else max(1 - math.exp(low), math.expm1(min(high, 700.0)))
+    if is_lone or off > figure.within:
+        return "unknown", LONE if is_lone else FEW
+    if figure.unit == "share":
+        return "same", f"the same within {off * 100:.2g} points"
+    return "same", f"the same within {f'{off:.2g} {figure.unit}' if figure.is_difference else f'{off * 100:.2g} %'}"
+
+
+def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
+    if any((one.report.latency.count or 0) < figure.least_count for one in (*base.samples, *other.samples)):
+        return None
+    first, second = base.samples[0], other.samples[0]
+    is_lone = len(base.samples) == len(other.samples) == 1
+    if is_lone and first.session.id == second.session.id and figure.read(first) == figure.read(second):
+        return Contrast(0.0, 0.0, 1.0)
+    sides = []
+    for group, facing in ((base, second), (other, first)):
+        values = [figure.on_scale(value) for one in group.samples if (value := figure.known(one)) is not None]
+        lone = figure.spread_between_runs(group.samples[0], warmth(group.samples[0], facing)) if is_lone else None
+        sides.append(Side(values, lone))
+    if max(len(side.values) for side in sides) == 1 and not is_lone:
+        return None
+    return contrast(sides[0], sides[1])
+
+
+def discovered(rows: list[Row]) -> list[Row]:
+    """Of the rows that are not lead figures, call only those different that pass the false discovery rate."""
+    leads = {figure.key for figure in FIGURES if figure.is_lead}
+    chances = sorted(
+        (one.chance, i, k)
+        for i, row in enumerate(rows)
+        for k, one in enumerate(row.ratios)
+        if one and one.chance is not None
+    )
+    passed = [n for n, (chance, *_) in enumerate(chances, 1) if chance <= LEVEL * n / len(chances)]
+    for _, i, k in chances[max(passed, default=0) :]:
+        one = rows[i].ratios[k]
+        if one and one.verdict not in ("same", "unknown") and rows[i].key not in leads:
+            doubtful = replace(one, verdict="unknown", words=CHANCE)
+            rows[i] = replace(rows[i], ratios=(*rows[i].ratios[:k], doubtful, *rows[i].ratios[k + 1 :]))
+    return rows
+
+
+def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
+    """Rank from the best on; groups that no significant difference separates share a rank.
+
+    All pairs are compared, with intervals that hold together.
+    """
+    known = [(value, group) for group in groups if (value := _value(group, figure)) is not None]
+    known.sort(key=lambda pair: pair[0], reverse=figure.more == "faster")
+    level = LEVEL / max(len(known) * (len(known) - 1) / 2, 1)
+    apart = [[ratio(a, b, figure, level).verdict not in ("same", "unknown") for _, b in known] for _, a in known]
+    found: list[Rank] = []
+    begin = 0
+    for cut in range(1, len(known) + 1):
+        if cut == len(known) or all(apart[i][j] for i in range(cut) for j in range(cut, len(known))):
+            tied = known[begin:cut]
+            found.append(Rank(begin + 1, tuple(group.name for _, group in tied), tuple(value for value, _ in tied)))
+            begin = cut
+    return tuple(found)
+
+
+def comparison_document(comparison: Comparison) -> dict[str, Any]:
+    """Return the document that `--json` prints."""
+    groups = ((group.name, [one.session for one in group.samples]) for group in comparison.groups)
+    ratios = (
+        [one and {name: value for name, value in to_json(one).items() if name != "chance"} for one in row.ratios]
+        for row in comparison.rows
+    )
+    rows = zip(comparison.rows, ratios, strict=True)
+    return {
+        "sessions": list(comparison.names),
+        "groups": [
+            {"name": name, "sessions": [of.name for of in each], "simulated": any(of.board.simulated for of in each)}
+            for name, each in groups
+        ],
+        "rows": [{"key": row.key, "unit": row.unit, "values": list(row.values), "ratios": of} for row, of in rows],
+        "fair": [{"code": one.code, "message": one.message, "advice": one.advice} for one in comparison.fair],
+        "ranking": to_json(comparison.ranking),
+        "ranked_by": comparison.ranked_by,
+    }

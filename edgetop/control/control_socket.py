@@ -1,0 +1,191 @@
+"""The protocol of the control socket, and how the socket is reached.
+
+An order is `{"edgetop": 1, "do": "stop" | "mark" | "pause" | "resume" | "profile", "note": TEXT}` and
+a line's end; the answer is `{"edgetop": 1, "ok": true}` or has `"ok": false` with an `"error"` in words.
+`stop` is answered when the recording is final, with its `"end_reason"`.
+"""
+
+import contextlib
+import json
+import os
+import select
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetop.control.lock_holders import is_stopped
+from edgetop.errors import EdgetopError, InputError
+from edgetop.formatting import clean
+from edgetop.recording.session_folder import SOCKET
+from edgetop.session.events import ACTIONS, Order
+
+VERSION = 1
+MAX_LINE = 4096
+MAX_NOTE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    error: str = ""  # in words; "": it was done
+    end_reason: str | None = None  # of a session that is over
+    exit_code: int = 0  # of a stop: what the session's own process ends with
+
+    @property
+    def is_refusal(self) -> bool:
+        """The order was not carried out; a session that ended with an error was stopped all the same."""
+        return bool(self.error) and not self.end_reason
+
+
+def pack_order(order: Order) -> bytes:
+    """Raises ValueError for a note that is too long."""
+    if len(order.note) > MAX_NOTE:
+        raise ValueError(f"a note may have {MAX_NOTE} characters")
+    return _line({"do": order.do, "note": order.note})
+
+
+def parse_order(line: bytes) -> Order:
+    """Raises ValueError, which says in words what is wrong with it."""
+    document = _document(line)
+    do, note = document.get("do"), document.get("note", "")
+    if do not in ACTIONS:
+        raise ValueError(f"no such order; there are {', '.join(ACTIONS)}")
+    if not isinstance(note, str) or len(note) > MAX_NOTE:
+        raise ValueError(f"a note is a text of at most {MAX_NOTE} characters")
+    return Order(do, note)
+
+
+def pack_answer(answer: Answer) -> bytes:
+    fields = {"error": answer.error[: MAX_LINE // 8], "end_reason": answer.end_reason, "exit_code": answer.exit_code}
+    return _line({"ok": not answer.error, **{key: value for key, value in fields.items() if value}})
+
+
+def parse_answer(line: bytes) -> Answer:
+    """Raises ValueError."""
+    document = _document(line)
+    error, reason, code = document.get("error"), document.get("end_reason"), document.get("exit_code")
+    reason_given = error if isinstance(error, str) and error else "it gave no reason"
+    return Answer(
+        "" if document.get("ok") is True else reason_given,
+        reason if isinstance(reason, str) else None,
+        code if type(code) is int and 0 <= code < 256 else 0,
+    )
+
+
+def _line(content: Mapping[str, object]) -> bytes:
+    text = json.dumps({"edgetop": VERSION, **content}, ensure_ascii=False)
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError("not a line of JSON") from None
+    if not isinstance(document, dict) or type(document.get("edgetop")) is not int:
+        raise ValueError('not of edgetop: "edgetop" must say the version of the protocol')
+    if document["edgetop"] != VERSION:
+        raise ValueError(f"version {document['edgetop']} of the protocol; this edgetop speaks {VERSION}")
+    return document
+
+
+@contextlib.contextmanager
+def address(folder: Path) -> Iterator[str]:
+    """The socket's path, however long the folder's own is: sockaddr_un has room for 108 bytes (unix(7)).
+
+    Raises OSError where the folder cannot be entered.
+    """
+    fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/{SOCKET}"
+    finally:
+        os.close(fd)
+
+
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Return the process at the other end and its user, as the kernel knows them: SO_PEERCRED (unix(7)).
+
+    The process is 0 where it is not seen from here, as in another container.
+    """
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return int(pid), int(uid)
+
+
+TIMEOUT_S = 5.0  # for what is done at once
+LOOK_S = 1.0  # while an end is waited for
+
+
+class NotRunningError(InputError):
+    """No running session takes the order."""
+
+
+def give(folder: Path, order: Order) -> Answer:
+    """Have an order carried out by the session that is recorded in `folder`; a stop waits for its end.
+
+    Raises NotRunningError, and EdgetopError where it is refused.
+    """
+    name, pid = folder.name, 0
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(TIMEOUT_S)
+            with address(folder) as path:
+                owner = Path(path).parent.stat().st_uid  # by its descriptor: the folder may be moved meanwhile
+                connection.connect(path)
+            pid, uid = peer_of(connection)
+            if uid not in (os.geteuid(), owner):
+                raise InputError(f"{folder}: another user answers in its name", "nothing was asked of it")
+            with contextlib.suppress(BrokenPipeError):  # it has answered before it was asked
+                connection.sendall(pack_order(order))
+            line = _end_line(connection, name, pid) if order.do == "stop" else _answer_line(connection)
+    except (FileNotFoundError, ConnectionRefusedError):
+        raise NotRunningError(f"{name}: is not running, or takes no orders") from None
+    except PermissionError:
+        raise InputError(f"{folder}: belongs to another user") from None
+    except TimeoutError:
+        refuse_stopped(name, pid)
+        raise EdgetopError(f"{name}: does not answer", "it may be stopped or hang; nothing else was done") from None
+    except ConnectionError:
+        line = b""
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be asked: {error.strerror or error}") from None
+    if not line:
+        raise NotRunningError(f"{name}: ended without an answer")
+    return _understood(name, line)
+
+
+def refuse_stopped(name: str, pid: int) -> None:
+    """Raises EdgetopError if the process is stopped: it can do nothing until it goes on."""
+    if is_stopped(pid):
+        advice = f"kill -CONT {pid}, or fg in its shell, lets it go on, and it then takes the order"
+        raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped, as by Ctrl+Z", advice)
+
+
+def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:
+    """Wait for the answer to a stop as long as it takes, unless the process is stopped. Raises EdgetopError then."""
+    connection.settimeout(None)
+    while not select.select([connection], [], [], LOOK_S)[0]:
+        refuse_stopped(name, pid)
+    return _answer_line(connection)
+
+
+def _answer_line(connection: socket.socket) -> bytes:
+    came = b""
+    while b"\n" not in came and len(came) <= MAX_LINE:
+        piece = connection.recv(MAX_LINE)
+        if not piece:
+            return b""
+        came += piece
+    return came.partition(b"\n")[0]
+
+
+def _understood(name: str, line: bytes) -> Answer:
+    try:
+        answer = parse_answer(line)
+    except ValueError as error:
+        raise EdgetopError(f"{name}: gave an answer that is {error}") from None
+    if answer.is_refusal:
+        raise EdgetopError(f"{name}: {clean(answer.error)}")
+    return answer

@@ -1,0 +1,280 @@
+"""The machine that edgetop runs on: what may be opened, where recordings go, its clock, and the runtimes that load."""
+
+import contextlib
+import ctypes
+import glob
+import grp
+import json
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
+from edgetop.engines.spawn import CHILD
+from edgetop.formatting import clean, size
+from edgetop.installation import extra_command
+from edgetop.paths import is_there
+from edgetop.sensors.root import is_compatible
+from edgetop.sensors.sensor_protocol import Missing
+from edgetop.taps import perf
+
+# Which of this board's devices the user may not open, and the group that would change it.
+
+PERMISSIONS = "permissions"
+
+# Device, what it is for, the group that owns it where the distribution follows its vendor.
+DEVICES = (
+    ("/dev/i2c-*", "power monitors on I2C", "i2c"),
+    ("/dev/vcio", "throttle flags and power of a Raspberry Pi (vcgencmd)", "video"),
+    ("/run/jtop.sock", "jetson-stats", "jtop"),
+    ("/dev/apex_*", "the Edge TPU", "apex"),
+    ("/dev/dri/renderD*", "the GPU", "render"),
+    ("/dev/nvhost-gpu", "the Jetson's GPU", "video"),
+)
+_ASKS_FOR_RIGHTS = re.compile(r"\b(chmod|usermod)\b")
+
+
+def check_permissions(facts: Facts) -> list[Check]:
+    """Devices, and sensors that discovery found closed: RAPL, the rails of older Jetsons."""
+    sensors = [missing for missing in facts.missing if missing.fix and _ASKS_FOR_RIGHTS.search(missing.fix)]
+    return judge_permissions([*find_closed(), *sensors])
+
+
+UPROBES = "uprobes"
+
+
+def check_uprobes(_: Facts) -> list[Check]:
+    """Whether `edgetop watch --pid` can work here. A kernel without them is no fault of a benchmark's setup."""
+    if why := perf.why_not():
+        return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
+    return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
+
+
+def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
+    """Return one check for all closed devices: a warning, since measuring works without them."""
+    if not closed:
+        return [ok(PERMISSIONS, "every device found here can be opened")]
+    finding = "; ".join(f"{clean(device.what)} ({device.why})" for device in closed)
+    fixes = "; ".join(dict.fromkeys(device.fix or "" for device in closed))
+    advice = "sensors are missing without them; a new group counts after the next login"
+    return [warning(PERMISSIONS, f"may not be opened: {finding}", advice, fixes)]
+
+
+def find_closed(
+    devices: Sequence[tuple[str, str, str]] = DEVICES, may: Callable[[str, int], bool] = os.access
+) -> Iterator[Missing]:
+    """`may`: access(2). Nothing is opened: some devices wake up what they stand for."""
+    for pattern, purpose, usual in devices:
+        closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
+        if closed:
+            group = usual
+            with contextlib.suppress(OSError, KeyError):
+                status = os.stat(closed[0])  # noqa: PTH116
+                name = grp.getgrgid(status.st_gid).gr_name
+                group = name if status.st_mode & 0o060 == 0o060 and name != "root" else usual
+            yield Missing(", ".join(closed[:3]), purpose, f"sudo usermod -aG {group} $USER")
+
+
+# Where recordings go: how long a flush takes, and how much room there is.
+#
+# The probe has no name where the file system allows that (open(2), O_TMPFILE), so that nothing
+# is left behind whatever happens; else it is removed at once.
+
+DISK = "disk"
+BLOCK = bytes(64 * 1024)  # about what the journal writes at a time
+FLUSHES = 10
+BUDGET_S = 2.0
+SLOW_S, VERY_SLOW_S = 0.1, 1.0
+LITTLE_BYTES, TOO_LITTLE_BYTES = 1 << 30, 100 << 20
+PASSING = {"tmpfs", "ramfs"}
+REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"}
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    folder: Path  # that of the recordings, or the nearest above it that exists
+    file_system: str | None
+    free_bytes: int
+    flush_s: tuple[float, ...]  # each of 64 KiB, written and flushed
+
+
+def check_disk(facts: Facts) -> list[Check]:
+    folder = next(path for path in (facts.recordings, *facts.recordings.parents) if is_there(path) and path.is_dir())
+    try:
+        return [judge_disk(measure(folder, file_system(folder, facts.root.read_text("proc/self/mountinfo"))))]
+    except OSError as error:
+        finding = f"{clean(str(folder))} cannot be written: {error.strerror or error}"
+        return [problem(DISK, finding, "record elsewhere with -o PATH", "export XDG_STATE_HOME=PATH")]
+
+
+def file_system(folder: Path, mountinfo: str) -> str | None:
+    """The type of the mount that holds the folder (proc_pid_mountinfo(5)); the last of the longest."""
+    best: tuple[int, str | None] = (-1, None)
+    real = folder.resolve()
+    for line in mountinfo.splitlines():
+        head, _, tail = line.partition(" - ")
+        fields, kind = head.split(), tail.partition(" ")[0]
+        if len(fields) > 4 and kind:
+            mount = Path(fields[4].replace("\\040", " "))
+            if real.is_relative_to(mount) and len(mount.parts) >= best[0]:
+                best = (len(mount.parts), kind)
+    return best[1]
+
+
+def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
+    """Writes at most 640 KiB, for at most two seconds and one flush. Raises OSError."""
+    flushes: list[float] = []
+    with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+        begin = before = now_s()
+        while len(flushes) < FLUSHES and before - begin < BUDGET_S:
+            probe.write(BLOCK)
+            os.fsync(probe.fileno())
+            after = now_s()
+            flushes.append(after - before)
+            before = after
+    status = os.statvfs(folder)
+    return Disk(folder, kind, status.f_bavail * status.f_frsize, tuple(flushes))
+
+
+def judge_disk(disk: Disk) -> Check:
+    median, longest = statistics.median(disk.flush_s), max(disk.flush_s)
+    kind = clean(disk.file_system or "file system unknown")
+    finding = (
+        f"{clean(str(disk.folder))} ({kind}), {size(disk.free_bytes)} free, "
+        f"a flush takes {median * 1e3:.1f} ms, {longest * 1e3:.1f} at most"
+    )
+    troubles = (
+        (disk.free_bytes < TOO_LITTLE_BYTES, problem, "a recording would end early: make room, or record elsewhere"),
+        (median > VERY_SLOW_S, problem, "the recording would fall behind, and disturb a model that reads this disk"),
+        (disk.file_system in PASSING, warning, "recordings are in memory: gone at the next boot, taken from the model"),
+        (disk.free_bytes < LITTLE_BYTES, warning, "little for hours at high rates: --no-raw, or record elsewhere"),
+        (median > SLOW_S, warning, "a slow card: record elsewhere if the model reads from it as it runs"),
+        (disk.file_system in REMOTE, warning, "recordings cross the network: a local disk disturbs less"),
+    )
+    worst = next(((status, advice) for holds, status, advice in troubles if holds), None)
+    if worst is None:
+        return ok(DISK, finding)
+    status, advice = worst
+    return status(DISK, finding, f"{advice} (-o PATH for one run)", "export XDG_STATE_HOME=PATH")
+
+
+# Whether a daemon keeps the wall clock synchronised. Durations do not depend on it; the UTC of a recording does.
+#
+# Asked of the kernel, without privilege and in containers too: adjtimex(2) with no mode set
+# reads only, and STA_UNSYNC (include/uapi/linux/timex.h) stands until a daemon clears it.
+
+CLOCK_SYNC = "clock-sync"
+STA_UNSYNC = 0x0040
+
+
+class _Timex(ctypes.Structure):
+    """`struct timex` up to `status`; the kernel writes the rest into `tail`."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),  # µs
+        ("esterror", ctypes.c_long),  # µs
+        ("status", ctypes.c_int),
+        ("tail", ctypes.c_byte * 256),
+    )
+
+
+def check_clock(facts: Facts) -> list[Check]:
+    try:
+        return [judge_clock(*read_status(), has_systemd=facts.root.exists(BOOTED))]
+    except OSError as error:
+        return [unknown(CLOCK_SYNC, f"the kernel does not report it: {error.strerror}")]
+
+
+def read_status() -> tuple[int, float]:
+    """The status bits, and the largest error in seconds. Raises OSError."""
+    timex = _Timex()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.adjtimex(ctypes.byref(timex)) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return timex.status, timex.maxerror / 1e6
+
+
+def judge_clock(status: int, error_s: float, *, has_systemd: bool) -> Check:
+    if status & STA_UNSYNC:
+        advice = "durations are right all the same; the times of day of a recording may be wrong, and may jump"
+        fix = "sudo timedatectl set-ntp true" if has_systemd else "sudo chronyd  (or another NTP daemon)"
+        return warning(CLOCK_SYNC, "not synchronised: no daemon keeps the clock, says the kernel", advice, fix)
+    return ok(CLOCK_SYNC, f"synchronised, {error_s * 1e3:.0f} ms off at most")
+
+
+# The inference runtimes that are installed and load, and what they can run on. They are imported in a process of their
+# own: here they would stay in memory, and some start threads.
+
+RUNTIMES = "runtimes"
+TIMEOUT_S = 60.0  # a cold start from a slow SD card
+SUFFIX = "ExecutionProvider"
+ELSEWHERE = {"Azure"}  # in the wheels of PyPI; it runs nothing here
+
+
+def check_runtimes(facts: Facts) -> list[Check]:
+    try:
+        inventory = read_inventory(facts.python)
+    except (OSError, ValueError) as error:
+        advice = "name an interpreter that works with --engine-python"
+        return [problem(RUNTIMES, f"{clean(facts.python)} cannot be asked: {clean(str(error))}", advice)]
+    return judge_runtimes(inventory, facts)
+
+
+def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """Return the output of `child/__main__.py --inventory` in that Python. Raises OSError or ValueError."""
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
+            [python, str(CHILD), "--inventory"],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, start_new_session=True, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(f"it said nothing for {timeout_s:g} s") from None
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    try:
+        inventory = json.loads(lines[-1] if lines else "")  # what a runtime prints comes before
+        return {key: inventory[key] for key in ("python", "numpy", "runtimes")}
+    except (ValueError, KeyError, TypeError):
+        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise ValueError(words[-1] if words else f"exit status {done.returncode}") from None
+
+
+def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
+    runtimes: dict[str, Any] = inventory["runtimes"]
+    loads = {name: found for name, found in runtimes.items() if not found["error"]}
+    broken = {name: found["error"] for name, found in runtimes.items() if found["error"]}
+    finds = []
+    for name, found in loads.items():
+        providers = ", ".join(_local(found["providers"]))
+        where = f" on {clean(providers)}" if providers else ""
+        finds.append(f"{name} {clean(str(found['version'] or ''))}".rstrip() + where)
+    finds += (f"{name} does not load: {clean(error)}" for name, error in broken.items())
+    finding = f"{'; '.join(finds) or 'none'} (Python {clean(str(inventory['python']))})"
+    if inventory["numpy"] is None or inventory["numpy"]["error"]:
+        command = f"{shlex.quote(clean(facts.python))} -m pip install numpy"
+        return [problem(RUNTIMES, f"no numpy that loads for {clean(facts.python)}", None, command)]
+    if not loads:
+        advice = "or name an interpreter that has one with --engine-python"
+        return [problem(RUNTIMES, finding, advice, f"{extra_command('onnx')}  or  {extra_command('tflite')}")]
+    if broken:
+        return [warning(RUNTIMES, finding, "reinstall what does not load, or remove it")]
+    # A Jetson whose ONNX Runtime has no GPU measures its CPU, which few users intend.
+    onnx = loads.get("onnxruntime")
+    if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
+        advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"
+        return [warning(RUNTIMES, finding, advice, "edgetop doctor --engine-python /usr/bin/python3")]
+    return [ok(RUNTIMES, finding)]
+
+
+def _local(providers: list[str]) -> list[str]:
+    return [name for provider in providers if (name := provider.removesuffix(SUFFIX)) not in ELSEWHERE]

@@ -1,0 +1,167 @@
+"""Checks of the board's present state: distance to its limits, memory, and the load of other processes."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from edgetop.doctor.check import Check, Facts, ok, problem, unknown, warning
+from edgetop.formatting import clean, size
+from edgetop.sensors.memory_sensors import read_meminfo
+from edgetop.sensors.process_table import TICK_S, Use, percent_by_name
+from edgetop.sensors.throttling import UNREPORTED
+from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
+
+# How far the board is from its next limit, and whether one is in force.
+
+HOT_C, WARM_C = 5.0, 15.0
+STICKY = "-sticky"
+
+
+def check_heat(facts: Facts) -> list[Check]:
+    return [_headroom(facts), _throttling(facts)]
+
+
+def _headroom(facts: Facts) -> Check:
+    """Check the headroom to the nearest trip that throttles or, where there is none, to the kernel's shutdown.
+
+    What is critical to other chips does not count: a drive's limit slows the drive, and inputs of a mainboard's
+    monitor that are wired to nothing read 127 °C for ever.
+    """
+    name = "headroom"
+    values = facts.values("temp/")
+    if not values:
+        return unknown(name, "no temperature can be read", "edgetop sensors says why")
+    infos = [row.info for row in facts.rows if row.info.id in values]
+    trips = {info.id: throttles_at_c(info, facts.board.model) for info in infos}
+    does = "throttles"
+    if not any(trips.values()):
+        trips = {info.id: (info.trips or {}).get("critical") for info in infos if is_zone(info)}
+        does = "is shut down"
+    limits = {sensor: trip for sensor, trip in trips.items() if trip is not None}
+    if not limits:
+        hottest = max((info.id for info in zones_of_interest(infos)), key=lambda sensor: values[sensor])
+        finding = f"{clean(hottest)} is at {values[hottest]:.1f} °C, and no trip is reported"
+        return unknown(name, finding, "the firmware may throttle without one: compare with the board's data sheet")
+    margin, sensor = min((limit - values[sensor], sensor) for sensor, limit in limits.items())
+    where = f"{abs(margin):.0f} °C {'below' if margin >= 0 else 'above'} the {limits[sensor]:.0f} °C"
+    finding = f"{clean(sensor)} is at {values[sensor]:.1f} °C, {where} at which the board {does}"
+    if margin < HOT_C:
+        return problem(name, finding, "too near: let it cool, or cool it as production does")
+    if margin < WARM_C:
+        return warning(name, finding, "let it cool to where production starts from")
+    return ok(name, finding)
+
+
+def _throttling(facts: Facts) -> Check:
+    name = "throttling"
+    flags = facts.values("throttle/")
+    rows = {row.info.id: row.info for row in facts.rows}
+    cooling = {sensor: state for sensor, state in facts.values("cooling/").items() if rows[sensor].throttles}
+    now = [sensor for sensor, value in {**flags, **cooling}.items() if value and not sensor.endswith(STICKY)]
+    before = [sensor for sensor, value in flags.items() if value and sensor.endswith(STICKY)]
+    is_reported = bool(cooling) and all(missing.what != UNREPORTED for missing in facts.missing)
+    if not now and not flags and not is_reported:
+        return unknown(name, "nothing reports whether the board is limited", "watch for clocks that fall under load")
+    if now:
+        return problem(
+            name, f"limited now: {clean(', '.join(now))}", "what is measured now is the limit, not the model"
+        )
+    if before:
+        advice = "it has happened since boot, and will again under the same load: see to supply and cooling"
+        return warning(name, f"not now; since boot: {clean(', '.join(before))}", advice)
+    return ok(name, "no limit is in force")
+
+
+# Swap and free memory: a model that is swapped out is measured by its disk (proc(5), meminfo).
+
+SWAP = "swap"
+USED_KIB = 16 * 1024  # less is what was put there once and never asked for again
+LOW_SHARE = 0.1
+
+
+def check_memory(facts: Facts) -> list[Check]:
+    fields = read_meminfo(facts.root)
+    return [_swap(facts, fields), _memory(fields)]
+
+
+def _swap(facts: Facts, fields: "dict[str, int]") -> Check:
+    total, free = fields.get("SwapTotal"), fields.get("SwapFree")
+    if total is None or free is None:
+        return unknown(SWAP, "/proc/meminfo does not report it")
+    if total == 0:
+        return ok(SWAP, "none: what does not fit is killed, not slowed")
+    used, swappiness = total - free, facts.root.number("proc/sys/vm/swappiness")
+    finding = f"{size(used * 1024)} of {size(total * 1024)} used"
+    if swappiness is not None:
+        finding += f", swappiness {swappiness}"
+    if used > USED_KIB:
+        advice = "pages of the model may have to come back from disk; turn it off only if production has none"
+        return warning(SWAP, finding, advice, "sudo swapoff -a && sudo swapon -a  (empties it)")
+    return ok(SWAP, finding, "watch rate/swap-in during the run")
+
+
+def _memory(fields: "dict[str, int]") -> Check:
+    total, available = fields.get("MemTotal"), fields.get("MemAvailable")
+    if not total or available is None:
+        return unknown("memory", "/proc/meminfo does not report it")
+    finding = f"{size(available * 1024)} of {size(total * 1024)} available"
+    if available < total * LOW_SHARE:
+        return warning("memory", finding, "a model that fits barely is slowed by reclaim before it is killed")
+    return ok("memory", finding)
+
+
+# What else runs here: the load of the last second, edgetop's own left out, and whose it is.
+
+BACKGROUND = "background-load"
+QUIET_PCT = 10.0  # of one core: what a desktop or a container runtime at rest takes
+LOUD_PCT = 50.0
+STEAL_PCT = 1.0
+SHOWN = 3
+
+
+def check_background(facts: Facts) -> list[Check]:
+    if facts.busy is None:
+        return [unknown(BACKGROUND, "processes cannot be listed")]
+    total = sum(facts.busy.values())
+    top = sorted(facts.busy.items(), key=lambda pair: -pair[1])[:SHOWN]
+    named = ", ".join(f"{clean(name)} {percent:.0f} %" for name, percent in top if percent >= 1)
+    finding = f"{total:.0f} % of a core" + (f": {named}" if named else "")
+    advice = "what shares the board with the model belongs in the measurement only if production has it too"
+    if total >= LOUD_PCT:
+        checks = [problem(BACKGROUND, finding, advice)]
+    elif total >= QUIET_PCT:
+        checks = [warning(BACKGROUND, finding, advice)]
+    else:
+        checks = [ok(BACKGROUND, finding)]
+    stolen = facts.values("load/steal").get("load/steal", 0.0)
+    if stolen >= STEAL_PCT:
+        text = f"a hypervisor took {stolen:.1f} % of a core"
+        checks.append(warning("steal", text, "the host is shared: tails are not yours"))
+    return checks
+
+
+@contextmanager
+def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
+    """Fills in the load of every other process while the context lasts, in percent of a core, by name."""
+    before, begin_s = _used_by_others(), time.monotonic()
+    yield
+    time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # the clock of processes ticks in hundredths
+    into.update(percent_by_name(before, _used_by_others(), time.monotonic() - begin_s))
+
+
+def _used_by_others() -> Use:
+    """The CPU time of every process but edgetop's own. Raises OSError where /proc cannot be read."""
+    import psutil  # noqa: PLC0415  for the doctor alone
+
+    used = {}
+    try:
+        for process in psutil.process_iter(["name", "cpu_times", "create_time", "ppid"]):
+            about = process.info
+            if about["cpu_times"] is None or os.getpid() in (process.pid, about["ppid"]):
+                continue
+            ticks = round((about["cpu_times"].user + about["cpu_times"].system) / TICK_S)
+            used[process.pid, str(about["create_time"])] = (about["name"] or "?", ticks)
+    except psutil.Error as error:
+        raise OSError(f"/proc: {error}") from None
+    return used

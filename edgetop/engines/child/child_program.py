@@ -1,0 +1,286 @@
+"""The child's program, in order: load, prepare, first inference, warm-up, measure, end.
+
+`run_model` does all of it and is the same in a thread of the app; `main` is what makes
+it a process: file descriptors, the control pipe, and an end when the conductor goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import fcntl
+import functools
+import gc
+import importlib
+import json
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+from typing import Any, Callable, Dict, List
+
+import numpy as np
+
+from . import message_frames, own_memory
+from .adapters import choose
+from .board_page import on_board
+from .bursts import open_bursts
+from .engine_error import EngineError, is_out_of_memory, one_line
+from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes
+from .loop import Control, Loop, warm_up
+from .pace import pace_of, sharpen_timers
+from .parallel_streams import Lanes, Streams
+from .profilers import Allowance
+from .record_outlet import Outlet
+from .stored_outputs import keep_outputs
+
+EXIT_ORPHANED = 3
+
+# How much likelier the kernel's OOM killer takes the engine than the conductor beside it
+# (proc(5), oom_score_adj: -1000..1000; raising one's own needs no privilege).
+OOM_SCORE_ADJ, HELPER_OOM_SCORE_ADJ = "500", "900"  # the helper goes before the engine
+
+
+def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
+    """Run `spec` to its end and send to `outlet` what happens. Never raises.
+
+    spec: the fields of `edgetop.engines.spec.EngineSpec`. Memory that runs out is reported as the engine's failure,
+    not the user's, at whatever stage it does: no option of the command line mends it.
+    """
+    try:
+        _run_model(spec, outlet, control)
+        return
+    except EngineError as error:
+        stage, message, advice = error.stage, error.message, error.advice
+    except BaseException as error:  # SystemExit too: in a thread, a runtime that calls exit() would end without a word
+        stage, message, advice = "engine", "%s: %s" % (type(error).__name__, one_line(error)), ""
+    if is_out_of_memory(message):
+        stage, message, advice = "engine", "out of memory: " + message, ""
+    outlet.send(message_frames.FAILED, {"stage": stage, "message": message, "advice": advice})
+
+
+def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
+    own_memory.report(outlet, own_memory.INTERPRETER)
+    begin = time.monotonic_ns()
+    adapter, why = choose(spec["engine"], spec["format"], spec["providers"])
+    adapter.open(spec, lambda: own_memory.report(outlet, own_memory.RUNTIME))
+    shapes, assumptions = resolve_shapes(adapter.inputs, spec["shapes"], spec["batch"], spec["inputs"])
+    refuse_too_large(adapter.inputs, shapes)
+    adapter.reshape(shapes)
+    init_ns = time.monotonic_ns() - begin
+    own_memory.report(outlet, own_memory.MODEL)
+    inputs = make_inputs(adapter.inputs, shapes, spec["inputs"], spec["seed"])
+    loaded = dict(adapter.describe(), why=why, init_ns=init_ns, assumptions=assumptions, input_steps=inputs.length)
+    loaded["inputs"] = [dict(tensor.describe(), shape=shapes[tensor.name]) for tensor in adapter.inputs]
+    outlet.send(message_frames.LOADED, loaded)
+    if spec.get("rate_hz") is not None or spec.get("delay_ns") or spec.get("duty_ns") or spec.get("in_turns"):
+        sharpen_timers()
+    loop = _make_loop(spec, adapter, inputs, shapes, outlet, control)
+
+    def prepare() -> None:
+        # After an inference that nothing had touched, and before the warm-up, after which all has settled again.
+        loop.bursts = open_bursts(adapter, spec, outlet, control)
+        _begin(outlet, "warmup")
+        keep_outputs(spec, adapter, inputs, shapes, outlet.send, lambda: control.stop_requested)
+
+    try:
+        reason = _run_phases(spec, loop, outlet, control, prepare)
+    finally:
+        if loop.bursts is not None:
+            loop.bursts.close()
+    outlet.send(message_frames.ENDED, {"reason": reason, "t_ns": time.monotonic_ns()})
+
+
+def _make_loop(
+    spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]], outlet: Any, control: Any
+) -> Any:
+    """A loop, or one for each of several streams."""
+
+    def make(adapter: Any, inputs: InputSet, outlet: Any, stream: int) -> Loop:
+        bind = on_board(adapter.bind, spec.get("virtual_board"))
+        next_call = (lambda: bind(inputs.next())) if inputs.length > 1 else None
+        call, pace = bind(inputs.first()), functools.partial(pace_of, spec, stream)
+        return Loop(call, outlet, control, next_call, make_pace=pace, stream=stream)
+
+    count = spec.get("streams", 1)
+    if count == 1 and not spec.get("in_turns"):  # the reader of two engines must know how far each has come
+        return make(adapter, inputs, outlet, 0)
+    lanes = Lanes(outlet, count)
+    loops = [make(adapter, inputs, lanes, 0)]
+    for stream in range(1, count):
+        other = copy.copy(adapter) if adapter.serves_all_streams else type(adapter)()
+        if not adapter.serves_all_streams:
+            other.open(dict(spec, profile_every_ns=0))
+            other.reshape(shapes)
+        other_inputs = make_inputs(other.inputs, shapes, spec["inputs"], spec["seed"] + stream)
+        loops.append(make(other, other_inputs, lanes, stream))
+    return Streams(loops, lanes, control)
+
+
+def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
+    """Return why the run ended. `prepare` is called before the warm-up, and begins that phase."""
+    _begin(outlet, "first")
+    reason: str = loop.repeat(message_frames.PHASE_FIRST, runs=1)
+    own_memory.report(outlet, own_memory.FIRST)
+    if reason != "stop" and spec["idle_ns"]:
+        # Before `prepare`, which may start a helper: nothing but the board itself may draw power.
+        _begin(outlet, "idle")
+        reason = _rest(spec["idle_ns"], control)
+    if reason != "stop":
+        prepare()
+        reason = warm_up(loop, spec["warmup_runs"], spec["warmup_ns"], spec["warmup_until_steady"])
+    if reason == "stop":
+        return reason
+    own_memory.report(outlet, own_memory.STEADY)
+    if spec.get("in_turns"):
+        while control.turns is None and not control.stop_requested:
+            time.sleep(TURNS_POLL_S)
+        spec["turns"] = control.turns or []
+        spec["duration_ns"] = max(0, spec["turns"][-1][1] - time.monotonic_ns()) if spec["turns"] else 0
+    limits = {"runs": spec["runs"], "duration_ns": spec["duration_ns"]}
+    return str(
+        loop.repeat(message_frames.PHASE_MEASURE, paced=True, announce=lambda: _begin(outlet, "measure"), **limits)
+    )
+
+
+TURNS_POLL_S = 0.01
+REST_S = 0.1  # how late a stop may be noticed in it
+
+
+def _rest(idle_ns: int, control: Control) -> str:
+    """Do nothing for so long. Return "duration", or "stop" where that is requested meanwhile."""
+    end = time.monotonic_ns() + idle_ns
+    while not control.stop_requested:
+        left = end - time.monotonic_ns()
+        if left <= 0:
+            return "duration"
+        time.sleep(min(left / 1e9, REST_S))
+    return "stop"
+
+
+def _begin(outlet: Any, phase: str) -> None:
+    outlet.send(message_frames.PHASE, {"phase": phase, "t_ns": time.monotonic_ns()})
+
+
+def main(argv: List[str]) -> int:
+    parser = argparse.ArgumentParser(prog="edgetop-engine")
+    parser.add_argument("--control", type=int, required=True, help="file descriptor to read commands from")
+    parser.add_argument("--helper", action="store_true", help="be the helper of an engine, which profiles for it")
+    parser.add_argument("--data", type=int, required=True, help="file descriptor to write frames to")
+    options = parser.parse_args(argv)
+    # systemd ends a service by signals to all its processes at once (systemd.kill(5)): the conductor ends this one.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    _continue_at_news(options.control)
+    if options.helper:
+        return _help(options.control, options.data)
+    outlet = Outlet(options.data)
+    versions = {"python": platform.python_version(), "numpy": np.__version__}
+    outlet.send(message_frames.HELLO, {"pid": os.getpid(), "executable": sys.executable, **versions})
+    control = Control()
+    commands = os.fdopen(options.control, "r", encoding="utf-8")
+    os.set_inheritable(options.control, False)
+    line = commands.readline()
+    if not line:
+        return EXIT_ORPHANED
+    spec = json.loads(line)
+    own_memory.yield_to_the_oom_killer(OOM_SCORE_ADJ)
+    if spec.get("cpus"):
+        os.sched_setaffinity(0, spec["cpus"])
+    # Nothing here makes reference cycles, and a collection inside the timed loop would be measured.
+    gc.disable()
+    note = spec.get("end_note", "")
+    threading.Thread(target=_obey, args=(commands, control, outlet, note), name="control", daemon=True).start()
+    run_model(spec, outlet, control)
+    outlet.finish()
+    # Exit without unloading the runtime: some crash in their destructors after a good run.
+    os._exit(0)
+
+
+def _continue_at_news(control_fd: int) -> None:
+    """Have the kernel continue this process, if it was stopped, when a command comes or the other end is gone.
+
+    A stopped process cannot see the end of its conductor, and would be left for ever. Each event of the pipe sends
+    SIGCONT, which changes nothing for a process that runs (fcntl(2), F_SETSIG; fs/pipe.c, pipe_release).
+    """
+    with contextlib.suppress(OSError, AttributeError):  # a kernel or a Python without it
+        fcntl.fcntl(control_fd, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(control_fd, fcntl.F_SETSIG, signal.SIGCONT)
+        fcntl.fcntl(control_fd, fcntl.F_SETFL, fcntl.fcntl(control_fd, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> None:
+    """Wait for commands; when the conductor is gone, exit too, even within a long inference.
+
+    A conductor that has the last message goes as well: that is a good end.
+    """
+    for line in commands:
+        message = json.loads(line)
+        command = message.get("command")
+        if command == "stop":
+            control.stop_requested = True
+        elif command == "profile":
+            control.profile_requested = True
+        elif command == "turns":
+            control.turns = message["turns"]
+    if not outlet.is_over and end_note:
+        _leave_note(end_note, outlet.put_count)
+    os._exit(0 if outlet.is_over else EXIT_ORPHANED)
+
+
+def _leave_note(path: str, count: int) -> None:
+    """Note how far the engine came: only by this does whoever completes the recording know how much is lost.
+
+    The inferences of the last 20 ms may not be counted.
+    """
+    with contextlib.suppress(OSError):  # the folder is gone, or full
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags, 0o600), "w", encoding="ascii") as file:
+            json.dump({"t_ns": time.monotonic_ns(), "inferences": count}, file)
+
+
+def _help(control_fd: int, data_fd: int) -> int:
+    """Be the helper of an engine (profilers/helper.py): prepare a profiler, and answer each request with a profile.
+
+    Each request and each answer is a line of JSON.
+    """
+    import queue  # noqa: PLC0415  for helpers alone
+
+    os.set_inheritable(control_fd, False)
+    os.set_inheritable(data_fd, False)
+    requests: "queue.Queue[Dict[str, Any]]" = queue.Queue()
+    threading.Thread(target=_listen, args=(control_fd, requests), daemon=True).start()
+    own_memory.yield_to_the_oom_killer(HELPER_OOM_SCORE_ADJ)
+    first = requests.get()
+    try:
+        adapter, _ = choose(first["spec"]["engine"], first["spec"]["format"])
+        module = importlib.import_module(".profilers." + first["service"], __package__)
+        service = module.Service(first["spec"], adapter)
+        _send(data_fd, {"way": service.way})
+        while True:
+            request = requests.get()
+            begin = time.monotonic_ns()
+            service.make_ready()
+            # Preparation makes the pause long in any case: as much time again for runs adds little to it.
+            budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
+            _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])))
+    except Exception as error:  # a runtime's own, whatever it is
+        _send(data_fd, {"refused": one_line(error)})
+    return 0
+
+
+def _listen(control_fd: int, requests: Any) -> None:
+    """Queue the engine's requests; when the engine is gone, exit, even within a long inference."""
+    with os.fdopen(control_fd, encoding="utf-8") as lines:
+        for line in lines:
+            requests.put(json.loads(line))
+    os._exit(0)
+
+
+def _send(data_fd: int, message: Dict[str, Any]) -> None:
+    left = json.dumps(message).encode() + b"\n"
+    while left:
+        left = left[os.write(data_fd, left) :]

@@ -1,0 +1,116 @@
+"""Several inferences at once, each in a thread with buffers of its own, reported as if by one loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence
+
+from . import message_frames
+from .loop import Control, Loop
+
+NEVER = 2**63 - 1
+
+
+class Lanes:
+    """One outlet for the loops of several threads.
+
+    An inference that began early may end late, after others that began later have been sent. So this outlet
+    reports how far all streams have come, and the reader can put their records into the order of their starts.
+    """
+
+    def __init__(self, outlet: Any, streams: int) -> None:
+        self._outlet = outlet
+        self._lock = threading.Lock()
+        self._next_ns = [NEVER] * streams  # of each stream: what it reports later began no earlier
+        self._reported_ns = 0
+
+    def begin(self, now_ns: int) -> None:
+        """Begin a phase of all streams."""
+        self._next_ns = [now_ns] * len(self._next_ns)
+
+    def end(self, stream: int) -> None:
+        """End the phase of one stream, which has nothing more to report in it."""
+        with self._lock:
+            self._next_ns[stream] = NEVER
+
+    def put(self, records: memoryview, count: int, stream: int, next_ns: int = 0) -> None:
+        with self._lock:
+            self._outlet.put(records, count)
+            self._next_ns[stream] = next_ns
+            reached = min(self._next_ns)
+            if self._reported_ns < reached < NEVER:
+                self._reported_ns = reached
+                self._outlet.send(message_frames.REACHED, {"t_ns": reached})
+
+    def sleep(self, seconds: float) -> None:
+        if len(self._next_ns) == 1:
+            self._outlet.sleep(seconds)
+        else:  # another stream may be sending
+            time.sleep(seconds)
+
+    def send(self, kind: int, message: Dict[str, Any]) -> None:
+        with self._lock:
+            self._outlet.send(kind, message)
+
+
+class Streams:
+    """Loops that run at the same time, with the interface of one `Loop`."""
+
+    def __init__(self, loops: Sequence[Loop], lanes: Lanes, control: Control) -> None:
+        self.clock = loops[0].clock
+        self.bursts: Optional[Any] = None  # profiling one stream while the others run would measure them too
+        self._loops = loops
+        self._lanes = lanes
+        self._control = control
+
+    def repeat(
+        self, phase: int, *, runs: Optional[int] = None, announce: Callable[[], None] = lambda: None, **how: Any
+    ) -> str:
+        """As `Loop.repeat`; `runs` are shared among the streams, the first of which makes the first inference alone.
+
+        `announce` is called by the stream that is ready first, and by no other.
+        """
+        if phase == message_frames.PHASE_FIRST:
+            return self._loops[0].repeat(phase, runs=runs, announce=announce, **how)
+        count = len(self._loops)
+        how["announce"] = _once(announce)
+        shares = [None if runs is None else runs // count + (k < runs % count) for k in range(count)]
+        ends: List[Any] = [None] * count
+        self._lanes.begin(self.clock())
+        threads = [
+            threading.Thread(target=self._run, args=(k, ends, phase, shares[k], how), name="stream %d" % k)
+            for k in range(1, count)
+        ]
+        for thread in threads:
+            thread.start()
+        self._run(0, ends, phase, shares[0], how)
+        for thread in threads:
+            thread.join()
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+        return "stop" if "stop" in ends else str(ends[0])
+
+    def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
+        """Run one stream to its end; where it fails, all streams end."""
+        try:
+            ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)
+        except BaseException as error:
+            ends[stream] = error
+            self._control.stop_requested = True
+        finally:
+            self._lanes.end(stream)
+
+
+def _once(call: Callable[[], None]) -> Callable[[], None]:
+    """A function that makes the call the first time that any thread calls it; the others wait until it is made."""
+    lock = threading.Lock()
+    waiting = [call]
+
+    def first() -> None:
+        with lock:
+            if waiting:
+                waiting.pop()()
+
+    return first

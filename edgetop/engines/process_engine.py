@@ -1,0 +1,197 @@
+"""The engine in a process of its own: the default.
+
+The GIL of the app cannot reach the measurement, resident memory is the model's own, and a
+crash or an OOM kill takes nothing else with it. The child runs in a session of its own, so
+that Ctrl+C and a hang-up of the terminal reach the app alone, and it ends by itself when
+its control pipe closes, so that no load outlives its conductor.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgetop.engines.child import message_frames
+from edgetop.engines.child.engine_error import is_out_of_memory
+from edgetop.engines.child.record_outlet import PIPE_BYTES, capacity, widen
+from edgetop.engines.decode import InOrder, LineReader, decode
+from edgetop.engines.engine_protocol import Backlog, Died, Ended, EngineUpdate, Failed, FillRate, Message, PhaseBegan
+from edgetop.engines.spawn import CHILD, Child, OomWatch, explain_exit
+from edgetop.engines.spec import EngineSpec
+
+if TYPE_CHECKING:
+    from edgetop.models.inspection import RuntimeShapes
+
+CLOSE_TIMEOUT_S = 5.0
+FULL = 0.9  # of a pipe: the child may have found no room for the next record
+SHAPES_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
+HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
+
+
+class ProcessEngine:
+    isolation = "process"
+
+    def __init__(
+        self,
+        spec: EngineSpec,
+        python: str | None = None,
+        close_timeout_s: float = CLOSE_TIMEOUT_S,
+        hello_timeout_s: float = HELLO_TIMEOUT_S,
+        prefix: Sequence[str] = (),
+        memory_limit: int | None = None,
+        child: Child | None = None,
+    ) -> None:
+        """`python`: the interpreter to run the child in; edgetop's own by default.
+
+        `prefix`: a command that runs the command after it within limits; `memory_limit`: one of these, in bytes.
+        `child`: one that waits already.
+        """
+        self._spec = spec
+        self._hello_timeout_s = hello_timeout_s
+        self._silent_until_s = 0.0
+        self._close_timeout_s = close_timeout_s
+        self._python = python or sys.executable
+        self._child = child
+        self._reader = message_frames.FrameReader()
+        self._logs: list[LineReader] = []
+        self._order = InOrder(spec.streams)
+        self._fill_rate = FillRate()
+        self._has_backlog = False  # of records that wait in the child
+        self._prefix = tuple(prefix)
+        self._oom_watch = OomWatch(limit=memory_limit)
+        self._over = self._is_up = self._began = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.process.pid if self._child else None
+
+    def start(self) -> None:
+        child = self._child = self._child or Child(self._python, self._prefix)
+        for stream, name in ((child.stdout, "engine stdout"), (child.stderr, "engine stderr")):
+            self._logs.append(LineReader(stream.fileno(), name))
+            widen(stream.fileno())  # what a runtime prints between two polls must not make it wait
+        self._silent_until_s = time.monotonic() + self._hello_timeout_s
+        self._send(self._spec.to_json())
+
+    def poll(self) -> EngineUpdate:
+        if self._over or self._child is None or self._child.data_fd < 0:
+            return EngineUpdate()
+        exit_status = self._child.process.poll()  # before the read: what it sent before it went is still read
+        data = _read(self._child.data_fd)
+        held = len(data) / capacity(self._child.data_fd)
+        poll_within_s = self._fill_rate.half_full_in_s(held)
+        update = decode(self._reader.feed(data))
+        lines = [line for log in self._logs for line in log.read()]
+        self._follow(update.messages)
+        messages: list[Message] = [*lines, *(each for each in update.messages if not isinstance(each, Backlog))]
+        if exit_status is not None and not self._over:
+            self._over = True
+            messages.append(self._died(exit_status))
+        elif not self._is_up and time.monotonic() > self._silent_until_s:
+            self._over = True
+            self._kill()
+            messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
+        return self._order.release(
+            EngineUpdate(update.records, tuple(messages), poll_within_s, self._has_backlog or held > FULL)
+        )
+
+    def _follow(self, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            self._is_up = True
+            self._began |= isinstance(message, PhaseBegan)
+            if isinstance(message, Backlog):
+                self._has_backlog = not message.is_over
+            self._over |= isinstance(message, Ended | Failed)
+            if isinstance(message, Failed):  # a program that sends nonsense may not obey the control pipe either
+                self._kill()
+
+    def _died(self, exit_status: int) -> Message:
+        last_words = self._logs[1].last_line
+        if not self._is_up and not self._oom_watch.limit_struck(exit_status):
+            return self._cannot_run(last_words or explain_exit(exit_status, self._oom_watch))
+        return Died(explain_exit(exit_status, self._oom_watch), loading=not self._began, last_words=last_words)
+
+    def _cannot_run(self, why: str) -> Failed:
+        if is_out_of_memory(why):
+            return Failed("engine", f"out of memory: {why}")
+        text = f"{self._python} cannot run the engine: {why}"
+        return Failed("start", text, "it needs Python 3.8 or later with numpy")
+
+    def stop(self) -> None:
+        self._send({"command": "stop"})
+
+    def profile(self) -> None:
+        self._send({"command": "profile"})
+
+    def take_turns(self, turns: list[list[int]]) -> None:
+        """Send its turns, in the form of pace.Turns: it waits for them after its warm-up."""
+        self._send({"command": "turns", "turns": turns})
+
+    def _send(self, command: dict[str, object]) -> None:
+        if self._child is None or self._child.control_fd < 0:
+            return
+        with contextlib.suppress(BrokenPipeError):  # it is gone; the next poll reports it
+            os.write(self._child.control_fd, json.dumps(command).encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the control pipe, which ends the child; kill it if that does not."""
+        child = self._child
+        if child is None or child.control_fd < 0:
+            return
+        os.close(child.control_fd)
+        child.control_fd = -1
+        try:
+            child.process.wait(self._close_timeout_s)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable: in a driver's call
+                child.process.wait(self._close_timeout_s)
+        child.close()
+
+    def _kill(self) -> None:
+        """The child and, where `--engine-python` is a wrapper that waits for one, the interpreter too."""
+        if self._child and self._child.process.poll() is None:  # so its group is not another's yet
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._child.process.pid, signal.SIGKILL)
+
+
+def _read(fd: int) -> bytes:
+    pieces = []
+    for _ in range(8):
+        try:
+            piece = os.read(fd, PIPE_BYTES)
+        except BlockingIOError:
+            break
+        if not piece:
+            break
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":
+    """The shape of each tensor, after one inference in a process of its own. None where the runtime cannot give it.
+
+    `python`: the interpreter that has the runtime; edgetop's own by default. The process has the niceness of the
+    calling thread: beside an engine that is measured, the lowest priority.
+    """
+    from edgetop.models.inspection import RuntimeShapes  # noqa: PLC0415  a run imports it off its main thread
+
+    try:
+        done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
+            [python or sys.executable, str(CHILD), "--tensor-shapes"],
+            input=json.dumps(spec.to_json()) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=True,
+        )
+        answer = json.loads(done.stdout.splitlines()[-1])  # what a runtime prints comes before
+        shapes = {int(place): tuple(int(size) for size in shape) for place, shape in answer["shapes"]}
+        return RuntimeShapes(str(answer["runtime"]), shapes)
+    except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
+        return None  # the caller has the shapes of the file, and reports the others as unknown

@@ -1,0 +1,114 @@
+"""Attaches to a session of another process through its recording: first the past, then what is appended.
+
+It follows the journal to the end of the session. Orders go through the session's socket, on
+a thread of their own: the screen does not wait for the answer.
+"""
+
+import threading
+from pathlib import Path
+
+from edgetop import formatting
+from edgetop.control.control_socket import give
+from edgetop.errors import EdgetopError, InputError
+from edgetop.feeds.feed_protocol import Can, Refusal
+from edgetop.recording.by_time import RecordingByTime
+from edgetop.recording.journal import FellBehindError, JournalTail
+from edgetop.recording.reader import Recording
+from edgetop.recording.registry import successor
+from edgetop.recording.rows import sound_batch
+from edgetop.recording.session_folder import SOCKET, open_folder
+from edgetop.session.batch import Batch
+from edgetop.session.clock import Clock
+from edgetop.session.events import Order
+
+LATE_NS = 5_000_000_000  # told to the user
+
+
+class AttachFeed:
+    player = None
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        """Reads what there is. Raises InputError where there is no session."""
+        self.folder = open_folder(folder)
+        self._clock = clock
+        self._tail: JournalTail | None = None  # None: nothing more will come
+        self._refusal = Refusal(clock)
+        self._lost = ""  # why there is nothing to follow any more
+        self._orders: list[threading.Thread] = []
+        self._waiting: Batch | None = self._opened()
+
+    def _opened(self) -> Batch:
+        try:
+            recording = Recording(self.folder.path)
+        except InputError as error:
+            raise InputError(self.folder.with_name(str(error)), self.folder.why_gone) from None
+        batch = RecordingByTime(recording).whole()
+        self._tail = JournalTail(self.folder, recording.follow(), self._clock) if recording.is_live else None
+        return batch
+
+    @property
+    def name(self) -> Path:
+        """Return the path that the session has now; it changes where the folder is moved or another session follows."""
+        return self.folder.name
+
+    @property
+    def can(self) -> Can:
+        if self._tail is None:
+            return Can.NOTHING
+        takes_orders = not self._tail.has_ended and (self.folder.path / SOCKET).exists()
+        return Can.VISIT | Can.ORDERS if takes_orders else Can.VISIT
+
+    @property
+    def is_over(self) -> bool:
+        return self._tail is None and self._waiting is None
+
+    @property
+    def trouble(self) -> str:
+        if self._lost:
+            return self._lost
+        now_ns = self._clock.monotonic_ns()
+        if refusal := str(self._refusal):
+            return refusal
+        if self._tail and (silent_ns := now_ns - self._tail.last_read_ns) > LATE_NS:
+            return f"nothing came for {formatting.duration(silent_ns)}"
+        return ""
+
+    def read(self) -> Batch | None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None or self._tail is None:
+            return waiting
+        try:
+            batch = self._tail.read()
+        except FellBehindError:
+            return self._anew()
+        if self._tail.is_over:
+            self._tail = None
+            if following := successor(self.folder.name):
+                self.folder = open_folder(following)
+                return self._anew()
+        return sound_batch(batch) if batch else None
+
+    def _anew(self) -> Batch | None:
+        try:
+            return self._opened()
+        except EdgetopError as error:  # somebody has removed it
+            self._tail, self._lost = None, str(error)
+            return None
+
+    def order(self, order: Order) -> None:
+        if self._tail is None:
+            return
+        thread = threading.Thread(target=self._give, args=(order,), name="order", daemon=True)
+        self._orders = [*(thread for thread in self._orders if thread.is_alive()), thread]
+        thread.start()
+
+    def _give(self, order: Order) -> None:
+        try:
+            give(self.folder.name, order)
+        except (EdgetopError, ValueError) as error:
+            self._refusal.set(order.do, str(error))
+
+    def close(self, timeout_s: float) -> None:
+        """Let orders that are under way be carried out."""
+        for thread in self._orders:
+            thread.join(timeout_s)

@@ -1,0 +1,241 @@
+"""Records another tool's measurement as a finished session. What the tool did not report stays unknown.
+
+It goes through the recorder, as a live session does, so that whatever reads recordings reads it.
+"""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+
+from edgetop import __version__, formatting
+from edgetop.errors import InputError, RecordingError
+from edgetop.imports.measured import NO_SUMMARY, Layers, Measured, SensorLog, Summary, Times
+from edgetop.recording.recorder import Recorder
+from edgetop.recording.removal import remove_session
+from edgetop.recording.session_folder import is_real_folder, read_manifest
+from edgetop.session.batch import Batch
+from edgetop.session.clock import format_utc
+from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.manifest import (
+    FORMAT_VERSION,
+    IMPORTED,
+    Board,
+    ClockInfo,
+    EngineInfo,
+    Load,
+    Manifest,
+    Methodology,
+    Model,
+)
+from edgetop.session.operators import burst_of
+from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP
+from edgetop.session.seconds import SecondAggregator
+
+UNKNOWN_MODEL = "unknown"
+BATCH_INFERENCES = 50_000
+ELSEWHERE = "name another place with -o"
+COARSE = 0.01  # of the median: steps from which on single latencies are not to be trusted
+RUNS = "runs"  # why it ended, as far as anybody can say: all inferences of the file are done
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One session made from another tool's files."""
+
+    name: str
+    model: str | None  # its name; None: as the files say
+    measured: Measured
+
+    @property
+    def summary(self) -> str:
+        """Describe in words what the session holds."""
+        measured = self.measured
+        parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
+        if measured.layers:
+            parts.append(f"{len(measured.layers.operators)} layers")
+        if measured.log:
+            readings = sum(map(len, measured.log.values))
+            parts.append(f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors")
+        if measured.summary and not measured.times:
+            parts.append(f"the summary that {measured.origin.tool} prints, and no single inference")
+        return " and ".join(parts)
+
+    def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
+        """Write the session. `force`: replace one that was imported before.
+
+        Raises InputError, RecordingError; all is then as it was before.
+        """
+        first, last = self._manifests(now)
+        with _place(folder, force=force):
+            recorder = Recorder(folder, first)
+            try:
+                for batch in self._batches(first, last):
+                    recorder.write(batch)
+                recorder.finish(last)
+            except BaseException:  # Ctrl-C too leaves no half of a session
+                recorder.discard()
+                raise
+
+    def _manifests(self, now: datetime) -> tuple[Manifest, Manifest]:
+        measured, origin = self.measured, self.measured.origin
+        summary, log = measured.summary or NO_SUMMARY, measured.log
+        notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.note] if log else [])]
+        init_ns, first_ns = summary.init_ns, summary.first_ns
+        first = Manifest(
+            format_version=FORMAT_VERSION,
+            id=str(uuid.uuid4()),
+            name=self.name,
+            state="live",
+            edgetop_version=__version__,
+            created_utc=format_utc(now),
+            clock=ClockInfo(0, None),
+            board=Board(memory_bytes=log.memory_bytes if log else None),
+            model=Model(self.model or summary.model or UNKNOWN_MODEL),
+            engine=EngineInfo(origin.runtime, summary.version, measured.providers, init_ns=init_ns, first_ns=first_ns),
+            load=Load(input=UNKNOWN_MODEL),
+            methodology=Methodology(notes=tuple(notes)),
+            labels={IMPORTED: origin.tool},
+            sensors=log.sensors if log else (),
+        )
+        runs = replace(first.methodology, warmup_runs=measured.warmup, measure_runs=measured.measured)
+        last = replace(first, state="finished", end_reason=RUNS, duration_ns=measured.end_ns or None, methodology=runs)
+        return first, last
+
+    def _batches(self, first: Manifest, last: Manifest) -> Iterator[Batch]:
+        yield Batch(0, events=tuple(self._opening(first)), manifest=first)
+        if self.measured.times:
+            yield from _inferences(self.measured.times)
+        if self.measured.log:
+            yield from _readings(self.measured.log)
+        if self.measured.layers:
+            yield self._burst(self.measured.layers)
+        yield Batch(self.measured.end_ns, events=(self._ending(),), manifest=last)
+
+    def _opening(self, first: Manifest) -> Iterator[Event]:
+        times, summary, log = self.measured.times, self.measured.summary, self.measured.log
+        parts: dict[str, JsonValue] = {f"{part}_ms": ms for part, ms in times.parts_ms.items()} if times else {}
+        yield _event(0, "imported", first.methodology.notes[0], **parts)
+        if self.measured.origin.runtime is not None:
+            way = self.measured.origin.way if self.measured.layers else ""
+            reason = "" if way else "no profile was imported"
+            yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
+        if summary:
+            yield _summary_event(summary, self.measured.origin.tool, is_all=times is None)
+        if times:
+            median = float(np.median(times.latency_ns))
+            if times.step_ns >= COARSE * median:
+                step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
+                text = f"latencies are rounded to steps of up to {step} ms, {share} of the median: the run was long"
+                yield _event(0, "coarse-times", text, "warning", step_ns=times.step_ns)
+            if times.warmup:
+                yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
+        if times and not times.has_starts:
+            text = "the starts of inferences are unknown: each is placed where the one before it ended"
+            yield _event(0, "no-starts", text, "warning")
+        elif times or log:
+            began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
+            yield _event(began_ns, "phase", "measurement begins", phase="measure", runs=None, duration_ns=None)
+
+    def _burst(self, layers: Layers) -> Batch:
+        """Place the burst after all inferences, so that it takes none of the measured time."""
+        t_ns, times = 0, self.measured.times
+        if times:
+            t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
+        text = f"{layers.runs} instrumented inferences"
+        data = {"duration_ns": 0, "runs": layers.runs, "run_ns": layers.run_ns, "averaged": True}
+        event = _event(t_ns, "profile-burst", text, burst=0, **data)
+        return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, 0, layers.operators),))
+
+    def _ending(self) -> Event:
+        times, summary = self.measured.times, self.measured.summary or NO_SUMMARY
+        warmup_ns = int(times.latency_ns[: times.warmup].sum()) if times and times.warmup else summary.warmup_ns
+        last_end_ns, warmup_runs = times.end_ns if times else None, self.measured.warmup
+        data = {"last_end_ns": last_end_ns, "warmup_runs": warmup_runs, "warmup_ns": warmup_ns}
+        return _event(self.measured.end_ns, "ended", f"session over: {RUNS}", reason=RUNS, **data)
+
+
+@contextlib.contextmanager
+def _place(folder: Path, *, force: bool) -> Iterator[None]:
+    """Make room for a session; what was there is restored if recording fails."""
+    aside = None
+    if os.path.lexists(folder):
+        if not force:
+            raise InputError(f"{folder}: exists already", f"--force replaces it, or {ELSEWHERE}")
+        try:
+            was_imported = is_real_folder(folder) and read_manifest(folder).was_imported
+        except InputError:
+            was_imported = False
+        if not was_imported:
+            raise InputError(f"{folder}: was not imported, and --force replaces nothing else", ELSEWHERE)
+        aside = folder.parent / f".{folder.name[:200]}.{os.getpid()}.replaced"
+        try:
+            folder.rename(aside)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be replaced: {error.strerror}", ELSEWHERE) from None
+    try:
+        yield
+    except BaseException:  # Ctrl-C too loses no session that was there
+        if aside:
+            aside.rename(folder)
+        raise
+    if aside:
+        _drop(aside, folder)
+
+
+def _drop(aside: Path, folder: Path) -> None:
+    """Remove a replaced session; what edgetop did not write moves into the new one."""
+    with contextlib.suppress(OSError, RecordingError):
+        for name in remove_session(aside).left:
+            if not os.path.lexists(folder / name):
+                (aside / name).rename(folder / name)
+        aside.rmdir()
+
+
+def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
+    """The tool's own figures: for a session without single inferences, the only ones."""
+    words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
+    text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"
+    more = {f"more_{key}": value for key, value in summary.more.items()}
+    return _event(0, "tool-summary", text, "warning" if is_all else "info", tool=tool, **summary.figures, **more)
+
+
+def _phrase(key: str, value: float) -> str:
+    """
+    >>> _phrase("p50_ms", 1.1897), _phrase("throughput_hz", 1004.27), _phrase("count", 3015)
+    ('p50 1.1897 ms', '1004.27/s', '3015 inferences')
+    """
+    if key == "throughput_hz":
+        return f"{value:g}/s"
+    return f"{value} inferences" if key == "count" else f"{key.removesuffix('_ms')} {value:g} ms"
+
+
+def _readings(log: SensorLog) -> Iterator[Batch]:
+    lengths = [len(times) for times in log.times_ns]
+    rows = np.zeros(sum(lengths), READING)
+    rows["t_ns"], rows["value"] = np.concatenate(log.times_ns), np.concatenate(log.values)
+    rows["sensor"] = np.repeat(np.arange(len(lengths)), lengths)
+    rows = rows[np.argsort(rows["t_ns"], kind="stable")]
+    for begin in range(0, len(rows), BATCH_INFERENCES):
+        part = rows[begin : begin + BATCH_INFERENCES]
+        yield Batch(int(part["t_ns"][-1]), readings=part)
+
+
+def _inferences(times: Times) -> Iterator[Batch]:
+    aggregator = SecondAggregator()
+    for begin in range(0, len(times.start_ns), BATCH_INFERENCES):
+        part = slice(begin, begin + BATCH_INFERENCES)
+        rows = np.zeros(len(times.start_ns[part]), INFERENCE)
+        rows["t_ns"], rows["latency_ns"], rows["ok"] = times.start_ns[part], times.latency_ns[part], True
+        rows["phase"] = np.where(begin + np.arange(len(rows)) < (times.warmup or 0), WARMUP, MEASURE)
+        yield Batch(int(rows["t_ns"][-1]), inferences=rows, seconds=aggregator.add(rows))
+    yield Batch(times.end_ns, seconds=aggregator.close())
+
+
+def _event(t_ns: int, kind: str, message: str, severity: Severity = "info", /, **data: JsonValue) -> Event:
+    return Event(t_ns, kind, severity, "edgetop", message, data)

@@ -1,0 +1,108 @@
+"""A log of NVIDIA's tegrastats: readings of a board, and no inference. A line: edgetop.sensors.tegrastats."""
+
+import itertools
+from array import array
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import numpy as np
+
+from edgetop.imports.measured import MAX_NS, Numbers, Origin, SensorLog
+from edgetop.sensors.rails import NOTES, role_of
+from edgetop.sensors.sensor_protocol import sensor
+from edgetop.sensors.tegrastats import Line, parse_line, plan_of_lines
+from edgetop.session.manifest import SensorInfo
+
+ORIGIN = Origin("tegrastats", None)
+
+NS = 1_000_000_000
+MAX_SENSORS = 500
+_NOTES = {"load/cpu": "of all cores together, 100 for each", "mem/system-used": "RAM", "mem/system-swap": "SWAP"}
+
+
+class _Columns:
+    """The values of all lines, by sensor: columns of line numbers and of values, since a day has two million."""
+
+    def __init__(self) -> None:
+        self.times: list[datetime | None] = []
+        self.memory_mib = 0
+        self.rails: set[str] = set()
+        self._columns: dict[str, tuple[array[int], array[float]]] = {}
+
+    def add(self, line: Line) -> None:
+        """Raises ValueError where there are more sensors than a board has."""
+        place = len(self.times)
+        self.times.append(line.time)
+        self.memory_mib = self.memory_mib or line.memory_mib
+        for name, value in line.values.items():
+            if name not in self._columns:
+                self._columns[name] = array("q"), array("d")
+                if len(self._columns) > MAX_SENSORS:
+                    raise ValueError(f"it has more than {MAX_SENSORS} sensors")
+            places, values = self._columns[name]
+            places.append(place)
+            values.append(value)
+        self.rails |= line.rails
+
+    def log(self, t_ns: Numbers, note: str) -> SensorLog:
+        times_ns = tuple(t_ns[np.array(places, np.int64)] for places, _ in self._columns.values())
+        values = tuple(np.array(values, np.float64) for _, values in self._columns.values())
+        sensors = tuple(_sensors(list(self._columns), frozenset(self.rails)))
+        return SensorLog(sensors, times_ns, values, int(t_ns[-1]), self.memory_mib * 2**20, note)
+
+
+def read_text(text: str, interval_ns: int) -> SensorLog:
+    """`interval_ns`: from one line to the next, where they have no time. Raises ValueError."""
+    columns, passed_over = _Columns(), 0
+    before: Line | None = None
+    last = len(text) if text.endswith("\n") else text.rfind("\n") + 1
+    for raw in text[:last].splitlines():
+        if (line := parse_line(raw)) is not None:
+            columns.add(line)
+            before = line
+        else:
+            passed_over += bool(raw.strip())
+    if last < len(text):  # a last line without its end is whole where it lacks nothing that the one before it has
+        line = parse_line(text[last:])
+        if line is not None and (before is None or line.values.keys() == before.values.keys()):
+            columns.add(line)
+        else:
+            passed_over += 1
+    if not columns.times:
+        raise ValueError("no line of it is whole")
+    t_ns, began = _t_ns(columns.times, interval_ns), columns.times[0]
+    note = f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed"
+    if began is not None:
+        note = f"its times are whole seconds, from {began:%Y-%m-%d %H:%M:%S} local time on"
+    if passed_over:
+        note += f"; {passed_over} line{'s' if passed_over != 1 else ''} of other text, or cut off, passed over"
+    return columns.log(t_ns, note)
+
+
+def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
+    """When each line was printed; several lines of one second are spread evenly over it."""
+    stamped = [time for time in times if time is not None]
+    if 0 < len(stamped) < len(times):
+        raise ValueError("it has lines with a time and lines without: of two logs")
+    last_ns = int((stamped[-1] - stamped[0]).total_seconds()) * NS if stamped else (len(times) - 1) * interval_ns
+    if last_ns > MAX_NS:
+        raise ValueError("it takes longer than a run can")
+    if not stamped:
+        return np.arange(len(times), dtype=np.int64) * interval_ns
+    for earlier, later in itertools.pairwise(stamped):
+        if later < earlier:
+            raise ValueError(f"its clock was set back at {later:%Y-%m-%d %H:%M:%S}: cut it there")
+    seconds = np.array([int((time - stamped[0]).total_seconds()) for time in stamped], np.int64)
+    _, first, counts = np.unique(seconds, return_index=True, return_counts=True)
+    nth = np.arange(len(seconds)) - np.repeat(first, counts)
+    t_ns: Numbers = seconds * NS + nth * NS // np.repeat(counts, counts)
+    return t_ns
+
+
+def _sensors(ids: Sequence[str], rails: frozenset[str]) -> Iterator[SensorInfo]:
+    plan = plan_of_lines(rails)
+    for name in ids:
+        kind, _, label = name.partition("/")
+        note = (NOTES if kind == "power" else _NOTES).get(label if kind == "power" else name)
+        more = {"role": role_of(label, plan), "accuracy": "on-board-monitor"} if kind == "power" else {}
+        yield sensor(kind, label, ORIGIN.tool, note=note, **more)

@@ -1,0 +1,214 @@
+"""The questions to a lake, each defined once, as SQL that DuckDB, Daft, Spark and Trino take alike.
+
+The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format, each with
+`session`, `board` and `date`. Only `DIALECTS` has what differs between dialects: how two lists become rows, and how
+a text is searched and quoted. Percentiles are of the merged histograms: the middle of the bucket in which the nearest
+rank lies, within 0.4 %, whatever the number of files.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgetop.errors import InputError
+from edgetop.lake.lake_tables import COLUMNS, label_text
+from edgetop.nearest import nearest_hint
+from edgetop.session.histogram import SUB_BUCKET_BITS, UNIT_NS
+
+QUANTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p999_ms": 999}  # per mille
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """`buckets`: the select list and the source of `seconds` with a row a bucket."""
+
+    buckets: str
+    contains: str = "contains({0}, {1})"
+    escapes: bool = False  # a backslash in a text
+
+    def text(self, value: str) -> str:
+        """A literal. Raises InputError where it holds what no name holds."""
+        if not value.isprintable():
+            raise InputError(f"{value!r} is no text to search for")
+        if self.escapes:
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + value.replace("'", "''") + "'"
+
+
+DIALECTS: Mapping[str, Dialect] = {
+    "duckdb": Dialect("session, unnest(bucket) AS bucket, unnest(bucket_count) AS n FROM seconds"),
+    "daft": Dialect("session, explode(bucket) AS bucket, explode(bucket_count) AS n FROM seconds"),
+    "spark": Dialect("session, inline(arrays_zip(bucket, bucket_count)) AS (bucket, n) FROM seconds", escapes=True),
+    "trino": Dialect(
+        "session, e.bucket, e.n FROM seconds CROSS JOIN UNNEST(bucket, bucket_count) AS e (bucket, n)",
+        "strpos({0}, {1}) > 0",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The filter of sessions; an empty field matches all."""
+
+    since: str = ""  # a day
+    model: str = ""
+    labels: Sequence[tuple[str, str]] = ()
+
+    def where(self, dialect: Dialect) -> str:
+        claims = ["state IS NOT NULL"]  # which holds of all
+        if self.since:
+            claims.append(f"date >= {dialect.text(self.since)}")
+        if self.model:
+            claims.append(f"model = {dialect.text(self.model)}")
+        claims += [dialect.contains.format("labels", dialect.text(label_text(*one))) for one in self.labels]
+        return " AND ".join(claims)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """`columns`: names and what they are of a group of sessions. `order`: the columns it is sorted by."""
+
+    about: str
+    by: tuple[str, ...]
+    columns: Mapping[str, str]
+    order: str
+    quantiles: tuple[str, ...] = ()
+    where: str = ""
+    limit: int | None = None
+
+
+def _share(of: str, whole: str) -> str:
+    """Return SQL for a share over sessions that know both. 1e0 is a double in every engine, 1.0 a decimal in some."""
+    known = f"sum(CASE WHEN {of} IS NULL THEN NULL ELSE {whole} END)"
+    return f"sum({of} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
+
+
+def _log_mean(column: str) -> str:
+    return f"exp(avg(ln(CASE WHEN {column} > 0 THEN {column} ELSE NULL END)))"
+
+
+_SESSIONS = {"boards": "count(DISTINCT board)", "sessions": "count(*)", "hours": "sum(measured_s) / 3.6e3"}
+_SIMULATED = {"simulated": "sum(CASE WHEN simulated THEN 1 ELSE 0 END)"}  # of the sessions
+_MISSED = {"missed_share": _share("misses", "inferences")}
+_THROTTLED = {"throttled_share": _share("throttled_s", "measured_s")}
+_HOT = {"temp_max_c": "max(temp_max_c)"}
+
+QUESTIONS: Mapping[str, Question] = {
+    "fleet": Question(
+        "what the fleet does", ("model",),
+        {**_SESSIONS, "inferences": "sum(inferences)", "max_ms": "max(max_ms)", **_MISSED, **_THROTTLED, **_SIMULATED},
+        "hours DESC", tuple(QUANTILES),
+    ),
+    "worst": Question(
+        "the boards with the highest p99", ("board", "model"),
+        {"sessions": "count(*)", "max_ms": "max(max_ms)", **_MISSED, **_THROTTLED, **_HOT, **_SIMULATED},
+        "p99_ms DESC", ("p50_ms", "p99_ms", "p999_ms"), limit=20,
+    ),
+    "throttling": Question(
+        "who is throttled, and by what", ("board_model", "model", "enclosure", "throttle_cause"),
+        {
+            **_SESSIONS, "throttles": "sum(throttle_count)", **_THROTTLED, **_HOT, "ambient_c": "avg(ambient_c)",
+            "drift_ratio": _log_mean("drift_ratio"), **_SIMULATED,
+        },
+        "throttled_share DESC",
+    ),
+    "energy": Question(
+        "what an inference costs", ("board_model", "model"),
+        {
+            **_SESSIONS, "inferences": "sum(inferences)", "mean_w": _share("joules", "measured_s"),
+            "gross_mj": _share("gross_mj * inferences", "inferences"),
+            "net_mj": _share("net_mj * inferences", "inferences"),
+            "watt_hours": "sum(joules) / 3.6e3", **_SIMULATED,
+        },
+        "gross_mj DESC", where="joules IS NOT NULL",
+    ),
+    "regressions": Question(
+        "versions of a model or of the software, each board against itself", ("model", "board", "version"),
+        {
+            "sessions": "count(*)", "inferences": "sum(inferences)", "first_utc": "min(created_utc)",
+            "throughput_hz": _log_mean("throughput_hz"), "gross_mj": _log_mean("gross_mj"),
+            "rss_peak_mib": _log_mean("rss_peak_mib"), **_THROTTLED, "temp_end_c": "avg(temp_end_c)", **_SIMULATED,
+        },
+        "first_utc", ("p50_ms", "p99_ms"),
+    ),
+}  # fmt: skip
+
+# By what sessions can be grouped: columns of `sessions` that name something.
+KEYS = (
+    "board", "board_model", "model", "version", "software", "runtime", "provider", "precision", "enclosure", "governor",
+    "power_mode", "kernel", "load", "throttle_cause", "end_reason", "date",
+)  # fmt: skip
+
+
+def keys(text: str) -> tuple[str, ...]:
+    """`board,version`. Raises InputError."""
+    found = tuple(dict.fromkeys(key.strip().replace("-", "_") for key in text.split(",")))
+    for key in found:
+        if key not in KEYS:
+            raise InputError(f"--by {key}: sessions have no such column", nearest_hint(key, KEYS))
+    return found
+
+
+_PLAIN = """\
+WITH chosen AS (
+  SELECT {named}, {rest}
+  FROM sessions WHERE {where}),
+summed AS (
+  SELECT {group},
+    {figures}
+  FROM chosen GROUP BY {group})"""
+_LATENCY = """,
+buckets AS (
+  SELECT {buckets}{since}),
+per_session AS (
+  SELECT session, bucket, sum(n) AS n FROM buckets GROUP BY session, bucket),
+named AS (
+  SELECT {of_chosen}, per_session.bucket AS bucket, per_session.n AS n
+  FROM per_session JOIN chosen ON per_session.session = chosen.session),
+merged AS (
+  SELECT {group}, bucket, sum(n) AS n FROM named GROUP BY {group}, bucket),
+ranked AS (
+  SELECT {group}, bucket,
+    sum(n) OVER (PARTITION BY {group} ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS upto,
+    sum(n) OVER (PARTITION BY {group}) AS total FROM merged),
+latency AS (
+  SELECT {group},
+    {ranks}
+  FROM ranked GROUP BY {group})"""
+_RANK = "min(CASE WHEN upto * 1000 >= {share} * total THEN bucket ELSE NULL END) AS {name}"
+
+
+def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | None, name: str = "duckdb") -> str:
+    """The text for one engine."""
+    dialect, source = DIALECTS[name], "summed"
+    words = set(re.findall(r"\w+", " ".join(question.columns.values())))
+    columns = [f"summed.{key} AS {key}" for key in by]
+    text = _PLAIN
+    if question.quantiles:
+        text += _LATENCY
+        source += " LEFT JOIN latency ON " + " AND ".join(f"summed.{key} = latency.{key}" for key in by)
+        columns += [f"{_middle_ms(f'latency.{one}_bucket')} AS {one}" for one in question.quantiles]
+    columns += [f"summed.{column} AS {column}" for column in question.columns]
+    with_parts = text.format(
+        named=", ".join(f"coalesce({key}, '-') AS {key}" for key in by),
+        rest=", ".join(sorted({"session", *({*COLUMNS, "board"} & words)} - {*by})),
+        where=" AND ".join(filter(None, (chosen.where(dialect), question.where))),
+        group=", ".join(by),
+        figures=",\n    ".join(f"{what} AS {column}" for column, what in question.columns.items()),
+        buckets=dialect.buckets,
+        since=f" WHERE date >= {dialect.text(chosen.since)}" if chosen.since else "",
+        of_chosen=", ".join(f"chosen.{key} AS {key}" for key in by),
+        ranks=",\n    ".join(_RANK.format(share=QUANTILES[one], name=f"{one}_bucket") for one in question.quantiles),
+    )
+    order = ", ".join((f"{question.order} NULLS LAST" if "DESC" in question.order else question.order, *by))
+    most = f"\nLIMIT {limit}" if limit else ""
+    listed = ",\n  ".join(columns)
+    return f"{with_parts}\nSELECT\n  {listed}\nFROM {source}\nORDER BY {order}{most}"
+
+
+def _middle_ms(bucket: str) -> str:
+    """Return SQL for the middle of a bucket of edgetop.session.histogram; 2^e as exp(e ln 2) works in every engine."""
+    sub, unit = 1 << SUB_BUCKET_BITS, UNIT_NS / 1e6
+    exponent = f"(floor({bucket} / {sub}e0) - 1)"
+    wide = f"({bucket} - {exponent} * {sub} + 5e-1) * exp({exponent} * 6.931471805599453e-1)"
+    return f"CASE WHEN {bucket} < {2 * sub} THEN ({bucket} + 5e-1) * {unit} ELSE {wide} * {unit} END"

@@ -1,0 +1,118 @@
+"""Measures what a board can do at most with a runtime, and stores it for later runs of the same kind.
+
+The file is edgetop's own: a damaged or unknown entry is measured again, and is never an error.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgetop.engines.engine_protocol import Engine, Loaded
+from edgetop.engines.spec import EngineSpec
+from edgetop.errors import EdgetopError, InputError
+from edgetop.files import read_json, write_file
+from edgetop.paths import recordings_home
+from edgetop.roofline_models import COPY, MULTIPLY, probe_path
+from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
+from edgetop.session.ceilings import Ceilings, ceilings_from
+from edgetop.session.clock import Clock, format_utc
+from edgetop.session.manifest import Board
+from edgetop.session.operators import OperatorInfo
+
+RUNS = 12
+WARMUP_RUNS = 3
+MAX_STORED = 64  # kinds of run; the ones measured longest ago go
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """The conditions under which ceilings hold; another power mode of the same board has other ceilings."""
+
+    board: str | None
+    cpu: str | None
+    power_mode: str | None
+    runtime: str
+    version: str
+    providers: tuple[str, ...]
+    threads: int  # 0: the runtime's default
+    cpus: tuple[int, ...]  # that the engine is pinned to
+
+    def to_json(self) -> dict[str, Any]:
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {**fields, "providers": list(self.providers), "cpus": list(self.cpus)}
+
+
+def kind_of(board: Board, loaded: Loaded, spec: EngineSpec) -> Kind:
+    runtime = (loaded.runtime, loaded.version, loaded.providers)
+    return Kind(board.model, board.cpu, board.power_mode, *runtime, spec.threads, spec.cpus)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    kind: Kind
+    ceilings: Ceilings
+
+
+def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
+    """Run the probe as `spec` would run its model. Takes about two seconds. Raises EdgetopError."""
+    probe = replace(
+        spec, model=str(probe_path(spec.format)), batch=None, inputs={}, shapes={}, warmup_runs=WARMUP_RUNS,
+        warmup_ns=0, warmup_until_steady=False, runs=None, duration_ns=None, profile_every_ns=PROFILE_EVERY_NS,
+        whole=False,
+    )  # fmt: skip
+    try:
+        profiled = Profiling(engine_for(probe)).run(RUNS)
+    except EdgetopError as error:
+        raise InputError(f"the ceilings cannot be measured: {error}") from None
+    assert profiled.loaded
+    return Measured(kind_of(board, profiled.loaded, spec), _ceilings(profiled, probe, format_utc(clock.utc())))
+
+
+def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
+    """Compute each ceiling from the fastest burst of its operator: other load can only make a burst slower."""
+    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed for what is stored
+    from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
+
+    inspection = inspected(read_model(Path(probe.model), probe.format), {})
+    fastest: dict[str, tuple[float, OperatorInfo]] = {}
+    for burst in profiled.bursts:
+        infos = with_work(inspection, tuple(operator.info for operator in burst.operators))
+        for operator, info in zip(burst.operators, infos, strict=True):
+            ns = operator.total_ns / operator.calls
+            if info.origin and (info.origin not in fastest or ns < fastest[info.origin][0]):
+                fastest[info.origin] = ns, info
+    if not {COPY, MULTIPLY} <= fastest.keys() or not all(ns for ns, _ in fastest.values()):
+        raise InputError("the ceilings cannot be measured: the runtime does not report the probe's operators")
+    (copy_ns, copy), (multiply_ns, multiply) = fastest[COPY], fastest[MULTIPLY]
+    return Ceilings((multiply.flops or 0) / multiply_ns * 1e9, (copy.bytes or 0) / copy_ns * 1e9, now)
+
+
+def default_path() -> Path:
+    return recordings_home() / "roofline.json"
+
+
+def stored(kind: Kind, path: Path) -> Ceilings | None:
+    """Return the ceilings that were measured last for such a run; None: there are none."""
+    wanted = kind.to_json()
+    return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
+
+
+def store(measured: Measured, path: Path) -> None:
+    """Raises OSError where it cannot be written."""
+    kind = measured.kind.to_json()
+    entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
+    content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_file(path, json.dumps(content, indent=1))
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    try:
+        content = read_json(path)
+    except (OSError, ValueError):
+        return []
+    entries = content.get("ceilings") if isinstance(content, dict) and content.get("version") == VERSION else None
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

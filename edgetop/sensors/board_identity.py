@@ -1,0 +1,174 @@
+"""The identity of the board: model, SoC, kernel, system, CPU. Never a serial number, host or user name.
+
+Device tree strings end in NUL (Documentation/devicetree/usage-model.rst); x86 names come from /sys/class/dmi/id. The
+SoC is the last entry of `compatible`: boards do not always name it in `model` (a CM3588's model holds no "RK3588").
+"""
+
+import os
+import platform
+import re
+from collections.abc import Callable
+
+from edgetop.sensors.clocks import policies
+from edgetop.sensors.jetson import read_power_mode
+from edgetop.sensors.memory_sensors import read_meminfo
+from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Reader, SensorEvent, Values
+from edgetop.session.manifest import Board
+
+# /proc/cpuinfo on ARM names a part number only (arch/arm64/include/asm/cputype.h).
+_ARM_PARTS = {
+    "0xd03": "Cortex-A53", "0xd04": "Cortex-A35", "0xd05": "Cortex-A55", "0xd07": "Cortex-A57",
+    "0xd08": "Cortex-A72", "0xd09": "Cortex-A73", "0xd0a": "Cortex-A75", "0xd0b": "Cortex-A76",
+    "0xd0d": "Cortex-A77", "0xd41": "Cortex-A78", "0xd42": "Cortex-A78AE", "0x004": "Carmel", "0x003": "Denver 2",
+    "0xd0c": "Neoverse-N1", "0xd40": "Neoverse-V1", "0xd44": "Cortex-X1", "0xd46": "Cortex-A510",
+    "0xd47": "Cortex-A710", "0xd4b": "Cortex-A78C", "0xd4d": "Cortex-A715", "0xd80": "Cortex-A520",
+    "0xd81": "Cortex-A720", "0xd83": "Neoverse-V3AE", "0xc07": "Cortex-A7", "0xc09": "Cortex-A9", "0xc0f": "Cortex-A15",
+}  # fmt: skip
+
+# What mainboards say whose makers have left a field as it came.
+_UNFILLED = re.compile(
+    r"to be filled by o\.e\.m\.?|default string|system (manufacturer|product name)|o\.e\.m\.?|none|not specified",
+    re.IGNORECASE,
+)
+
+# /etc/nv_tegra_release of NVIDIA's L4T, and the JetPack of each of its releases.
+_L4T = re.compile(r"# R(\d+) \(release\), REVISION: ([\d.]+)")
+_JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
+
+
+def read_board(root: Root) -> Board:
+    """Read what can be read; the other fields are None."""
+    memory_kib = read_meminfo(root).get("MemTotal")
+    model = root.line("proc/device-tree/model") or _dmi(root, "sys_vendor", "product_name")
+    cpus = [name for name in root.names("sys/devices/system/cpu") if re.fullmatch(r"cpu\d+", name)]
+    return Board(
+        model=model or _dmi(root, "board_vendor", "board_name"),
+        soc=(root.line("proc/device-tree/compatible") or "").split("\0")[-1] or None,
+        kernel=root.line("proc/sys/kernel/osrelease"),
+        os=_os(root),
+        cpu=_cpu(root),
+        cores=os.cpu_count() if root.is_host else len(cpus) or None,
+        memory_bytes=memory_kib and memory_kib * 1024,
+        power_mode=str(mode) if (mode := read_power_mode(root)) else None,
+        governor=read_governor(root),
+    )
+
+
+def _dmi(root: Root, vendor: str, product: str) -> str | None:
+    """Maker and product, where the product is named; boards that are sold bare have theirs under `board_`."""
+    names = [root.line(f"sys/class/dmi/id/{name}") or "" for name in (vendor, product)]
+    maker, model = ("" if _UNFILLED.fullmatch(name) else name for name in names)
+    if names[1] and not model:
+        return None
+    return " ".join(name for name in (maker, model) if name) or None
+
+
+def _os(root: Root) -> str | None:
+    """The distribution, and the board support package that it stands on."""
+    distribution = _fields(root, "etc/os-release").get("PRETTY_NAME")
+    # Raspberry Pi OS calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`.
+    pi = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
+    package = f"Raspberry Pi OS image {pi[1]}" if pi else _image(root, "Armbian") or _image(root, "Orange Pi")
+    if l4t := _L4T.match(root.line("etc/nv_tegra_release") or ""):
+        jetpack = _JETPACKS.get(l4t[1])
+        package = f"L4T {l4t[1]}.{l4t[2]}" + (f" (JetPack {jetpack})" if jetpack else "")
+    if distribution and package and package.split()[0] in distribution:
+        package = None  # Armbian names itself in both
+    return ", ".join(name for name in (distribution, package) if name) or None
+
+
+def _fields(root: Root, relative: str) -> dict[str, str]:
+    """A file of KEY=value lines, without the quotes of a shell."""
+    lines = (line.partition("=") for line in root.text(relative).splitlines())
+    return {key: value.strip("\"'") for key, _, value in lines}
+
+
+def _image(root: Root, name: str) -> str | None:
+    """Armbian's release file (armbian/build), which Orange Pi's images have taken over."""
+    version = _fields(root, f"etc/{name.lower().replace(' ', '')}-release").get("VERSION")
+    return f"{name} {version}" if version else None
+
+
+def _cpu(root: Root) -> str | None:
+    if not root.exists("proc/cpuinfo"):
+        return platform.machine() if root.is_host else None
+    lines = (line.partition(":") for line in root.text("proc/cpuinfo").splitlines())
+    values = [(key.strip(), value.strip()) for key, _, value in lines]
+    parts = [value for key, value in values if key == "CPU part"]
+    # Of an ARM CPU the part: 32-bit and NVIDIA's kernels have a model name too, "ARMv8 Processor rev 1 (v8l)".
+    found = [_ARM_PARTS[part] for part in parts if part in _ARM_PARTS]
+    found = found or [value for key, value in values if key in ("model name", "uarch")]  # uarch: RISC-V
+    found = found or [f"ARM part {part}" for part in parts]
+    name = " + ".join(dict.fromkeys(name for name in found if name)) or None
+    emulator = read_emulator(root)
+    return f"{name} under {emulator}" if name and emulator else name
+
+
+def read_emulator(root: Root) -> str | None:
+    """The emulator of this instruction set, such as `qemu-aarch64`, or None on a CPU that has it.
+
+    QEMU's user emulation makes up /proc/cpuinfo and /proc/self of the CPU and the program that it emulates. It does
+    not replace /proc/thread-self, which leads to QEMU itself (linux-user/syscall.c, is_proc_myself; seen with 10.0).
+    """
+    try:
+        program = os.readlink(root.real("proc/thread-self") + "/exe")  # noqa: PTH115  a path here is text
+    except OSError:
+        return None
+    name = os.path.basename(program)  # noqa: PTH119
+    return name if name.startswith("qemu-") else None
+
+
+def read_governor(root: Root) -> str | None:
+    """The cpufreq governor, or all of them where the clusters differ."""
+    found = [root.line(f"{folder}/scaling_governor") for folder in policies(root)]
+    return ", ".join(dict.fromkeys(name for name in found if name)) or None
+
+
+# The settings that decide the board's speed, watched: what was true at the start need not stay so. A reader without a
+# sensor. Its events say where the governor or the power mode changes, and which clock the kernel counts time by, where
+# that is a slow one.
+
+CADENCE_S = 10.0
+
+CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
+# Those that processes read without a system call (the vDSO): arch/x86/include/asm/vdso/clocksource.h,
+# drivers/clocksource/arm_arch_timer.c, drivers/clocksource/timer-riscv.c. The others cost a microsecond and
+# more at each end of an inference, and some of them (jiffies, acpi_pm) count in coarse steps.
+FAST_CLOCKS = frozenset(
+    {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "riscv_clocksource", "timebase", "tod"}
+)
+
+
+_WATCHED: tuple[tuple[str, str, Callable[[Root], str | None]], ...] = (
+    ("governor-changed", "the governor", read_governor),
+    # Its name alone: that the board's limits differ from it can also be due to heat.
+    ("power-mode-changed", "the power mode", lambda root: mode.name if (mode := read_power_mode(root)) else None),
+)
+
+
+def discover_settings(root: Root) -> Found:
+    """Discover the board's settings, where it has any."""
+    if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
+        return Found()
+    events: list[SensorEvent] = []
+    values: dict[str, str] = {}
+    is_clock_checked = False
+
+    def read() -> Values:
+        nonlocal is_clock_checked
+        for kind, what, read_setting in _WATCHED:
+            if (value := read_setting(root)) is None:
+                continue
+            before, values[kind] = values.get(kind), value
+            if before not in (None, value):
+                text = f"{what} changed from {before} to {value}"
+                events.append(SensorEvent(kind, text, {"before": before, "after": value}, "warning"))
+        clock = None if is_clock_checked else root.line(CLOCK)
+        is_clock_checked = True
+        if clock is not None and clock not in FAST_CLOCKS:
+            text = f"the kernel counts time by {clock}, which is slow to read: short inferences look longer"
+            events.append(SensorEvent("clock-source", text, {"clock": clock}, "warning"))
+        return []
+
+    return Found((Reader((), read, CADENCE_S, "settings", events=events),))

@@ -1,0 +1,259 @@
+"""Memory: the engine's own, edgetop's own, what the system has left, and what is in no process's resident set.
+
+The engine's and edgetop's figures are about real processes and come from the real /proc; the system's come from the
+board under the root. `smaps_rollup` is dear (1.5 ms at 512 MB, and it holds the target's mmap lock), so PSS and USS are
+read ten times less often. proc(5); Documentation/filesystems/proc.rst.
+
+On Jetson the GPU shares the board's memory and its allocations are in no RSS: without them, a model on the GPU seems to
+need none. The kernel shows the sum to everybody on JetPack 4 and 5 (`NvMapMemUsed` of /proc/meminfo) and each process's
+part to root (debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the pool that
+cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`).
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from edgetop.sensors.counters import Rate
+from edgetop.sensors.process_table import HOST, SHARED_NOTE, everyone, parse_counters, parse_stat
+from edgetop.sensors.root import Root
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, file_reader, sensor
+from edgetop.session.manifest import SensorInfo
+
+MIB = 1024 * 1024
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+ROLLUP_CADENCE_S = 10.0
+CLIENTS_CADENCE_S = 5.0  # the driver walks every handle of every client
+
+MEMINFO, CLIENTS = "proc/meminfo", "sys/kernel/debug/nvmap/iovmm/clients"
+
+# Of /proc/PID/status, by label. The resident set is the sum of its three parts.
+STATUS_FIELDS = {
+    "rss": "VmRSS",
+    "rss-anon": "RssAnon",
+    "rss-file": "RssFile",
+    "rss-shmem": "RssShmem",
+    "rss-peak": "VmHWM",
+    "swap": "VmSwap",
+}
+
+# 64 bits, in ASCII: a number that no file of the kernel holds is no number.
+_KIB_LINE = re.compile(r"^([^:\n]+):[ \t]*([0-9]{1,20}) kB[ \t]*$", re.MULTILINE)
+# user                         gpu_burn     7979   23525644K
+_CLIENT = re.compile(r"\S+\s+.*?\s+([0-9]{1,10})\s+([0-9]{1,15})([KM]?)")
+_UNIT_MIB = {"": 2**-20, "K": 2**-10, "M": 1.0}
+
+Fields = Mapping[str, int]  # KiB by name
+Wanted = dict[SensorInfo, Callable[[Fields], float | Gap]]
+
+
+def parse_kib_fields(text: str) -> dict[str, int]:
+    """`Name:   123 kB` lines as a mapping; lines of another shape are passed over.
+
+    >>> parse_kib_fields("VmRSS:\\t  2048 kB\\nThreads:\\t3\\nName:\\tx\\n")
+    {'VmRSS': 2048}
+    """
+    return {name: int(kib) for name, kib in _KIB_LINE.findall(text)}
+
+
+def read_meminfo(root: Root) -> dict[str, int]:
+    """Return the fields of /proc/meminfo, in KiB; empty where it cannot be read."""
+    return parse_kib_fields(root.text(MEMINFO))
+
+
+def kib_as_mib(key: str, fields: Fields) -> float | Gap:
+    return fields[key] / 1024 if key in fields else Gap(f"no {key} in the file")
+
+
+def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
+    """Return the used part of a pool, in MiB, from its size and its free part."""
+    total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
+    if isinstance(total, Gap) or isinstance(free, Gap):
+        return total if isinstance(total, Gap) else free
+    return total - free if free <= total else Gap(f"{free_key} is above {total_key}: {free:g} of {total:g} MiB")
+
+
+def unique_mib(fields: Fields) -> float | Gap:
+    clean, dirty = (kib_as_mib(key, fields) for key in ("Private_Clean", "Private_Dirty"))
+    if isinstance(clean, Gap) or isinstance(dirty, Gap):
+        return clean if isinstance(clean, Gap) else dirty
+    return clean + dirty
+
+
+def _reader(name: str, root: Root, path: str, wanted: Wanted, cadence_s: float = 1.0) -> Reader:
+    file, makers = root.file(path), tuple(wanted.values())
+
+    def read() -> Values:
+        fields = parse_kib_fields(file.read_text())
+        return [make(fields) for make in makers]
+
+    return Reader(tuple(wanted), read, cadence_s, name)
+
+
+def discover(root: Root) -> Found:
+    """Discover the memory that is available without swapping, and the swapped memory of all programs."""
+    source, fields = root.absolute(MEMINFO), read_meminfo(root)
+    if not fields and not root.exists(MEMINFO):
+        return Found(missing=(Missing("system memory", f"no {source}"),))
+    available = sensor("mem", "system-available", f"{source} MemAvailable")
+    wanted: Wanted = {available: partial(kib_as_mib, "MemAvailable")}
+    if {"SwapTotal", "SwapFree"} <= fields.keys():
+        note = "in use by all processes together" if fields["SwapTotal"] else "the board has no swap"
+        swap = sensor("mem", "system-swap", f"{source} SwapTotal", note=note)
+        wanted[swap] = partial(taken_mib, "SwapTotal", "SwapFree")
+    return Found((_reader("system memory", root, MEMINFO, wanted),))
+
+
+def discover_pools(root: Root) -> Found:
+    """Discover the memory that the GPU's driver holds, and the used part of CMA."""
+    source, fields = root.absolute(MEMINFO), read_meminfo(root)
+    wanted: Wanted = {}
+    if "NvMapMemUsed" in fields:
+        note = "all processes together; in no resident set"
+        held = sensor("mem", "system-accelerator", f"{source} NvMapMemUsed", note=note)
+        wanted[held] = partial(kib_as_mib, "NvMapMemUsed")
+    if fields.get("CmaTotal") and "CmaFree" in fields:
+        cma = sensor("mem", "system-cma", f"{source} CmaTotal", note="taken of the contiguous pool")
+        wanted[cma] = partial(taken_mib, "CmaTotal", "CmaFree")
+    return Found((_reader("memory pools", root, MEMINFO, wanted),)) if wanted else Found()
+
+
+def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:
+    """`shares_process`: the engine is a thread of edgetop, and its memory cannot be separated."""
+    note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
+    status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
+    infos = [sensor("mem", label, f"/{status}", note=note) for label in STATUS_FIELDS]
+    parts: Wanted = {info: partial(kib_as_mib, key) for info, key in zip(infos, STATUS_FIELDS.values(), strict=True)}
+    sources = [_reader("engine memory", root, status, parts)]
+    if not shares_process:
+        sources.append(own_memory(pid))
+    if not root.exists(rollup):
+        return Found(tuple(sources), (Missing("mem/pss, mem/uss", f"/{rollup} needs Linux 4.14 or later"),))
+    pss, uss = (sensor("mem", label, f"/{rollup}", note=note) for label in ("pss", "uss"))
+    share: Wanted = {pss: partial(kib_as_mib, "Pss"), uss: unique_mib}
+    return Found((*sources, _reader("engine memory share", root, rollup, share, ROLLUP_CADENCE_S)))
+
+
+def own_memory(engine_pid: int | None) -> Reader:
+    """Resident memory of edgetop itself, its helpers included and the engine left out."""
+    is_listed = any(HOST.exists(f"proc/self/task/{task}/children") for task in HOST.names("proc/self/task"))
+    children = listed_children if is_listed else searched_children
+
+    def read() -> Values:
+        pids = [os.getpid()]
+        for pid in pids:  # grows on the way
+            pids += [child for child in children(pid) if child != engine_pid]
+        return [sum(map(resident_bytes, pids)) / MIB]
+
+    info = sensor("mem", "edgetop", "/proc/self", note="edgetop and its helpers, without the engine")
+    return Reader((info,), read, name="edgetop memory")
+
+
+def listed_children(pid: int) -> list[int]:
+    """Return the child processes by /proc/PID/task/TID/children (proc(5)), which needs CONFIG_PROC_CHILDREN."""
+    try:
+        tasks = HOST.entries(f"proc/{pid}/task")
+    except OSError:  # it ended just now
+        return []
+    texts = (HOST.text(f"proc/{pid}/task/{task}/children") for task in tasks)
+    return [int(child) for text in texts for child in text.split()]
+
+
+def searched_children(pid: int) -> list[int]:
+    """Found among all processes there are: with many of them dearer than all other sensors together."""
+    return [child for child, stat in everyone() if stat.parent == pid]
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the resident memory of a process; 0 if it has just ended."""
+    fields = HOST.text(f"proc/{pid}/statm").split()
+    return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
+
+
+def discover_engine_on_gpu(pid: int, root: Root) -> Found:
+    """The engine's part of the GPU's memory. Nothing in a captured board: its processes are not ours."""
+    return Found((nvmap_client(root, pid),)) if root.is_host and has_clients(root) else Found()
+
+
+def nvmap_client(root: Root, pid: int) -> Reader:
+    info = accelerator_sensor(root.absolute(CLIENTS))
+    return file_reader(root, CLIENTS, info, partial(client_mib, pid=pid), CLIENTS_CADENCE_S)
+
+
+def accelerator_sensor(source: str) -> SensorInfo:
+    return sensor("mem", "accelerator", source, note="the engine's part of the GPU's memory; in no resident set")
+
+
+def has_clients(root: Root) -> bool:
+    """Whether each process's part can be read: debugfs is root's alone."""
+    return root.text(CLIENTS).startswith("CLIENT")
+
+
+def client_mib(text: str, pid: int) -> float:
+    """Return the MiB of one process: 0 if it has no line, since its first allocation makes one.
+
+    Raises ValueError where this is no table of clients, or it may be in a line that is not understood.
+
+    >>> client_mib("CLIENT  PROCESS  PID  SIZE\\nuser  gpu burn  7979  2048K\\ntotal  2048K\\n", 7979)
+    2.0
+    """
+    head, *lines = text.splitlines() or [""]
+    if head.split()[:1] != ["CLIENT"]:
+        raise ValueError(f"not a table of clients: {head[:40]!r}")
+    clients = [line.strip() for line in lines if line.split()[:1] not in ([], ["total"])]
+    matches = [_CLIENT.fullmatch(line) for line in clients]
+    own = [match for match in matches if match and int(match[1]) == pid]
+    if not own and not all(matches):
+        raise ValueError("a line of the table is not understood")
+    return sum(int(match[2]) * _UNIT_MIB[match[3]] for match in own)
+
+
+# Memory pressure as traffic: pages swapped in and out, and major faults, which wait for a disk.
+# The system's come from vmstat under the root; the engine's faults from the real /proc. proc(5): `pswpin`, `pswpout`
+# (pages) and `pgmajfault` of /proc/vmstat, field 12 of /proc/PID/stat.
+
+VMSTAT = "proc/vmstat"
+COUNTERS = {"swap-in": "pswpin", "swap-out": "pswpout", "system-major-faults": "pgmajfault"}
+NOTES = {"swap-in": "pages", "swap-out": "pages"}
+
+Now = Callable[[], float]
+
+
+def discover_paging(root: Root) -> Found:
+    if root.exists(VMSTAT):
+        return Found((system_paging(root),))
+    return Found(missing=(Missing("swap traffic", f"no {root.absolute(VMSTAT)}"),))
+
+
+def system_paging(root: Root, now: Now = time.monotonic) -> Reader:
+    file, source = root.file(VMSTAT), root.absolute(VMSTAT)
+    rates = {label: Rate() for label in COUNTERS}
+
+    def read() -> Values:
+        at_s = now()
+        fields = parse_counters(file.read_text())
+        return [
+            rates[label].per_second(fields[key], at_s) if key in fields else Gap(f"no {key} in the file")
+            for label, key in COUNTERS.items()
+        ]
+
+    infos = (sensor("rate", label, f"{source} {key}", note=NOTES.get(label)) for label, key in COUNTERS.items())
+    return Reader(tuple(infos), read, name="system paging")
+
+
+def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
+    return Found((engine_faults(pid, SHARED_NOTE if shares_process else None),))
+
+
+def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
+    """Major faults of the engine: each one is an inference that waited for a disk."""
+    file, rate = root.file(f"proc/{pid}/stat"), Rate()
+
+    def read() -> Values:
+        at_s = now()
+        return [rate.per_second(parse_stat(file.read_text()).major_faults, at_s)]
+
+    info = sensor("rate", "major-faults", f"/proc/{pid}/stat", note=note)
+    return Reader((info,), read, name="engine major faults")

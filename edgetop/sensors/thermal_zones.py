@@ -1,0 +1,232 @@
+"""The kernel's thermal zones with the trips that really throttle, and its cooling devices.
+
+ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`; their numbers move from boot to
+boot. A read may fail for good (power-gated blocks on Jetson give EAGAIN: prometheus/node_exporter#3071) or give
+something that is no temperature; that is a gap with its reason, never a number.
+
+Cooling devices are what the kernel can use to lower the temperature. A state above 0 alone says nothing: fans, warnings
+of a hot surface, DRAM refresh and the voltage floors of older Jetsons are cooling devices too. The `type` that the
+driver sets shows whether a device slows the computation.
+"""
+
+import errno
+import re
+from collections.abc import Mapping
+
+from edgetop.sensors.root import File, Root, chips_named
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Source, Values, distinct, sensor
+
+THERMAL = "sys/class/thermal"
+PREFIX = "cooling_device"
+
+# In this order: drivers/thermal/{cpufreq,devfreq,cpuidle}_cooling.c, on older kernels numbered as in thermal-cpufreq-0;
+# drivers/acpi/processor_thermal.c; drivers/thermal/intel/intel_powerclamp.c; drivers/gpu/drm/etnaviv/etnaviv_gpu.c, a
+# GPU or an NPU named by its device, which halves its clock with each state; Amlogic's
+# drivers/amlogic/thermal/{cpu,gpu}core_cooling.c (numbered or not) and Qualcomm's drivers/thermal/qcom/cpu_hotplug.c,
+# whose state is how many cores are taken away; NVIDIA's device trees of JetPack 5 to 7 (an alert for each block) and of
+# JetPack 4 (the "balanced" steps of all clocks, and the heavy one of the hardware). Not among them: tegra-dram,
+# CORE-floor, CORE-cap, the scaling of voltages with cold, and hot-surface-alert.
+_THROTTLING = re.compile(
+    r"(thermal-)?(cpu|dev|gpu)freq-.+"
+    r"|(thermal-)?idle-.+"
+    r"|Processor"
+    r"|intel_powerclamp"
+    r"|[0-9a-f]+\.[gn]pu"
+    r"|thermal-[cg]pucore(-.+)?"
+    r"|cpu-hotplug.+"
+    r"|.+-throttle-alert"
+    r"|(cpu|gpu|emergency)-balanced"
+    r"|tegra_heavy"
+)
+_NOTES = {
+    "TCC Offset": "how many degrees below TjMax the CPU throttles; above 0 at rest",
+    "hot-surface-alert": "a warning of a surface too hot to touch",
+}
+
+
+def throttles(cooling_type: str) -> bool:
+    """Whether a cooling device of this type slows the computation.
+
+    >>> [throttles(t) for t in ("cpufreq-cpu0", "cpu-throttle-alert", "pwm-fan", "hot-surface-alert", "tegra-dram")]
+    [True, True, False, False, False]
+    """
+    return _THROTTLING.fullmatch(cooling_type) is not None
+
+
+class CoolingDevice:
+    """A cooling device, labelled by number and type, since several have the same type."""
+
+    def __init__(self, root: Root, name: str, kind: str) -> None:
+        folder = f"{THERMAL}/{name}"
+        self.type, self.throttles = kind, throttles(kind)
+        self._file = root.file(f"{folder}/cur_state")
+        label, source = f"{name.removeprefix(PREFIX)}-{kind.replace('/', '-')}", root.absolute(self._file.relative)
+        more = {"throttles": self.throttles, "max_state": root.number(f"{folder}/max_state"), "note": _NOTES.get(kind)}
+        self.info = sensor("cooling", label, source, **more)
+
+    def state(self) -> float:
+        """0: does nothing. Raises OSError, or ValueError where the file holds no state."""
+        state = self._file.read_int()
+        if state < 0 and self.type == "intel_powerclamp":
+            return 0.0  # as older kernels have it while it injects no idle time
+        if state < 0:
+            raise ValueError(f"no state: {state}")
+        return float(state)
+
+
+def cooling_devices(root: Root) -> tuple[CoolingDevice, ...]:
+    """Return every cooling device that has a type."""
+    devices = ((name, root.line(f"{THERMAL}/{name}/type")) for name in root.names(THERMAL) if name.startswith(PREFIX))
+    return tuple(CoolingDevice(root, name, kind) for name, kind in devices if kind)
+
+
+PLAUSIBLE_C = (-40.0, 150.0)
+
+# Zones that measure nothing, by type, and why.
+_NOT_SENSORS = {
+    # INT3400_FAKE_TEMP in drivers/thermal/intel/int340x_thermal/int3400_thermal.c
+    "INT3400 Thermal": "its driver makes up a constant 20 °C",
+    # NVIDIA's 4.9 kernels
+    "thermal-fan-est": "computed from other zones to steer the fan",
+}
+# NVIDIA's 4.9 kernels give this zone a constant instead of a sensor (tegrastats prints PMIC@50C or PMIC@100C).
+_PLACEHOLDERS_C = {"PMIC-Die": (50.0, 100.0)}
+
+# What drivers mean by these, in the words of their users. x86's wireless cards give ENODATA or EIO while they are down.
+_REASONS = {
+    errno.EAGAIN: "EAGAIN: what it measures is powered off, or its sensor is not ready",
+    errno.ENODATA: "ENODATA: no reading while what it measures is down",
+    errno.EIO: "EIO: the sensor gives no valid sample",
+}
+
+
+def read_celsius(file: File) -> float | Gap:
+    """A file of millidegrees. Raises OSError and ValueError as `File.read_int` does, the common ones explained."""
+    try:
+        return plausible(file.read_int() / 1000)
+    except OSError as error:
+        if error.errno in _REASONS:
+            return Gap(_REASONS[error.errno])
+        raise
+
+
+def plausible(celsius: float) -> float | Gap:
+    """The temperature, or a gap where no chip can have it.
+
+    Markers of sensors that are off: -256 °C (rbonghi/jetson_stats#350), -274 °C. Exactly 0 is what drivers
+    make of a result that is below it or is none (drivers/thermal/broadcom/bcm2711_thermal.c).
+    """
+    if celsius == 0:
+        return Gap("reads exactly 0 °C, which drivers give for a value they have not")
+    if PLAUSIBLE_C[0] <= celsius <= PLAUSIBLE_C[1]:
+        return celsius
+    return Gap(f"reads {celsius:g} °C, which marks a sensor that is off")
+
+
+def discover(root: Root) -> Found:
+    types = zone_types(root)
+    zones: list[Source] = []
+    missing: list[Missing] = []
+    for (folder, zone_type), label in zip(types.items(), distinct(list(types.values())), strict=True):
+        if zone_type in _NOT_SENSORS:
+            missing.append(Missing(f"temp/{label}", _NOT_SENSORS[zone_type]))
+        elif not (zone_type == "x86_pkg_temp" and _has_coretemp(root)):
+            zones.append(_zone(root, folder, zone_type, label))
+    return Found(tuple(zones), tuple(missing))
+
+
+def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
+    mode, temp = root.file(f"{folder}/mode"), root.file(f"{folder}/temp")
+
+    def read() -> Values:
+        # A disabled zone keeps its file, though its driver may have switched the sensor off and give the last
+        # value for ever (drivers/thermal/{imx,rockchip}_thermal.c).
+        if mode.line() == "disabled":
+            return [Gap("the zone is disabled: its sensor may be off")]
+        value = read_celsius(temp)
+        if value in _PLACEHOLDERS_C.get(zone_type, ()):
+            return [Gap(f"reads {value:g} °C for ever: a placeholder of this kernel, no sensor")]
+        return [value]
+
+    trips = _trips(root, folder)
+    return Reader((sensor("temp", label, root.absolute(temp.relative), trips=trips or None),), read)
+
+
+def zone_types(root: Root) -> dict[str, str]:
+    """The type of each zone that has one, by folder. A colon is reserved for what hwmon names."""
+    folders = [f"{THERMAL}/{name}" for name in root.names(THERMAL) if name.startswith("thermal_zone")]
+    types = ((folder, root.line(f"{folder}/type")) for folder in folders)
+    return {folder: zone_type.replace(":", "-") for folder, zone_type in types if zone_type}
+
+
+def _has_coretemp(root: Root) -> bool:
+    """Whether hwmon has the package's temperature too, and at which it throttles.
+
+    The zone reads the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
+    """
+    chips = chips_named(root, "coretemp")
+    labels = [f"{chip}/{name}" for chip in chips for name in root.names(chip) if name.endswith("_label")]
+    return any((root.line(label) or "").startswith(("Package id", "Physical id")) for label in labels)
+
+
+def _trips(root: Root, folder: str) -> Mapping[str, float]:
+    """The lowest critical trip, and the lowest passive one that is bound to something that throttles."""
+    names = root.names(folder)
+    devices = [name for name in names if name.startswith("cdev") and name.endswith("_trip_point")]
+    types = [root.line(f"{folder}/{name.removesuffix('_trip_point')}/type") or "" for name in devices]
+    bound = {root.line(f"{folder}/{name}") for name, kind in zip(devices, types, strict=True) if throttles(kind)}
+    trips: dict[str, float] = {}
+    for name in names:
+        if not (name.startswith("trip_point_") and name.endswith("_type")):
+            continue
+        number = name.removeprefix("trip_point_").removesuffix("_type")
+        trip_type, milli = root.line(f"{folder}/{name}"), root.number(f"{folder}/trip_point_{number}_temp")
+        if trip_type is None or milli is None:
+            continue
+        celsius = milli / 1000
+        counts = trip_type == "critical" or (trip_type == "passive" and number in bound)
+        if counts and celsius > 0:  # unset trips read 0 or -274 °C
+            trips[trip_type] = min(celsius, trips.get(trip_type, celsius))
+    return trips
+
+
+# The Edge TPU on PCIe (Coral Dev Board, M.2 and Mini PCIe cards): its temperature, its trips, its throttling.
+# It is no thermal zone: the driver has a class of its own (google/gasket-driver, src/apex_driver.c). On USB the chip
+# reports no temperature. While it is shut down it reads -90 °C.
+
+APEX = "sys/class/apex"
+EDGE_TPU_NOTE = "its temperature is at the trip at which its driver halves the clock"
+
+
+def discover_edge_tpus(root: Root) -> Found:
+    folders = [f"{APEX}/{name}" for name in root.names(APEX)]
+    return Found(tuple(_edge_tpu(root, folder) for folder in folders if root.exists(f"{folder}/temp")))
+
+
+def _edge_tpu(root: Root, folder: str) -> Reader:
+    file, number = root.file(f"{folder}/temp"), folder.rpartition("_")[2].replace("/", "-")
+    source, trips = root.absolute(file.relative), _edge_tpu_trips(root, folder)
+    temperature = sensor("temp", f"apex:{number}", source, trips=trips or None)
+    if (trip_c := trips.get("passive")) is None:
+        return Reader((temperature,), lambda: [read_celsius(file)])
+
+    def read() -> Values:
+        celsius = read_celsius(file)
+        return [celsius, celsius if isinstance(celsius, Gap) else float(celsius >= trip_c)]
+
+    return Reader((temperature, sensor("throttle", f"edge-tpu:{number}", source, note=EDGE_TPU_NOTE)), read)
+
+
+def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
+    """The clock is halved at each of three trip points; hw_temp_warn2, where enabled, shuts the chip down.
+
+    Without polling (temp_poll_interval 0) the driver never checks the trip points.
+    """
+    polls = root.number(f"{folder}/temp_poll_interval") or 0
+    points = [root.number(f"{folder}/trip_point{number}_temp") for number in range(3)] if polls > 0 else []
+    is_guarded = root.line(f"{folder}/hw_temp_warn2_en") == "1"
+    trips = {
+        "passive": min((point for point in points if point), default=None),
+        "critical": root.number(f"{folder}/hw_temp_warn2") if is_guarded else None,
+    }
+    return {name: milli / 1000 for name, milli in trips.items() if milli is not None and milli > 0}

@@ -1,0 +1,350 @@
+"""A program that edgetop starts and whose inferences it watches: an engine that runs what it likes.
+
+It runs as it would alone: with the same environment, signals, limits, CPUs and open files. It has a session of its own
+(setsid(2)), so that neither Ctrl+C nor a hang-up of the terminal reaches it but through edgetop, and no pipe to
+edgetop: its output goes to a file, or where that of edgetop goes. Only a stop that somebody asked for ends it. An
+error, the end or the death of edgetop does not.
+"""
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgetop.engines.decode import LineReader
+from edgetop.engines.engine_protocol import Died, Ended, EngineUpdate, LogLine, Message, Started
+from edgetop.engines.spawn import OomWatch, explain_exit
+from edgetop.errors import InputError
+from edgetop.formatting import clean
+from edgetop.paths import is_there
+from edgetop.probe import edgetop_probe as layout
+from edgetop.taps.taps import Taps
+from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, why_unseen
+
+PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
+COMPILERS = ("cc", "gcc", "clang")
+COMPILE_S = 60.0
+DEEPEST = 128  # folders in which a program may lie; above `/` there is `/`
+STOP_TIMEOUT_NS = 90_000_000_000  # from the signal that asks it to end to SIGKILL: systemd's DefaultTimeoutStopSec
+KILLED_PATIENCE_NS = 5_000_000_000  # after SIGKILL: a process that waits in the kernel goes on
+MOST_REMINDERS, LEAST_REMINDER_NS = 18, 5_000_000_000  # while it is waited for
+EARLY_NS = 10_000_000_000  # a crash so soon after the start may be the fault of what sees the calls
+CRASHES = frozenset({
+    signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
+})  # fmt: skip
+LINES = "EDGETOP_LINES"  # asks the hook to write out each line that the program prints
+CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it notices that its program has
+MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a program inherits, as edgetop has found it before it changed anything of itself."""
+
+    cpus: frozenset[int]
+    ignored: tuple[int, ...]  # signals
+
+    @classmethod
+    def now(cls) -> "Surroundings":
+        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # those that edgetop will handle itself
+        ignored = tuple(number for number in handled if signal.getsignal(number) == signal.SIG_IGN)
+        return cls(frozenset(os.sched_getaffinity(0)), ignored)
+
+    @contextlib.contextmanager
+    def restored(self) -> Iterator[None]:
+        """Within this context this thread is as it was found: what it starts inherits that. Only in the main thread."""
+        cpus = os.sched_getaffinity(0)
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in self.ignored}
+        try:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, self.cpus)
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(0, cpus)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSpec:
+    command: Sequence[str]
+    duration_ns: int | None = None  # of watching, from the first inference on
+    runs: int | None = None
+    follow_children: bool = False
+    output: Path | None = None  # where the user wants what it prints
+    has_hook: bool = True  # for Python programs
+    preload: Path | None = None  # for C and C++ programs; None: it could not be made, or is not wanted
+    stdin: int | None = None  # its standard input; None: nothing, since edgetop reads the terminal itself
+    stdout: int | None = None  # a file descriptor for the program's output; None: a file that edgetop reads
+    stderr: int | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
+    stop_timeout_ns: int = STOP_TIMEOUT_NS
+    surroundings: Surroundings | None = None
+
+    @property
+    def name(self) -> str:
+        """The script or the program, without its folder."""
+        script = next((word for word in self.command[1:] if word.endswith(".py")), self.command[0])
+        return clean(script.rpartition("/")[2] or script)
+
+    def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the program: `given`, and what makes it report its calls."""
+        environment = {**given, layout.FOLDER: str(folder)}
+        if self.has_hook and SEPARATOR not in str(HOOK):
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH", ""))))
+            if self.stdout is None and self.output is None:
+                environment[LINES] = "1"
+        if self.preload:
+            environment["LD_PRELOAD"] = f"{preloaded(self.preload)} {given.get('LD_PRELOAD', '')}".strip()
+        if self.follow_children:
+            environment["EDGETOP_TAP_CHILDREN"] = "1"
+        return environment
+
+
+class WatchedProgram:
+    isolation = "program"
+
+    def __init__(self, spec: ProgramSpec) -> None:
+        self.spec = spec
+        self.output: Path | None = None  # the file for what it prints; None: one that goes with the session
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: LineReader | None = None
+        self._log_path: Path | None = None
+        self._removed_log: Path | None = None  # when the program has ended
+        self._log_fd = -1
+        self._taps = Taps()
+        self._reported_start = False
+        self._began_ns = 0
+        self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
+        self._stop: _Stop | None = None
+        self._over = False
+        self._oom_watch = OomWatch()
+        self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
+        self.crashed_early = False  # by a signal, soon after its start
+
+    def start(self) -> None:
+        self._began_ns = self._taps.started_ns = time.monotonic_ns()
+        try:
+            self._process = self._spawn(self._taps.open())
+        except OSError as error:
+            self.close()
+            text = f"{shlex.quote(self.spec.command[0])}: cannot be started: {error.strerror}"
+            raise InputError(text, "give a program and its arguments") from None
+
+    def _spawn(self, folder: Path) -> "subprocess.Popen[bytes]":
+        spec = self.spec
+        path = self._log_path = spec.output or self.output or self._temporary_log()
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._log_fd = os.open(path, flags, 0o600)
+        self._log = LineReader(self._log_fd, "program", grows=True)
+        writes = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            with spec.surroundings.restored() if spec.surroundings else contextlib.nullcontext():
+                return subprocess.Popen(  # noqa: S603  what the user asked to watch
+                    list(spec.command),
+                    stdin=subprocess.DEVNULL if spec.stdin is None else spec.stdin,
+                    stdout=writes if spec.stdout is None else spec.stdout,
+                    stderr=writes if spec.stderr is None else spec.stderr,
+                    env=spec.environment(folder, os.environ),
+                    start_new_session=True,
+                    close_fds=False,  # those of edgetop are closed by exec; the program gets what edgetop was given
+                )
+        finally:
+            os.close(writes)
+
+    def _temporary_log(self) -> Path:
+        """A file for what the program prints where nothing is recorded; it is removed when the program has ended.
+
+        On no account in the shared memory of the rings, which its output would fill if edgetop is killed.
+        """
+        file, name = tempfile.mkstemp(prefix="edgetop-output-")
+        os.close(file)
+        self._removed_log = Path(name)
+        return self._removed_log
+
+    def poll(self) -> EngineUpdate:
+        if self._over or self._process is None:
+            return EngineUpdate()
+        now_ns = time.monotonic_ns()
+        messages: list[Message] = [] if self._reported_start else [Started(self._process.pid, "")]
+        self._reported_start = True
+        status = self._process.poll()  # before the rings: what it did before it went is still read
+        if status is not None and not self._ended_ns:
+            self._ended_ns = now_ns
+        left = self._left_behind() if status is not None else []
+        is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
+        records, news = self._taps.poll(now_ns, is_over=is_over)
+        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, is_over=is_over)]
+        if is_over and left:
+            text = f"the program has ended, and what it started goes on unseen: process {', '.join(left[:3])}"
+            messages.append(LogLine("warning", "edgetop", text, "left-behind"))
+        messages += self._read_log()
+        if status is not None and is_over:
+            messages.append(self._ended(status))
+        elif status is None and self._stop:
+            messages += self._wait_for_end(self._stop, now_ns)
+        elif status is None and (reached := self._taps.reached(self.spec.duration_ns, self.spec.runs, now_ns)):
+            self._ask_to_end(reached)
+        return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
+
+    def _read_log(self) -> list[LogLine]:
+        lines = self._log.read() if self._log else []
+        # Empty edgetop's own file when it has grown large; what was read of it is in the events.
+        if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
+            os.ftruncate(self._log_fd, 0)
+            os.lseek(self._log_fd, 0, os.SEEK_SET)
+        return lines
+
+    def _left_behind(self) -> list[str]:
+        """The processes that the program started and that still run after it has ended."""
+        mark, running = f"{layout.FOLDER}={self._taps.folder}".encode(), []
+        for place in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # another user's, or it has ended
+                if mark in (place / "environ").read_bytes().split(b"\0"):
+                    running.append(place.name)
+        return running
+
+    def _why_unseen(self) -> str:
+        assert self._process
+        spec, reported = self.spec, self._taps.has_rings
+        return why_unseen(
+            self._process.pid,
+            preload=spec.preload,
+            has_hook=spec.has_hook,
+            has_reported=reported,
+            follows_children=spec.follow_children,
+        )
+
+    def _ended(self, status: int) -> Message:
+        self._over = True
+        self.exit_status = status if status >= 0 else 128 - status
+        if self._stop:
+            return Ended(self._stop.why, self._ended_ns)
+        if status < 0:
+            self.crashed_early = -status in CRASHES and self._ended_ns - self._began_ns < EARLY_NS
+            last_words = self._log.last_line if self._log else ""
+            return Died(
+                explain_exit(status, self._oom_watch), loading=self._taps.began_ns is None, last_words=last_words
+            )
+        return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
+
+    def stop(self) -> None:
+        """Ask the program to end. The second time, kill it at once."""
+        if self._stop is None:
+            self._ask_to_end("stop")
+        elif not self._stop.killed_ns:
+            self._stop.is_urgent = True
+
+    def _ask_to_end(self, why: str) -> None:
+        if self._process is None or self._process.poll() is None:
+            self._stop = _Stop(why, time.monotonic_ns())
+            self._taps.stopped_ns = self._stop.asked_ns
+            self._send(self.spec.stop_signal)
+
+    def _send(self, number: signal.Signals) -> None:
+        assert self._process
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
+        """Say how long the program may still take to end; kill it when that time is over."""
+        name, limit_ns = self.spec.name, self.spec.stop_timeout_ns
+        asked, left_ns = self.spec.stop_signal.name, stop.asked_ns + limit_ns - now_ns
+        if stop.killed_ns:
+            if now_ns - stop.killed_ns > KILLED_PATIENCE_NS:
+                self._over = True
+                yield LogLine("critical", "edgetop", f"{name} has not ended after SIGKILL: it goes on", "stopping")
+                yield Ended(stop.why, now_ns)
+        elif left_ns <= 0 or stop.is_urgent:
+            stop.killed_ns = now_ns
+            self._send(signal.SIGKILL)
+            waited = f"it had not ended {(now_ns - stop.asked_ns) / 1e9:.0f} s after {asked}"
+            yield LogLine("warning", "edgetop", f"{name} was sent SIGKILL: {waited}", "stopping")
+        elif now_ns >= stop.said_ns + max(LEAST_REMINDER_NS, limit_ns // MOST_REMINDERS):
+            stop.said_ns = now_ns
+            left = f"{left_ns / 1e9:.0f} s left, then SIGKILL"
+            yield LogLine("info", "edgetop", f"waiting for {name} to end after {asked}: {left}", "stopping")
+
+    @property
+    def was_stopped(self) -> bool:
+        """Whether edgetop ended it, so that its exit status means nothing."""
+        return self._stop is not None
+
+    def profile(self) -> None:
+        """Do nothing: operators cannot be profiled without changing the program."""
+
+    def goes_on(self) -> str:
+        """Return a sentence on the program where it runs on without edgetop; "": it has ended."""
+        if self._process is None or self._process.poll() is not None:
+            return ""
+        pid = self._process.pid
+        output = f"; its output goes to {clean(str(self._log_path))}" if self.spec.stdout is None else ""
+        return f"{self.spec.name} goes on unwatched as process {pid}{output}; kill {pid} ends it"
+
+    def close(self) -> str:
+        """Stop watching. The program goes on where it has not ended, and a sentence says so."""
+        text = self.goes_on()
+        if self._log_fd >= 0:
+            os.close(self._log_fd)
+            self._log_fd, self._log = -1, None
+        if self._removed_log and not text:
+            self._removed_log.unlink(missing_ok=True)
+        self._taps.close()
+        return text
+
+
+@dataclass(slots=True)
+class _Stop:
+    """The program was asked to end."""
+
+    why: str
+    asked_ns: int
+    said_ns: int = 0  # when it was last said that it is waited for
+    is_urgent: bool = False  # the user does not want to wait
+    killed_ns: int = 0  # 0: it was not
+
+
+def preloaded(library: Path) -> str:
+    """Return the library as LD_PRELOAD names it, so that only the loader of glibc finds it.
+
+    Only that replaces $ORIGIN, by the program's folder (ld.so(8)). The loader of musl would find symbols missing in the
+    library and end the program; it passes over a file that is not there (load_preload of musl's ldso/dynlink.c).
+    """
+    return f"$ORIGIN{'/..' * DEEPEST}{library}"
+
+
+def preload_library(cache: Path) -> Path | None:
+    """The library that LD_PRELOAD brings into C and C++ programs, compiled under `cache` where it is not there yet.
+
+    None: it cannot be compiled here, or LD_PRELOAD cannot name it (`PRELOAD_SEPARATORS`). There is one for each version
+    of its source and each architecture. The folder is the user's own (0700).
+    """
+    import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
+
+    text = b"".join((PRELOAD_SOURCE.parent / name).read_bytes() for name in ("ort_preload.c", "edgetop_probe.h"))
+    library = cache / f"ort_preload-{hashlib.sha256(text).hexdigest()[:16]}-{os.uname().machine}.so"
+    if any(separator in str(library) for separator in PRELOAD_SEPARATORS):
+        return None
+    if is_there(library):
+        return library
+    program = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if program is None:
+        return None
+    try:
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            built = Path(scratch) / "built.so"
+            order = [program, "-O2", "-shared", "-fPIC", "-o", str(built), str(PRELOAD_SOURCE), "-ldl", "-lpthread"]
+            subprocess.run(order, check=True, capture_output=True, timeout=COMPILE_S)  # noqa: S603  our own source
+            built.replace(library)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return library

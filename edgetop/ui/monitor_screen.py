@@ -1,0 +1,491 @@
+"""The monitor screen: one timer pulls from the feed, and every pane gets the same frozen view.
+
+What keys do is in `commands`: they are given to the screen, which knows none of them by name.
+"""
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any, Protocol
+
+from textual.app import ComposeResult
+from textual.events import Click, Key
+from textual.screen import Screen
+from textual.timer import Timer
+
+from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
+from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
+from edgetop.analysis.recent_events import derived_events
+from edgetop.analysis.timeline import Lens
+from edgetop.feeds.feed_protocol import Can, Feed, Mark, Player, Transport
+from edgetop.formatting import clean
+from edgetop.ui.characters import CharacterSet
+from edgetop.ui.keys import Command, bindings, follow_key, footer_keys
+from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
+from edgetop.ui.pane_widget import FrameWidget, LineWidget, PaneWidget
+from edgetop.ui.panes import DRAWINGS
+from edgetop.ui.panes.header import (
+    identity_line,
+    key_at,
+    readout_line,
+    status_line,
+    time_at,
+    tiny_lines,
+    transport_line,
+    verdict_line,
+    vitals_line,
+)
+from edgetop.ui.panes.memory_pane import has_chart as has_memory_chart
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import is_flat
+from edgetop.ui.panes.thermal_pane import has_charts
+from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
+from edgetop.ui.screenshot import Exports
+from edgetop.ui.text import Line
+from edgetop.ui.themes import Theme
+
+NS = 1_000_000_000
+GARBAGE_OBJECTS = (
+    10_000  # a refresh makes 2,500 and drops as many: by Python's 700, one in fourteen ms goes for looking
+)
+OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not wait for a refresh
+ASKED_S = 3.0
+LEAST_DRAG_CELLS = 3
+LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
+
+
+def chart_counts(view: MonitorView) -> dict[str, int]:
+    """Count the timelines of each group that are worth a chart. 0: one line is enough. ABSENT: no such sensor."""
+    heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
+    power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
+    counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
+    # A pane that an error has cost is there, and says so.
+    return {name: 0 if view.why_unavailable(DRAWINGS[name].parts) else count for name, count in counts.items()}
+
+
+class Host(Protocol):
+    """What the screen needs from the app."""
+
+    theme_names: list[str]
+    theme_name: str
+
+    def use_theme(self, name: str) -> None: ...
+
+    def action_redraw(self) -> None: ...
+
+    def notify_desktop(self, title: str, text: str) -> None: ...
+
+    def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None: ...
+
+
+class MonitorScreen(Screen[None]):
+    AUTO_FOCUS = ""  # a pane is marked when it is chosen
+    BLANK = True  # of the screen itself only a column between panes is seen
+
+    def __init__(
+        self, host: Host, feed: Feed, analysis: Analysis, settings: ScreenSettings, characters: CharacterSet,
+        theme: Theme, commands: Sequence["Command[MonitorScreen]"], leave_now: Callable[[], bool],
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.host, self.feed, self.analysis, self.settings, self.characters = host, feed, analysis, settings, characters
+        self.exports = Exports(self, settings, characters)
+        self.refresh_s = settings.refresh_s
+        self.window_ns = settings.window_ns
+        self.lens = Lens()
+        self.live = self.view = analysis.view(settings.window_ns)  # of now, and what panes show: of when it was frozen
+        self._commands = {command.id: command for command in commands}
+        self._present: tuple[Can | None, tuple[Command[MonitorScreen], ...]] = (
+            None,
+            (),
+        )  # those that apply, and to what feed
+        self._keys = bindings(commands)
+        self._leave_now = leave_now
+        self._header = FrameWidget(self._header_lines, theme, characters, id="header")
+        self._status = FrameWidget(self._status_lines, theme, characters, self._press_key, id="status")
+        self._transport = FrameWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
+        self._panes = {
+            name: PaneWidget(DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point)
+            for i, name in enumerate(PANES, 1)
+        }
+        self._selected = "events"
+        self._zoomed: str | None = None
+        self._layout = settings.layout or next(iter(LAYOUTS))
+        for name, order in settings.orders.items():
+            self.sort(self._panes[name], order)
+        self._chart_counts: dict[str, int] = {}
+        self.cursor_s: float | None = None  # where on the time axis the user points
+        self._frozen: dict[int | None, MonitorView] = {}  # at one moment, by window; none: not frozen
+        self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
+        self._timer: Timer | None = None
+        self._drawn_folds = -1
+        self._is_opening = True  # nothing is measured yet
+        self._trouble = ""  # of the feed, as it was drawn
+        self._alert_news = AlertNews()
+        self._asked = "", 0.0  # the command that wants its key again, and until when
+        self._marks: tuple[Mark, ...] = ()  # of a replay, once it was looked through
+
+        self._widgets = (self._header, *self._panes.values(), self._transport, self._status)
+        for widget in self._widgets:
+            widget.on_fault = self._take_fault
+
+    def _take_fault(self, name: str, error: Exception) -> str:
+        """Keep an error of a widget with those of the analysis. Return what the widget shows instead."""
+        self.analysis.faults.add(name, error)
+        return clean(self.analysis.faults.words((name,)), ascii_only=self.characters.ascii_only)
+
+    def compose(self) -> ComposeResult:
+        yield from self._widgets
+
+    def on_mount(self) -> None:
+        self._timer = self.set_interval(min(OPENING_TICK_S, self.refresh_s), self.tick)
+        self._arrange()
+        self.tick()
+        if self.feed.player:
+            self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
+
+    def _look_ahead(self, player: Player, scout: Analysis) -> None:
+        """Piece by piece, with keys and refreshes in between: then one may go anywhere at once.
+
+        In the end the marks are known: those that are recorded, and those that the whole session's analysis derives.
+        """
+        batch = player.ahead()
+        if batch is not None:
+            scout.fold(batch)
+            player.save_checkpoint(scout.checkpoint)
+            self.call_later(self._look_ahead, player, scout)
+        else:
+            derived = derived_events(scout.slowdowns.view(), scout.throttles.view(), scout.alerts_view())
+            found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
+            recorded = [of for of in player.transport.marks if of.kind not in ("throttle-begin", "throttle-end")]
+            self._marks = tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))
+            self._transport.redraw()
+
+    def on_resize(self) -> None:
+        self._arrange()
+
+    def use_theme(self, theme: Theme) -> None:
+        for widget in self._widgets:
+            widget.use_theme(theme)
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """Return what the user chose, by the names of the settings; the window by its name."""
+        orders = {
+            name: pane.listing.order_of(pane.drawing.orders)
+            for name, pane in self._panes.items()
+            if pane.drawing.orders
+        }
+        return {"window": self.window_name, "layout": self._layout, "orders": orders}
+
+    def use_characters(self, characters: CharacterSet) -> None:
+        self.characters = characters
+        for widget in self._widgets:
+            widget.use_characters(characters)
+
+    def report(self, text: str, *, seconds: float = 2) -> None:
+        """Show a message over the screen for some seconds."""
+        self.notify(text, timeout=seconds, markup=False)
+
+    # Commands.
+
+    def present_commands(self) -> Iterator["Command[MonitorScreen]"]:
+        """Yield the commands that apply to this feed now."""
+        can = self.feed.can
+        if self._present[0] != can:
+            self._present = can, tuple(command for command in self._commands.values() if command.applies(can))
+        return iter(self._present[1])
+
+    async def on_key(self, event: Key) -> None:
+        await follow_key(event, self, self._keys)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Textual's hook for which bindings there are."""
+        return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
+
+    def action_command(self, command_id: str) -> None:
+        """Run a command; one that must not happen by accident needs its key twice."""
+        command, before = self._commands[command_id], self._asked
+        self._asked = (command_id, monotonic() + ASKED_S) if command.asks else ("", 0.0)
+        if command.asks and (before[0] != command_id or monotonic() > before[1]):
+            self.report(f"{command.key_words[0]} again: {command.asks}", seconds=ASKED_S)
+        else:
+            self._asked = "", 0.0
+            command.run(self)
+
+    def interrupt(self) -> None:
+        next(command for command in self.present_commands() if command.is_fixed).run(self)
+
+    # Drawing.
+
+    def tick(self) -> None:
+        """Fold the new data, and draw it."""
+        self.analysis.catch_up(self.feed)
+        failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
+        if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
+            self.app.exit()
+            return
+        if self.analysis.folds != self._drawn_folds:  # whoever folded
+            self.draw()
+        elif self.feed.player or self.feed.trouble != self._trouble:
+            self.draw_frame()
+        self._trouble = self.feed.trouble
+        if self._is_opening and (self.live.latency.session or self.live.progress.phase == "over"):
+            self._is_opening = False
+            gc.freeze()  # the screen stays: to look through it for garbage takes 50 ms each time
+            gc.set_threshold(GARBAGE_OBJECTS)
+            self.refresh_every(self.refresh_s)
+
+    def refresh_every(self, seconds: float) -> None:
+        self.refresh_s = seconds
+        if self._timer and not self._is_opening:
+            self._timer.stop()
+            self._timer = self.set_interval(seconds, self.tick)
+
+    def draw(self) -> None:
+        """Draw the view of now, or of the moment of freezing; the frame is always of now."""
+        lens, details = (PLAIN, ()) if self._frozen else (self.lens, self._details)
+        with self.analysis.lock:  # panes ask for their parts while they draw
+            self._drawn_folds = self.analysis.folds
+            self.live = self.analysis.view(self.window_ns, lens, details)
+            self.view = self._view_of_frozen() if self._frozen else self.live
+            for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
+                self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
+            changed = ((pane, pane.show(self.view, self.cursor_s)) for pane in self._panes.values())
+            self.host.paint({**dict[LineWidget, Sequence[int]](changed), **self._changed_frame()})
+            if self._zoomed is None and self._chart_counts != chart_counts(self.view):
+                self._arrange()
+
+    def _view_of_frozen(self) -> MonitorView:
+        """The same object while window, lens and pane are the same."""
+        key = self.window_ns, self.lens, self._details
+        if self._frozen_view is None or self._frozen_view[0] != key:
+            view, is_plain = self._frozen[self.window_ns], self.lens.is_plain and not self._details
+            self._frozen_view = key, view if is_plain else self.analysis.along(view, self.lens, self._details)
+        return self._frozen_view[1]
+
+    @property
+    def _details(self) -> tuple[str, ...]:
+        """Return the kinds of sensors whose timelines only the zoomed pane draws."""
+        return DRAWINGS[self._zoomed].details if self._zoomed else ()
+
+    def redraw_all(self) -> None:
+        """Fold the new data, and draw it, also if there is none."""
+        self.tick()
+        self.draw()
+
+    def draw_frame(self) -> None:
+        self.host.paint(self._changed_frame())
+
+    def _changed_frame(self) -> dict[LineWidget, Sequence[int]]:
+        return {widget: widget.update_lines() for widget in (self._header, self._transport, self._status)}
+
+    def _header_lines(self, area: Area) -> list[Line]:
+        live, second = self.live, self.cursor_s
+        first = verdict_line(live, area, live.progress.now_ns - self.view.progress.now_ns if self._frozen else None)
+        if is_tiny(*self.size):
+            return [first, *tiny_lines(live)] if self._zoomed is None else [first]
+        said = identity_line(live, area, self._recording_words(), is_trouble=bool(self.feed.trouble))
+        return [first, said, vitals_line(live, area) if second is None else readout_line(self.view, second, area)]
+
+    @property
+    def verdict_text(self) -> str:
+        """The first line, in full."""
+        return "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.characters), None)).strip()
+
+    def _recording_words(self) -> str:
+        if self.feed.trouble:
+            return clean(self.feed.trouble, ascii_only=self.characters.ascii_only)
+        if self.settings.recording is None:
+            return "not recorded"
+        if Can.SEEK in self.feed.can or self.live.progress.phase == "over":
+            return "recorded"
+        words = "REC paused" if self.live.recording_paused else "REC"
+        return f"attached  {words}" if Can.VISIT in self.feed.can else words
+
+    def _status_lines(self, area: Area) -> list[Line]:
+        return [status_line(self.live, area, footer_keys(self.present_commands(), self))]
+
+    def _press_key(self, event: Click) -> None:
+        """A click on a key of the last line presses it; of keys that stand together, the one that was hit."""
+        keys = footer_keys(self.present_commands(), self)
+        if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, event.x):
+            key, words, place = found
+            commands = [command for command in self.present_commands() if command.footer_words(self) == words]
+            if len(commands) in (1, len(key)):
+                self.action_command(commands[place if len(commands) > 1 else 0].id)
+
+    def _transport_lines(self, area: Area) -> list[Line]:
+        return [transport_line(self.transport, area)] if self.transport else []
+
+    def _arrange(self) -> None:
+        """Arrange the panes for this size."""
+        (columns, rows), more = self.size, int(self.feed.player is not None)
+        tiny = is_tiny(columns, rows)
+        header_rows = (1 if self._zoomed else 4) if tiny else HEADER_ROWS
+        self._header.put(Place("header", 0, 0, columns, min(header_rows, rows)))
+        self._status.put(Place("status", 0, rows - 1, columns, 1))
+        self._status.display = not tiny
+        self._chart_counts = chart_counts(self.view)
+        self._transport.put(Place("transport", 0, max(0, rows - (1 if tiny else 2)), columns, 1))
+        self._transport.display = bool(more)
+        arranged = arrange(
+            columns, rows, self._selected, self._zoomed, layout=self._layout, charts=self._chart_counts, more_rows=more
+        )
+        places = {place.name: place for place in arranged}
+        for name, pane in self._panes.items():
+            pane.display = name in places
+            pane.is_zoomed = name == self._zoomed
+            if name in places:
+                pane.put(places[name])
+        self.draw_frame()
+
+    # Time.
+
+    @property
+    def transport(self) -> Transport | None:
+        """Return the position of a replay; None: this is no replay."""
+        transport = self.feed.player.transport if self.feed.player else None
+        return replace(transport, marks=self._marks) if transport and self._marks else transport
+
+    def seek(self, t_ns: int) -> None:
+        if player := self.feed.player:
+            player.seek(t_ns)
+            self.follow_time()
+            self.redraw_all()
+
+    def _seek_to_cell(self, event: Click) -> None:
+        transport = self.transport
+        t_ns = time_at(transport, Area(self.size.width, 1, self.characters), event.x) if transport else None
+        if t_ns is not None:
+            self.seek(t_ns)
+
+    @property
+    def is_frozen(self) -> bool:
+        return bool(self._frozen)
+
+    def toggle_freeze(self) -> None:
+        if self._frozen:
+            self._frozen = {}
+            self.follow_time()
+        else:
+            self._freeze()
+        self.draw()
+
+    def _freeze(self) -> None:
+        with self.analysis.lock:
+            self._frozen = {window_ns: self.analysis.view(window_ns).freeze() for window_ns in WINDOWS_NS.values()}
+        self._frozen_view = None
+
+    def hold(self) -> None:
+        """Freeze the screen, or pause a replay."""
+        if player := self.feed.player:
+            player.play(playing=False)
+        elif not self._frozen:
+            self._freeze()
+
+    def follow_time(self) -> None:
+        """Let the timelines end at the present again, with the same zoom."""
+        self.lens = Lens(self.lens.span_s)
+
+    def use_lens(self, lens: Lens) -> None:
+        if lens != self.lens:
+            self.lens = lens
+            self.redraw_all()
+
+    @property
+    def window_name(self) -> str:
+        return next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
+
+    def use_window(self, window_ns: int | None) -> None:
+        self.window_ns = window_ns
+        self.draw()
+
+    # Panes.
+
+    def use_next_layout(self) -> None:
+        names = list(LAYOUTS)
+        self._layout, self._zoomed = names[(names.index(self._layout) + 1) % len(names)], None
+        self._focus(None)
+        self.report(f"layout {self._layout}")
+
+    def point_at(self, second: float | None) -> None:
+        """Read all values at this moment of the time axis; None: of now again."""
+        axis = self.view.axis
+        if second is not None:
+            second = min(max(second, axis.from_s), min(axis.to_s, self.view.progress.now_ns / NS) - 1e-3)
+        if second != self.cursor_s:
+            self.cursor_s = second
+            self.draw()
+
+    def step_cursor(self, step: int) -> None:
+        """Move the cursor by a hundredth of the axis; it starts at the newest second."""
+        axis, now_s = self.view.axis, self.view.progress.now_ns / NS
+        at = now_s if self.cursor_s is None else self.cursor_s + step * max(1.0, (axis.to_s - axis.from_s) / 100)
+        self.point_at(at)
+
+    def zoom(self, name: str) -> None:
+        """Show that pane alone, or all panes again."""
+        self._zoomed = None if self._zoomed == name else name
+        self._focus(name if self._zoomed else None)
+
+    def _press_pane(self, pane: PaneWidget, order: str, event: Click) -> None:
+        """The click has given the pane the focus; a double one shows it alone."""
+        if event.chain == 2:
+            self.zoom(pane.drawing.name)
+        elif order:
+            self.sort(pane, order)
+        self._status.redraw()
+
+    def _point(self, begin: float, end: float) -> None:
+        """A click reads the values of one moment; a drag zooms the time axis to its span."""
+        axis = self.view.axis
+        begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (begin, end))
+        if (end - begin) * self.size.width < LEAST_DRAG_CELLS:
+            self.point_at(begin_s)
+            return
+        self.point_at(None)
+        self.hold()
+        self.use_lens(Lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
+
+    def sort(self, pane: PaneWidget, order: str = "") -> None:
+        """Sort a pane's list by this order; "": by the next one."""
+        orders, now = pane.drawing.orders, pane.listing.order
+        pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
+
+    def back(self) -> None:
+        """Undo zoom, cursor and focus; without any of these, leave a screen that was opened from the fleet's."""
+        if self.settings.is_visited and self._zoomed is None and self.cursor_s is None and self.focused is None:
+            self.app.exit()
+        self._zoomed = self.cursor_s = None
+        for pane in self._panes.values():
+            pane.choose(None)
+        self._focus(None)
+
+    def step_pane(self, step: int) -> None:
+        """The next pane: focused where it is seen, put where the selected one was where it is not."""
+        name = PANES[(PANES.index(self._chosen()) + step) % len(PANES)]
+        if self._zoomed:
+            self._zoomed = name
+        else:
+            self._selected = name
+        self._focus(name)
+
+    def _focus(self, name: str | None) -> None:
+        self.draw()  # also what only a pane that is alone shows
+        self._arrange()
+        self.set_focus(self._panes[name] if name else None)
+        self._status.redraw()  # which has its keys
+
+    @property
+    def chosen_pane(self) -> PaneWidget:
+        return self._panes[self._chosen()]
+
+    def _chosen(self) -> str:
+        """The pane that keys are meant for: the one with the focus, or else the one put on a small screen."""
+        return next((name for name, pane in self._panes.items() if pane.has_focus), self._selected)
+
+    def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
+        """The pane that a key for lists is meant for: the chosen one if it is one, else the first that is seen."""
+        able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
+        return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

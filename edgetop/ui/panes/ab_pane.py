@@ -1,0 +1,113 @@
+"""An A/B session in the place of latency: both in figures, their ratios, and their distributions over each other."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgetop import formatting
+from edgetop.analysis.ab_figures import AbView, Ratio, binned
+from edgetop.analysis.ab_words import change_words, p50_words, verdict_words
+from edgetop.analysis.progress import ProgressView
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
+from edgetop.ui.panes.pane import Area
+from edgetop.ui.text import Line, Piece, as_fits, fit, line, spread, wrapped
+
+STYLES = ("p50", "p99")  # of A and of B
+LEVELS = {"slower": "warning", "higher": "warning", "faster": "good", "lower": "good", "same": "good"}
+GAUGE_CELLS = 24
+CHART_ROWS = 4  # at least, with its axis
+NAME_CELLS = 28
+STEPS = 12  # of the axis of the distributions
+LEAST_SHARE = 0.001  # half range of a gauge: what differs less is equal to the eye
+WIDE_CELLS = 76  # for the gauges beside the words
+
+
+def ab_title(view: AbView, progress: ProgressView) -> str:
+    """Return what runs now and how far the session is."""
+    return f"{view.quads} quads" if progress.phase == "over" else view.turn(progress.now_ns)
+
+
+def ab_line(view: AbView, width: int) -> Line:
+    return as_fits(width, ("A/B  ", "dim"), p50_words(view))
+
+
+def ab_body(view: AbView, area: Area) -> Sequence[Line]:
+    """Draw what fits: both variants, the ratios with p50 first, the distributions."""
+    if not view.variants:
+        words = "no quad yet: A runs alone at first, which shows what can be told apart here"
+        return wrapped(words, area.width, "dim")[: area.height]
+    lines = [_variant(view, side, area) for side in range(len(view.variants))]
+    # The half range of the gauges: the farthest interval end of p50 and throughput, as a share.
+    farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
+    widest = max(round_step(max(farthest, LEAST_SHARE), 1), view.until)
+    lines += [_ratio(name, ratio, widest, area) for name, ratio in view.ratios.items() if ratio or name != "energy"]
+    room = area.height - len(lines)
+    if room >= CHART_ROWS:
+        lines += _distributions(view, area.resized(height=room))
+    return lines[: area.height]
+
+
+def _variant(view: AbView, side: int, area: Area) -> Line:
+    of = view.variants[side]
+    name = fit(line((area.clean(of.name), "text")), min(NAME_CELLS, area.width // 3))
+    figures = [("p50", of.p50_ms), ("p90", of.p90_ms), ("p99", of.p99_ms)]
+    pieces = [piece for key, ms in figures for piece in ((f" {key} ", "dim"), formatting.milliseconds(ms * 1e6))]
+    energy = "" if of.energy_mj is None else f"  {formatting.millijoules(of.energy_mj)} mJ"
+    rate = f"  {formatting.rate(of.throughput_hz)}/s"
+    return as_fits(area.width, ("AB"[side], STYLES[side]), " ", *name, *pieces, rate, energy)
+
+
+def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:
+    if ratio is None:
+        return as_fits(area.width, (f"{name:<11}", "dim"), ("too few turns", "dim"))
+    gauge: list[Piece] = []
+    if area.width >= WIDE_CELLS:
+        gauge = [f" {_gauge(ratio, widest)}", (f" {widest * 100:g} %", "dim")]
+    words = (verdict_words(ratio), LEVELS.get(ratio.verdict, "dim"))
+    return as_fits(area.width, (f"{name:<11}", "dim"), f"{change_words(ratio):<24}", *gauge, " ", words)
+
+
+def _gauge(ratio: Ratio, widest: float) -> str:
+    """The interval about "no difference", which is the bar in the middle.
+
+    >>> from edgetop.analysis.ab_figures import Ratio
+    >>> _gauge(Ratio(1.05, (1.04, 1.06), "slower", None), 0.1)
+    '------------|----[=]-----'
+    """
+    cells = ["-"] * (GAUGE_CELLS + 1)
+
+    def cell(value: float) -> int:
+        return round(min(max((value - 1) / widest, -1), 1) * GAUGE_CELLS / 2) + GAUGE_CELLS // 2
+
+    low, high = (cell(end) for end in ratio.ci95)
+    cells[low : high + 1] = "=" * (high - low + 1)
+    cells[low], cells[high] = "[", "]"
+    cells[GAUGE_CELLS // 2] = "|"
+    return "".join(cells)
+
+
+def _distributions(view: AbView, area: Area) -> list[Line]:
+    """Over each other, A filled: of each quad the quantiles, and of these the mean share below each latency."""
+    low, high = _ends(view.quantiles_ns)
+    cells = area.width - GUTTER
+    if cells <= 0 or not high > low:
+        return []
+    bins = cells if area.characters.ascii_only else cells * 2
+    shares = [binned(quantiles, np.linspace(low, high, bins + 1)) for quantiles in view.quantiles_ns]
+    of = Plot(Scale(0, max(float(s.max()) for s in shares) or 1.0), cells, area.height - 1, area.characters)
+    known = [np.where(s > 0, s, np.nan) for s in shares]
+    curves = [Curve(known[0], STYLES[0], glyph=":", is_filled=True), Curve(known[1], STYLES[1], glyph="+")]
+    ends = [(f"{formatting.milliseconds(end)} ms", "dim") for end in (low, high)]
+    return [
+        *of.rows(curves, {0: ("how", "dim"), 1: ("often", "dim")}),
+        spread(line(" " * GUTTER, ends[0]), line(ends[1]), area.width),
+    ]
+
+
+def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
+    """Return the ends of the latency axis: round numbers from the shortest to beyond the 95 % quantile."""
+    low = min(float(np.median(rows[:, 0])) for rows in quantiles)
+    high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02
+    step = round_step(max(high - low, 100.0), STEPS)
+    return math.floor(low / step) * step, math.ceil(high / step) * step

@@ -1,0 +1,258 @@
+"""Latency: percentiles of the window and of the session, their timeline, their distribution."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.deadline import DeadlineView, headroom_words, max_rate_words
+from edgetop.analysis.precision import UNJUDGED, PrecisionView
+from edgetop.analysis.slowdowns.tail import part_words
+from edgetop.analysis.statistics import Statistics
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown
+from edgetop.session import histogram
+from edgetop.session.seconds import QUANTILES
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
+from edgetop.ui.panes.ab_pane import ab_body, ab_line, ab_title
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import end_labels, plot, slowed, with_axis
+from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
+
+NAMES = ("p50", "p90", "p95", "p99", "p99.9")
+COLUMNS = (
+    Column("", 8, right=False),
+    *(Column(f"{name} ", 7) for name in NAMES),  # the last cell is for the mark of an unsettled one
+    Column("max", 7), Column("/s", 6), Column("n", 6),
+    *(Column(name, 7) for name in ("min", "mean", "stdev", "jitter")),
+)  # fmt: skip
+END_STEPS, SHARE_STEPS = 12, 6  # of the axes of the histogram: what moves them is worth a redraw of all of it
+MIN_HISTOGRAM_CELLS = 20  # for the ends of its axis
+LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown of them
+WHOLE_ROWS = 24  # the pane has the screen to itself
+TABLE_ROWS = 14  # for a table and not a line of figures
+SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
+TITLE_CELLS = 19  # of the name and the frame
+STRIP_ROWS = 10  # for the distribution as a strip
+OUTSTANDING = 5.0  # times the median second's p99: a longer tail exceeds the scale, which a > marks
+DEADLINE_WITHIN = 5.0  # of the top of the scale: further up it would flatten the rest
+STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
+
+
+def title(view: MonitorView, area: Area) -> str:
+    if view.ab is not None:
+        return ab_title(view.ab, view.progress)
+    window, latency = view.latency.window, view.latency
+    name = "last" if view.progress.phase == "over" else "window"
+    span = "all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"
+    shown = [f"{span}{', since x' if latency.since_ns else ''}"]
+    few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
+    if area.height > 2 and not latency.points.is_empty:
+        shown += [f"{'service ' if latency.window_response else ''}lines: each 1s", *few]
+        shown += [*(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else []), "faint: min-max"]
+    else:
+        shown += few
+    while len(shown) > 1 and len("   ".join(shown)) > area.width - TITLE_CELLS:
+        shown.pop()
+    return "   ".join(shown)
+
+
+def one_line(view: MonitorView, area: Area) -> Line:
+    if view.ab is not None:
+        return ab_line(view.ab, area.width)
+    window = view.latency.window
+    if window is None:
+        return as_fits(area.width, ("latency  ", "dim"), "no samples yet")
+    named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
+    numbers = [f"{name} {milliseconds(ns)}  " for name, ns in named]
+    return as_fits(area.width, ("latency  ", "dim"), *numbers, ("ms", "dim"))
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    if view.ab is not None:
+        return ab_body(view.ab, area)
+    is_whole, response = area.height >= WHOLE_ROWS and not area.is_stacked, view.latency.window_response
+    if area.height >= TABLE_ROWS and not area.is_stacked:
+        lines = _table(view, area.width, is_whole=is_whole)
+    else:
+        lines = [_figures(view.latency.window, area.width, "service  " if response else "")]
+        lines += [_figures(response, area.width, "response ")] * bool(response)
+    if area.height >= STRIP_ROWS and not is_whole and len(lines) != 2:
+        lines.append(_strip(view, area))
+    room = area.height - len(lines)
+    if room < 2:
+        return lines[: area.height]
+    below = _histogram(view, area.resized(height=room * 2 // 5 - 1)) if is_whole else []
+    return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _timeline(view, of)), *below]
+
+
+def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
+    """The percentiles of the window in a line, named in the colours of their lines."""
+    if window is None:
+        return line(("no samples yet", "dim"))
+    pieces: list[Piece] = [(label, "dim")]
+    for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
+        value, doubt = milliseconds(window.percentile_ns(quantile)), " " if window.is_settled(quantile) else "?"
+        pieces += [(name, STYLES.get(name, "dim")), f" {value}{doubt}  "]
+    rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
+    return as_fits(cells, *pieces, ("max ", "dim"), f"{milliseconds(window.max_ns)}   ", rate)
+
+
+def _strip(view: MonitorView, area: Area) -> Line:
+    window = view.latency.window
+    if window is None:
+        return BLANK
+    low, high = _histogram_ends(window)
+    ends = [milliseconds(low), f">={milliseconds(high)}"]
+    cells = min(48, area.width - sum(map(len, ends)) - 10)
+    if cells < MIN_HISTOGRAM_CELLS:
+        return BLANK
+    counts = _binned(view.latency.buckets, low, high, cells)
+    return line(
+        ("spread  ", "dim"), f"{ends[0]} ", (strip(counts / counts.max(), area.characters), "p50"), f" {ends[1]}"
+    )
+
+
+def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
+    """`is_whole`: with how well the percentiles are known, and what the tail is made of."""
+    latency = view.latency
+    is_paced = view.manifest is not None and view.manifest.load.is_paced
+    label, precision = ("since x", UNJUDGED) if latency.since_ns else ("session", view.precision)
+    rows = [_cells(label, latency.session, precision)]
+    if is_paced:
+        rows.append(_cells("  resp.", latency.session_response))
+    if latency.window_ns is not None:
+        window = [_cells(formatting.span(latency.window_ns), latency.window)]
+        if is_paced:
+            window.append(_cells("  resp.", latency.window_response))
+        rows = window + rows
+    if is_whole and not latency.since_ns and any(view.precision.intervals_ns):
+        rows += [_ends("95% from", view, 0), _ends("      to", view, 1)]
+    lines = table(COLUMNS, rows, width)
+    if view.deadline is not None:
+        lines.append(_deadline_line(view.deadline, width))
+    if is_whole and view.tail.recent_parts:
+        texts = [f"  {clean(part_words(part))}" for part in view.tail.recent_parts]
+        lines.append(as_fits(width, ("tail", "dim"), f"  {len(view.tail.recent)} slowest of 10 min:", *texts))
+    return lines
+
+
+def _deadline_line(deadline: DeadlineView, width: int) -> Line:
+    """The misses of the whole session, and what p99 leaves."""
+    missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({formatting.count(deadline.misses)})"
+    run = f", {formatting.count(deadline.longest_run)} in a row" if deadline.misses else ""
+    rate = "" if deadline.max_rate_hz is None else f", {max_rate_words(deadline.max_rate_hz)}"
+    return as_fits(
+        width, ("deadline", "dim"), f"  {deadline.deadline_ns / 1e6:g} ms: ",
+        (missed, "warning" if deadline.is_missed else "text"), run, f", {headroom_words(deadline.headroom_ns / 1e6)}",
+        rate,
+    )  # fmt: skip
+
+
+def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
+    texts = [f"{or_unknown(ends and ends[end], milliseconds)} " for ends in view.precision.intervals_ns]
+    return [(text, "dim") for text in (label, *texts, *[""] * (len(COLUMNS) - len(texts) - 1))]
+
+
+def _cells(label: str, statistics: Statistics | None, precision: PrecisionView = UNJUDGED) -> list[Piece]:
+    """`precision`: of the whole session's percentiles, where these are they."""
+    if statistics is None:
+        unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
+        return [(label, "dim"), *unknown]
+    texts = ((milliseconds(statistics.percentile_ns(of)), precision.is_settled(of, statistics)) for of in QUANTILES)
+    ends = (statistics.min_ns, statistics.mean_ns, statistics.stdev_ns, statistics.jitter_ns)
+    return [
+        (label, "dim"),
+        *(f"{text} " if is_settled else (f"{text}?", "dim") for text, is_settled in texts),
+        milliseconds(statistics.max_ns),
+        or_unknown(statistics.throughput_hz, formatting.rate),
+        formatting.count(statistics.count),
+        *(or_unknown(ns, milliseconds) for ns in ends),
+    ]
+
+
+def _timeline(view: MonitorView, area: Area) -> list[Line]:
+    """p50 and p99 as lines, the shortest to the longest as a band, the deadline where it is near."""
+    points = view.latency.points
+    if points.is_empty:
+        return []
+    p99 = smoothed(points.high, points.axis.to_s - points.axis.from_s)
+    low, top = float(np.nanmin(points.low)), _top_of(points.middle, p99)
+    deadline = view.deadline.deadline_ns if view.deadline else None
+    if deadline and deadline < top * DEADLINE_WITHIN:
+        low, top = min(low, deadline), max(top, deadline)
+    scale = nice_scale(low, top, least=LEAST_SPAN_NS)
+    of = plot(view, points.axis, scale, area)
+    beyond = ">" if np.nanmax(p99) > scale.high else ""
+    labels = end_labels(of, f"{beyond}{milliseconds(scale.high)}", milliseconds(scale.low))
+    curves = [
+        Curve(points.low, "band", np.fmin, ".", upto=points.top),
+        Curve(p99, "p99", glyph="+"),
+        Curve(points.middle, "p50"),
+    ]
+    if deadline and scale.low <= deadline <= scale.high:
+        labels[of.row_of(deadline)] = (f"{deadline / 1e6:g}", "limit")
+        curves.insert(1, Curve(np.full(1, float(deadline)), "limit", glyph="-", is_dashed=True))
+    return of.rows(curves, labels)
+
+
+def _top_of(p50: Floats, p99: Floats) -> float:
+    """The top of the scale, above all of p50: a tail far beyond the usual would flatten the rest and stands out."""
+    usual = max(OUTSTANDING * float(np.nanmedian(p99)), 1.5 * float(np.nanmax(p50)))
+    return min(usual, float(np.nanmax(p99)))
+
+
+def smoothed(values: Floats, span_s: int) -> Floats:
+    """The median of the SMOOTHED_S seconds around each, which leaves a step as steep as it is."""
+    each = len(values) // span_s  # places of a second
+    if not each:
+        return values
+    seconds = values[::each]
+    around = np.pad(seconds, SMOOTHED_S // 2, constant_values=np.nan)
+    ranked = np.sort(np.lib.stride_tricks.sliding_window_view(around, SMOOTHED_S), axis=1)
+    known = np.count_nonzero(~np.isnan(ranked), axis=1)
+    median = np.take_along_axis(ranked, np.maximum(known[:, None] - 1, 0) // 2, axis=1)[:, 0]
+    return np.repeat(np.where(np.isnan(seconds), np.nan, median), each)[: len(values)]
+
+
+def _histogram(view: MonitorView, area: Area) -> list[Line]:
+    """Draw the histogram from the shortest latency to beyond p99; longer ones count in the last column."""
+    window = view.latency.window
+    cells = area.width - GUTTER
+    if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
+        return []
+    low, high = _histogram_ends(window)
+    counts = _binned(view.latency.buckets, low, high, cells if area.characters.ascii_only else cells * 2)
+    shares = counts / counts.sum()
+    step = round_step(shares.max(), SHARE_STEPS)
+    of = Plot(Scale(0, float(np.ceil(shares.max() / step - 1e-9)) * step), cells, area.height - 1, area.characters)
+    bars = Curve(np.where(counts > 0, shares, np.nan), "p50", glyph=":", is_filled=True)
+    ends = (milliseconds(low), f">={milliseconds(high)}")
+    axis = spread(line(" " * GUTTER, (ends[0], "dim")), line((ends[1], "dim")), area.width)
+    return [BLANK, *of.rows([bars], end_labels(of, formatting.percent(of.scale.high), "0")), axis]
+
+
+def _histogram_ends(window: Statistics) -> tuple[float, float]:
+    """Return round ends from below the shortest latency to beyond p99, chosen so that they seldom change."""
+    low, p99 = window.min_ns, window.percentile_ns(0.99)
+    high = max(p99 + (p99 - low) / 4, low * 1.02, low + 10 * histogram.UNIT_NS)
+    step = round_step(high - low, END_STEPS)
+    return math.floor(low / step) * step, math.ceil(high / step) * step
+
+
+def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Floats:
+    """The histogram's counts in `bins` equal steps from `low` to `high`; the ends take what is beyond.
+
+    What a bucket holds is spread evenly over its span, so that buckets and bins of other
+    widths make no pattern.
+    """
+    held = np.flatnonzero(buckets)
+    total = np.cumsum(buckets[held])
+    ends = np.column_stack([histogram.lower_edge_ns(held), histogram.lower_edge_ns(held + 1)]).ravel()
+    below = np.column_stack([total - buckets[held], total]).ravel()  # how many are below each of these
+    steps = np.interp(np.linspace(low, high, bins + 1)[1:-1], ends, below)
+    return np.diff(steps, prepend=0, append=total[-1])
+
+
+LATENCY = Drawing("latency", title, body, line=one_line, unit="ms", parts=("latency",))

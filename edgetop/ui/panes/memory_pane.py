@@ -1,0 +1,214 @@
+"""Memory: what the engine holds, what it may hold, and what the lack of it causes."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.memory_use import MemoryView, leak_ends
+from edgetop.analysis.tracks import TrackView
+from edgetop.formatting import or_unknown
+from edgetop.ui.panes.pane import Area, Drawing
+from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, Block, is_flat, last, stacked, with_chart, with_figures
+from edgetop.ui.text import Line, Piece, as_fits, fit, line, width
+
+DETAIL_ROWS = 24  # of a pane that is alone, for more timelines than the engine's
+LABEL_CELLS = 12
+GIB_FROM = 1000  # MiB
+NS = 1e9
+SETTLING_S = 5.0  # of the measurement: what was loaded is read every few seconds
+SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a warning
+
+STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "first": "first run", "steady": "steady"}
+
+
+def title(view: MonitorView, _: Area) -> str:
+    memory = view.memory
+    return f"{last(view)}engine {_mib(memory.rss)}, {_holder(memory)} {_sized(memory.room)} left"
+
+
+def one_line(view: MonitorView, area: Area) -> Line:
+    memory = view.memory
+    gpu = f", GPU{'' if memory.accelerator else ' of all'} {_mib(memory.gpu)}" if memory.gpu else ""
+    return as_fits(
+        area.width,
+        ("memory   ", "dim"),
+        f"{last(view)}engine {_sized(memory.rss)}",
+        gpu,
+        f", peak {_mib(memory.peak)}",
+        (f"   {_holder(memory)} has {_sized(memory.room)} left", _level(memory)),
+    )
+
+
+def _holder(memory: MemoryView) -> str:
+    """Return what runs out of memory first: the cgroup or the system."""
+    return "its cgroup" if memory.room is not None and memory.room == memory.cgroup_left else "system"
+
+
+def _level(memory: MemoryView) -> str:
+    room, limit = memory.room, memory.board_mib
+    if room is not None and room == memory.cgroup_left and memory.cgroup_limit:
+        limit = memory.cgroup_limit.value
+    left = room.now if room else None
+    return "warning" if left is not None and limit is not None and left < SCARCE * limit else "text"
+
+
+def _mib(track: TrackView | None) -> str:
+    return or_unknown(track.now if track else None, _scaled)
+
+
+def _scaled(mib: float) -> str:
+    """Format in MiB, the unit of the pane; large values get a larger unit."""
+    return formatting.reading(mib, "MiB") if abs(mib) < GIB_FROM else formatting.size(mib * 2**20)
+
+
+def _cell(track: TrackView | None) -> str:
+    """Numbers stand one under the other, whatever their unit."""
+    number, _, unit = _mib(track).partition(" ")
+    return f"{number:>9} {unit}".rstrip()
+
+
+def _sized(track: TrackView | None) -> str:
+    return f"{shown} MiB" if (shown := _mib(track))[-1].isdigit() else shown
+
+
+def _timeline_figures(name: str, track: TrackView) -> Line:
+    least, most = (or_unknown(mib, _scaled) for mib in (track.min, track.max))
+    return line((f"{name:<{LABEL_CELLS}}", "dim"), _cell(track), (f"  min {least}, max {most}", "dim"))
+
+
+def has_chart(view: MonitorView) -> bool:
+    """Whether the engine's memory is worth a chart: of what it took for the model, a number says as much."""
+    points, measured_ns = view.memory.rss_points, view.progress.measured_ns
+    if points is None or measured_ns is None:
+        return False
+    since_s = (view.progress.now_ns - measured_ns) / NS + SETTLING_S
+    return not is_flat(points, "MiB", since_s)
+
+
+def body(view: MonitorView, area: Area) -> Sequence[Line]:
+    if view.sensor_series and area.height >= DETAIL_ROWS:
+        return _detailed(view, area)
+    points = view.memory.rss_points if has_chart(view) else None
+    return with_chart(view, points, "MiB", partial(_rows, view.memory), area)
+
+
+def _detailed(view: MonitorView, area: Area) -> list[Line]:
+    """The pane alone: the figures, and the timelines of what decides."""
+    memory = view.memory
+    shown = (("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
+             ("system left", memory.available))  # fmt: skip
+    blocks = [
+        Block(_timeline_figures(name, track), points, "MiB")
+        for name, track in shown
+        if track and (points := view.sensor_series.get(track.info.id)) is not None
+    ]
+    if area.width >= SIDE_BY_SIDE_CELLS:
+        return with_figures(partial(stacked, view, blocks), partial(_rows, memory), area)
+    return stacked(view, blocks, area, _rows(memory, area))
+
+
+def _rows(memory: MemoryView, area: Area) -> list[Line]:
+    figures = list(_figures(memory, area))
+    growth = _growth(memory, area)
+    lines = [*figures[:1], *growth, *figures[1:], *_traffic(memory, area), *_stages(memory, area)]
+    return lines[: area.height]
+
+
+def _growth(memory: MemoryView, area: Area) -> list[Line]:
+    """Return the growth rate of the engine's memory with its interval, once it can be estimated."""
+    growth = memory.growth
+    if growth.mib_per_h is None:
+        return []
+    slope, style = growth.mib_per_h, "warning" if growth.is_leak else "text"
+    unit, scale = ("GiB/h", 1024) if abs(slope.value) >= GIB_FROM else ("MiB/h", 1)
+    rate = f"{round(slope.value / scale, 1) + 0.0:>9.1f}"  # -0.0 is 0.0
+    pieces: list[Piece] = [(f"{'growth':<{LABEL_CELLS}}", "dim"), (rate, style), (f"  {unit}", "dim")]
+    if growth.is_leak:
+        pieces.append((" LEAKING", style))
+    pieces.append((f"  95 %: {slope.low / scale:.1f} to {slope.high / scale:.1f}", "dim"))
+    if ends := leak_ends(growth):
+        pieces.append((f"  {_holder(memory)} is {ends}", style))
+    return [as_fits(area.width, *pieces)]
+
+
+def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
+    """Yield the rows, most important first: on a small screen the last ones are left out."""
+    board = or_unknown(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
+    yield _line(area, "engine RSS", memory.rss, *_made_of(memory))
+    yield _line(area, "peak", memory.peak)
+    yield _line(area, "PSS", memory.pss, f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}")
+    if memory.accelerator:
+        yield _line(area, "GPU part", memory.accelerator, "in no RSS")
+    elif memory.system_accelerator:
+        yield _line(area, "GPU, all", memory.system_accelerator, "of all processes, in no RSS")
+    if memory.cgroup:
+        yield _line(area, "cgroup", memory.cgroup, *_limit(memory))
+    style = _level(memory) if memory.room == memory.available else "text"
+    yield _line(area, "system left", memory.available, f"of {board}", style=style)
+    if memory.system_swap:
+        yield _line(area, "swap in use", memory.system_swap, "by all processes")
+
+
+def _made_of(memory: MemoryView) -> Iterator[str]:
+    parts = (("anon", memory.anon), ("file", memory.file), ("shared", memory.shmem))
+    for i, (name, track) in enumerate((name, track) for name, track in parts if track is not None and track.value):
+        yield f"{', ' if i else ''}{name} {_mib(track)}"
+
+
+def _limit(memory: MemoryView) -> Iterator[Piece]:
+    if memory.oom_kills and memory.oom_kills.max:
+        yield ("OOM killer struck  ", "critical")
+    if memory.cgroup_limit is None:
+        yield "no limit"
+    else:
+        style = _level(memory) if memory.room == memory.cgroup_left else "text"
+        yield (f"{_mib(memory.cgroup_left)} below", style if style != "text" else "dim")
+        yield f" its limit of {_mib(memory.cgroup_limit)}"
+
+
+def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: str = "text") -> Line:
+    """A figure and what stands beside it. A single note is cut to fit; of several, the last ones are left out."""
+    if track is None:
+        notes = ("no such sensor here",)
+    elif track.now is None:
+        notes = (area.clean(track.reason),)
+    pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
+    start = line((f"{name:<{LABEL_CELLS}}", "dim"), (_cell(track), style), "  ")
+    whole = line(*start, *pieces)
+    if width(whole) <= area.width:
+        return whole
+    return fit(whole, area.width) if len(pieces) == 1 else as_fits(area.width, *start, *pieces)
+
+
+def _traffic(memory: MemoryView, area: Area) -> list[Line]:
+    """Return the signs of memory pressure that the board reports: swapping and major faults."""
+    rates = (("swap in", memory.swap_in), ("out", memory.swap_out), ("major faults", memory.major_faults))
+    read = [(name, track) for name, track in rates if track is not None]
+    if not read:
+        return []
+    pieces = [
+        (f"{', ' if i else ''}{name} {formatting.reading(track.now, '1/s')}", "warning" if track.value else "text")
+        for i, (name, track) in enumerate(read)
+    ]
+    return [as_fits(area.width, (f"{'per second':<{LABEL_CELLS + 2}}", "dim"), *pieces)]
+
+
+def _stages(memory: MemoryView, area: Area) -> list[Line]:
+    """Return the engine's memory after each stage, from its start until it is steady, on as many lines as it takes."""
+    lines: list[Line] = []
+    label = "by stage"
+    pieces: list[str] = []
+    for stage in memory.stages:
+        name = STAGE_NAMES.get(stage.stage) or area.clean(stage.stage)
+        piece = f"{', ' if pieces else ''}{name} {_scaled(stage.rss_mib)}"
+        if pieces and LABEL_CELLS + 2 + width(line(*pieces, piece)) > area.width:
+            lines.append(line((f"{label:<{LABEL_CELLS + 2}}", "dim"), *pieces))
+            label, pieces, piece = "", [], piece.removeprefix(", ")
+        pieces.append(piece)
+    if pieces:
+        lines.append(as_fits(area.width, (f"{label:<{LABEL_CELLS + 2}}", "dim"), *pieces))
+    return lines
+
+
+MEMORY = Drawing("memory", title, body, line=one_line, details=("mem",), unit="MiB", parts=("memory",))

@@ -1,0 +1,234 @@
+"""Hotspots: the operators that take the time, as bars, and how they changed since the first bursts."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from edgetop import formatting
+from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
+from edgetop.analysis.operator_bounds import applicable, bound, rates
+from edgetop.analysis.operator_hints import fell_back, where
+from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.program_frames import FramesView, total_words
+from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
+from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.ui.charts import bar
+from edgetop.ui.panes.pane import Area, Drawing, Item, titled
+from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
+
+ORDERS = ("share", "run order", "change")
+BAR_CELLS, FEW_BAR_CELLS = 10, 8
+STATE_ROWS = 16  # for what bursts cost, and the types
+PROVIDER_FROM_CELLS = 72
+_ORDER_OF = {"%  ": "share", "change": "change", "name": "run order"}  # by the heads of columns
+TYPE_FROM_CELLS = 96  # on narrower panes the name has the room
+WORK_FROM_CELLS = 116
+MOVED = 0.10  # a change of an operator's time that is worth a colour
+
+
+def title(view: MonitorView, area: Area) -> str:
+    operators = view.operators.operators
+    if not operators:
+        return "stages of a frame" if view.frames else ""
+    words, order = area.clean(area.listing.words), area.listing.order_of(ORDERS)
+    # Before the order: a title is cut at its end.
+    found = words and f", of these {len(_listed(view, area))} with: {words},"
+    return f"{len(operators)} operators{found} by {order}"
+
+
+def one_line(view: MonitorView, area: Area) -> Line:
+    operators = view.operators.operators
+    if not operators and view.frames:
+        return fit(line(("frame    ", "dim"), total_words(view.frames)), area.width)
+    if not operators:
+        return fit(line(("hotspot  ", "dim"), (area.clean(_why_none(view)), "dim")), area.width)
+    largest, p50_ns = max(operators, key=lambda operator: operator.share), _p50_ns(view)
+    ms = "" if p50_ns is None else f"  {milliseconds(scaled_ns(largest, p50_ns))} ms"
+    change = "" if largest.change is None else f"  {formatting.signed_percent(largest.change)}"
+    share = f"{formatting.percent(largest.share)}{'' if largest.settled else ' ?'}"
+    name = f"{area.clean(largest.op_type)} {area.clean(short_name(largest))}"
+    return as_fits(area.width, ("hotspot  ", "dim"), f"{share} of the time: {name}", ms, change)
+
+
+def items(view: MonitorView, area: Area) -> list[Item]:
+    operators = view.operators.operators
+    if not operators and view.frames:
+        return [Item(_stages(view.frames, area))]
+    if not operators:
+        return [Item(wrapped(area.clean(_why_none(view)), area.width, "dim"))]
+    columns, listed = _columns(area), _listed(view, area)
+    largest = max(operator.share for operator in operators)
+    head, *rows = table(columns, [_cells(operator, largest, view, area) for operator in listed], area.width)
+    place = {id(operator): place for place, operator in enumerate(operators)}
+    return [
+        Item(_state(view, area) if area.height >= STATE_ROWS else _doubts(view.operators, area)),
+        Item([head], order_at=lambda x: _ORDER_OF.get(column_at(columns, x), "")),
+        *(
+            Item([row], place[id(operator)], partial(_detail, operator, view, area))
+            for row, operator in zip(rows, listed, strict=True)
+        ),
+    ]
+
+
+def _stages(frames: FramesView, area: Area) -> list[Line]:
+    """Draw the stages of a frame instead of operators, for a program that reports its stages."""
+    columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
+    rows: list[list[Piece]] = [
+        [
+            formatting.percent(stage.share),
+            (bar(stage.share, BAR_CELLS, area.characters), "graph"),
+            *(milliseconds(ms * 1e6) for ms in (stage.p50_ms, stage.p99_ms)),
+            area.clean(stage.name),
+        ]
+        for stage in frames.stages
+    ]
+    style = "warning" if frames.misses else "text"
+    lines = table([*columns, _the_rest("stage", columns, area)], rows, area.width)
+    return [*lines, *wrapped(f"frame {total_words(frames)}", area.width, style)]
+
+
+def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:
+    """Return a column that takes the room that the others leave."""
+    return Column(title, max(8, area.width - sum(column.cells + 2 for column in columns)), right=False)
+
+
+def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
+    """Every figure by its name, also of columns that do not fit."""
+    wide = area.resized(width=10 * WORK_FROM_CELLS)
+    titles = [column.title for column in _columns(wide)]
+    interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
+    return [interval, *titled(titles, _cells(operator, 1.0, view, wide))]
+
+
+def _why_none(view: MonitorView) -> str:
+    operators = view.operators
+    if operators.way:
+        return "no burst yet; p profiles now"
+    if operators.reason:
+        return f"{UNKNOWN} operators are not profiled: {operators.reason}"
+    is_early = view.progress.phase in ("loading", "first")
+    return f"{UNKNOWN} not known yet" if is_early else f"{UNKNOWN} operators are not profiled (--profile-every)"
+
+
+def _state(view: MonitorView, area: Area) -> list[Line]:
+    """Return how the profile was made, what it cost, and the data types."""
+    operators, measured_ns = view.operators, view.progress.measured_ns
+    duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
+    last = or_unknown(operators.last_ns, formatting.clock_time)
+    label, colon, _ = operators.timed_by.partition(": ")  # such as "estimate (isolated): "
+    bursts = [
+        f"{f'{label}: ' if colon else ''}{formatting.quantity(operators.bursts, 'burst')}",
+        f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
+        f", {duty} of the time", f", last {last} of {operators.last_runs}",
+    ]  # fmt: skip
+    overhead = or_unknown(operators.overhead, lambda ratio: f"{100 * (ratio - 1):+.1f} %")
+    times = or_unknown(_p50_ns(view) or None, lambda ns: f"{milliseconds(ns)} ms")
+    costs = [f"instrumented inferences {overhead}, not measured", f"; times are shares of p50 {times}"]
+    if operators.partitions and operators.partitions > 1:
+        costs.append(f"; {operators.partitions} partitions")
+    types = [f"{area.clean(of.op_type)} {formatting.percent(of.share)} ({of.count})  " for of in operators.by_type]
+    rows: list[list[Piece]] = [[(text, "dim") for text in texts] for texts in (bursts, costs, types)]
+    ended = [] if operators.way else wrapped(area.clean(operators.reason), area.width, "warning")
+    return [*ended, *(as_fits(area.width, *row) for row in rows), *_doubts(operators, area), *_where(view, area)]
+
+
+def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
+    """Warn in one line when shares are not settled or instrumented inferences were left out."""
+    if operators.is_disturbed:
+        text = "? not settled: others took CPU time from each instrumented inference"
+        return [fit(line((text, "warning")), area.width)]
+    notes = []
+    if not operators.is_enough:
+        bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
+        notes.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
+    elif not all(operator.settled for operator in operators.operators):
+        notes.append("? not settled")
+    if operators.left_out_runs:
+        notes.append(f"{operators.left_out_runs} runs left out: disturbed")
+    return [fit(line(("; ".join(notes), "dim")), area.width)] if notes else []
+
+
+def _where(view: MonitorView, area: Area) -> list[Line]:
+    """Warn in one line when the CPU ran operators that the preferred provider should have run."""
+    matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
+    if not matches:
+        return []
+    share = formatting.percent(sum(operator.share for operator in matches))
+    doubt = "" if all(operator.settled for operator in matches) else " ?"
+    many = formatting.quantity(len(matches), "operator")
+    text = f"{many} fell back to {where(matches)}, {share}{doubt}: {', '.join(short_name(o) for o in matches)}"
+    return [fit(line((area.clean(text), "warning")), area.width)]
+
+
+def _p50_ns(view: MonitorView) -> float | None:
+    """Return the p50 of the window on the screen, of inferences that were not instrumented."""
+    statistics = view.latency.window or view.latency.session
+    return statistics.percentile_ns(0.50) if statistics else None
+
+
+def _columns(area: Area) -> list[Column]:
+    if area.width < PROVIDER_FROM_CELLS:  # beside the timelines
+        columns = [Column("%  ", 7), Column("", FEW_BAR_CELLS, right=False), Column("ms", 6), Column("change", 6)]
+    else:
+        columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("us", 9), Column("change", 7)]
+        columns.append(Column("on", 8, right=False))
+    if area.width >= WORK_FROM_CELLS:
+        columns += [Column("GFLOP/s", 7), Column("bound", 13, right=False)]
+    if area.width >= TYPE_FROM_CELLS:
+        columns.append(Column("type", 24, right=False))
+    return [*columns, _the_rest("name", columns, area)]
+
+
+def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
+    p50_ns, is_narrow = _p50_ns(view), area.width < PROVIDER_FROM_CELLS
+    ns = None if p50_ns is None else scaled_ns(operator, p50_ns)
+    time = or_unknown(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")
+    bar_cells = FEW_BAR_CELLS if is_narrow else BAR_CELLS
+    length = bar(operator.share / largest if largest else 0.0, bar_cells, area.characters)
+    share = formatting.share_text(operator.share, settled=operator.settled)
+    change = or_unknown(operator.change, lambda change: f"{100 * change:+.0f} %")
+    moved = "dim" if operator.change is None else "warning" if operator.change >= MOVED else "text"
+    cells: list[Piece] = [
+        (share, "text" if operator.settled or is_narrow else "dim"),
+        (length, "graph" if operator.settled else "dim"),
+        time,
+        (change, moved),
+    ]
+    if is_narrow:
+        return [*cells, area.clean(short_name(operator))]
+    cells.append(area.clean(operator.provider))
+    if area.width >= WORK_FROM_CELLS:
+        cells += _work(operator, view)
+    if area.width >= TYPE_FROM_CELLS:
+        cells.append(area.clean(operator.op_type))
+    return [*cells, area.clean(full_name(operator))]
+
+
+def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
+    """Return the GFLOP/s that an operator achieves, and what limits it."""
+    each_ns = each_call_ns(operator, _p50_ns(view))
+    flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
+    precision = view.manifest.model.precision if view.manifest else None
+    held_up = bound(operator.flops, operator.bytes, each_ns, applicable(view.operators.ceilings, precision))
+    shown = or_unknown(flops_per_s, lambda per_s: f"{per_s / 1e9:.1f}")
+    return [shown, (held_up or UNKNOWN, "text" if held_up else "dim")]
+
+
+def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
+    """Return the operators with all words of the filter in name, type, provider or origin, in the chosen order."""
+    found = [
+        of
+        for of in view.operators.operators
+        if area.listing.takes(f"{of.name} {of.op_type} {of.provider} {of.origin or ''}")
+    ]
+    order = area.listing.order_of(ORDERS)
+    if order == "share":
+        found.sort(key=lambda operator: -operator.share)
+    elif order == "change":
+        found.sort(key=lambda operator: -abs(operator.change or 0.0))
+    return found
+
+
+OPERATORS = Drawing(
+    "hotspots", title, items=items, scrolls=True, line=one_line, rows="operators", orders=ORDERS, parts=("operators",)
+)
