@@ -17,6 +17,7 @@ from click import BadParameter
 
 from edgetop.cli import options
 from edgetop.cli.output import print_text
+from edgetop.cli.screen_options import ScreenChoices
 from edgetop.errors import InputError
 from edgetop.files import read_json, read_toml, why, write_file
 from edgetop.nearest import nearest_hint
@@ -32,12 +33,12 @@ REFRESH_NS = 1_000_000_000
 CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
-def screen_settings(given: Mapping[str, Any], recording: Path | None = None, *, notify: bool = False) -> ScreenSettings:
-    """Return the screen's settings. `given`: the command's options. Raises InputError for invalid ones."""
+def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) -> ScreenSettings:
+    """Return the screen's settings. Raises InputError for invalid ones."""
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
 
-    config = load_config(config_home(), given["config_file"])
-    theme = given["theme"] or config.theme
+    config = load_config(config_home(), chosen_now.config_file)
+    theme = chosen_now.theme or config.theme
     if theme:
         from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual: the engine is to start before that
 
@@ -48,27 +49,27 @@ def screen_settings(given: Mapping[str, Any], recording: Path | None = None, *, 
         chosen["window_ns"] = WINDOWS_NS[config.window]
     if theme:
         chosen["theme"] = theme
-    refresh_ns, ascii_only = _of_lines(given, config)
+    refresh_ns, ascii_only = _of_lines(chosen_now, config)
     return ScreenSettings(
         refresh_s=refresh_ns / 1e9,
         ascii_only=ascii_only,
         recording=recording,
         exporter=SessionExporter(),
         keys=config.keys,
-        notify=notify,
+        notify=chosen_now.notify,
         remember=partial(save_choices, home),
         **chosen,
     )
 
 
-def line_settings(given: Mapping[str, Any]) -> tuple[int, bool]:
+def line_settings(chosen_now: ScreenChoices) -> tuple[int, bool]:
     """The settings of `--live`: the interval of its lines in ns, and whether they are ASCII. Raises InputError."""
-    return _of_lines(given, load_config(config_home(), given["config_file"], for_screen=False))
+    return _of_lines(chosen_now, load_config(config_home(), chosen_now.config_file, for_screen=False))
 
 
-def _of_lines(given: Mapping[str, Any], config: "Config") -> tuple[int, bool]:
-    ascii_only = config.ascii_only if given["ascii_only"] is None else given["ascii_only"]
-    return given["refresh"] or config.refresh_ns or REFRESH_NS, bool(ascii_only)
+def _of_lines(chosen_now: ScreenChoices, config: "Config") -> tuple[int, bool]:
+    ascii_only = config.ascii_only if chosen_now.ascii_only is None else chosen_now.ascii_only
+    return chosen_now.refresh_ns or config.refresh_ns or REFRESH_NS, bool(ascii_only)
 
 
 @dataclass(frozen=True, slots=True)

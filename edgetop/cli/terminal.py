@@ -23,7 +23,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from edgetop.cli import launcher
 from edgetop.cli.launcher import BLOCKED
@@ -173,10 +173,10 @@ def trim_log(log: Path) -> None:
             file.write(kept)
 
 
-def terminal_for(options: Mapping[str, Any]) -> Terminal:
+def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal:
     """Prepare a run that may outlive its terminal. Call this before anything else is loaded."""
-    has_screen = not options["headless"] and sys.stdin.isatty() and sys.stderr.isatty()
-    if options["no_record"] or not (options["detach"] or has_screen):
+    has_screen = not headless and sys.stdin.isatty() and sys.stderr.isatty()
+    if not is_recorded or not (detach or has_screen):
         return Terminal()
     effect = logout_effect(Root(), os.geteuid())
     if effect.message:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
@@ -22,7 +21,8 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest
 
-Report = Callable[[Literal["session-removed", "session-not-counted"], str], None]  # the kind of event, and its text
+Report = Callable[[str, str], None]  # the kind of an event, and its text
+REMOVED, LEFT_OUT = "session-removed", "session-not-counted"
 EARLIEST_US = 1_704_067_200_000_000  # 2024: edgetop is younger, so a clock that says less was not set
 DAY_US = 86_400_000_000
 MAX_MARKER_BYTES = 65_536
@@ -113,7 +113,7 @@ class Quota:
                 named = [*removed.left[:_MOST_NAMED], *(["..."] if len(removed.left) > _MOST_NAMED else [])]
                 stays = f"; left in it, as edgetop did not write it: {', '.join(named)}" if removed.left else ""
                 self._report(
-                    "session-removed",
+                    REMOVED,
                     f"removed {folder.name}, the {which} one, {formatting.size(removed.freed_bytes)}: "
                     f"the sessions took more than --sessions-quota{stays}",
                 )
@@ -123,7 +123,7 @@ class Quota:
     def _tell(self, folder: Path, why: str) -> None:
         if folder not in self._told:
             self._told.add(folder)
-            self._report("session-not-counted", f"--sessions-quota: {folder.name}: {why}")
+            self._report(LEFT_OUT, f"--sessions-quota: {folder.name}: {why}")
 
 
 def _was_completed(folder: Path) -> bool:

@@ -44,6 +44,11 @@ class Limit:
     period_us: int = DEFAULT_PERIOD_US  # in which the quota is given
 
     @property
+    def is_any(self) -> bool:
+        """Whether anything is limited."""
+        return any(value is not None for value in (self.cpus, self.memory_bytes, self.quota_pct))
+
+    @property
     def quota_us(self) -> int | None:
         """CPU time in each period."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)

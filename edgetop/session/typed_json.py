@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-JsonValue = str | int | float | bool | None
-
 NOT_EXPORTED = {"exported": False}  # metadata of a field with a default that is left out
 
 T = TypeVar("T")

@@ -1,10 +1,12 @@
 """The board of a session: a captured tree, and its sensors of power: the board's, the user's own, a log's."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from edgetop.cli.running.run_request import BoardRequest, PowerLogRequest
 from edgetop.cli.running.session_board import board_root, find_sensors
 from edgetop.errors import InputError
 from edgetop.sensors.discovery import discover_board
@@ -16,9 +18,7 @@ from tests.support import printed
 from tests.support.ina_bus import FakeBus, FakeIna226
 from tests.support.trees import plant
 
-NONE = {
-    "i2c": (), "hz": None, "power_log": None, "power_log_format": None, "power_volts": None, "power_log_offset": 0.0,
-}  # fmt: skip
+NONE = BoardRequest()
 
 
 @pytest.fixture
@@ -41,14 +41,14 @@ def paces(found: Found) -> dict[str, float]:
 
 def test_only_power_is_jittered_and_read_at_the_given_rate(board: Root) -> None:
     assert paces(find_sensors(NONE, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 1.0}
-    assert paces(find_sensors({**NONE, "hz": 5.0}, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.2}
-    assert paces(find_sensors({**NONE, "hz": 500.0}, discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.1}
+    assert paces(find_sensors(BoardRequest(hz=5.0), discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.2}
+    assert paces(find_sensors(BoardRequest(hz=500.0), discover_board(board), board, lambda: 0)) == {"power/5V-IN": 0.1}
 
 
 def test_a_log_comes_last_with_bins_as_wide_as_the_rate_says(board: Root, tmp_path: Path) -> None:
     (tmp_path / "x.csv").touch()
-    log = {"power_log": tmp_path / "x.csv", "power_log_format": "csv", "hz": 2.0}
-    source = find_sensors({**NONE, **log}, discover_board(board), board, lambda: 0).sources[-1]
+    asked = BoardRequest(hz=2.0, power_log=PowerLogRequest(tmp_path / "x.csv", "csv"))
+    source = find_sensors(asked, discover_board(board), board, lambda: 0).sources[-1]
     assert isinstance(source, PowerLog)
     assert "means of 0.5 s" in (source.sensors[0].note or "")
 
@@ -56,14 +56,14 @@ def test_a_log_comes_last_with_bins_as_wide_as_the_rate_says(board: Root, tmp_pa
 def test_a_log_of_tegrastats_needs_no_format_and_others_do(board: Root, tmp_path: Path) -> None:
     log = tmp_path / "board.log"
     log.write_text(f"{printed.NANO}\n")
-    options = {**NONE, "power_log": log, "power_log_interval": 500_000_000}
-    source = find_sensors(options, Found(), board, lambda: 0).sources[-1]
+    asked = PowerLogRequest(log, interval_ns=500_000_000)
+    source = find_sensors(BoardRequest(power_log=asked), Found(), board, lambda: 0).sources[-1]
     assert str(source.sensors[0].note).startswith("POM_5V_IN, the total")
     log.write_text("time_s,power_w\n")
     with pytest.raises(InputError, match="--power-log needs --power-log-format"):
-        find_sensors(options, Found(), board, lambda: 0)
+        find_sensors(BoardRequest(power_log=asked), Found(), board, lambda: 0)
     with pytest.raises(InputError, match="--power-log-interval: a log of csv has the time of each row"):
-        find_sensors({**options, "power_log_format": "csv"}, Found(), board, lambda: 0)
+        find_sensors(BoardRequest(power_log=replace(asked, format="csv")), Found(), board, lambda: 0)
 
 
 def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,11 +72,11 @@ def test_a_name_that_the_board_has_is_refused(board: Root, monkeypatch: pytest.M
         "edgetop.cli.running.session_board.open_monitors", partial(open_monitors, open_bus=lambda _: bus)
     )
     board.is_host = True  # as if the tree were this machine's own
-    options = {**NONE, "i2c": (parse_spec("1:0x40:ina226:0.002:5V-IN"),)}
+    asked = BoardRequest(i2c=(parse_spec("1:0x40:ina226:0.002:5V-IN"),))
     with pytest.raises(InputError, match="the board has a sensor 5V-IN of its own"):
-        find_sensors(options, discover_board(board), board, lambda: 0)
-    options = {**NONE, "i2c": (parse_spec("1:0x40:ina226:0.002:IN"),), "hz": 2.0}
-    assert paces(find_sensors(options, discover_board(board), board, lambda: 0)) == {
+        find_sensors(asked, discover_board(board), board, lambda: 0)
+    asked = BoardRequest(i2c=(parse_spec("1:0x40:ina226:0.002:IN"),), hz=2.0)
+    assert paces(find_sensors(asked, discover_board(board), board, lambda: 0)) == {
         "power/5V-IN": 0.5, "ina226 at 0x40 on I2C bus 1": 0.5,
     }  # fmt: skip
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.cli.config import MAX_BYTES, Config, load_config, screen_settings
+from edgetop.cli.screen_options import ScreenChoices
 from edgetop.errors import InputError
 from edgetop.ui.key_commands import IDS
 from edgetop.ui.keys import key_names, parse_key
@@ -174,9 +175,8 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "edgetop").mkdir()
     (tmp_path / "edgetop" / "edgetop.toml").write_text(WHOLE)
-    nothing = {"refresh": None, "theme": None, "ascii_only": None, "config_file": None}
-    given = {"refresh": 2 * 10**9, "theme": "dark", "ascii_only": False}
-    own, asked = screen_settings(nothing), screen_settings(nothing | given)
+    own = screen_settings(ScreenChoices())
+    asked = screen_settings(ScreenChoices(refresh_ns=2 * 10**9, theme="dark", ascii_only=False))
     assert (own.refresh_s, own.theme, own.ascii_only, own.window_ns) == (0.5, "light", True, None)
     assert (asked.refresh_s, asked.theme, asked.ascii_only) == (2.0, "dark", False)
     assert asked.keys["freeze"] == "f"

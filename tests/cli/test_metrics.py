@@ -4,19 +4,19 @@ import json
 import socket
 import urllib.request
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from click import BadParameter
 
 from edgetop.cli.running.exporters import Exporters, address, collector
+from edgetop.cli.running.run_request import MetricsRequest
 from edgetop.errors import InputError
 from edgetop.metrics.endpoint import SCRAPER_HEADER
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.scripts import measured
 from tests.support.sessions import folded
 from tests.support.waiting import wait_until
-
-NOTHING = {"metrics_token_file": None, "metrics_cert": None, "metrics_key": None}
 
 
 @pytest.mark.parametrize("text", ["", "x", "127.0.0.1:", "1:2:3", "127.0.0.1:99999", "http://127.0.0.1:9464", "::1:80"])
@@ -37,7 +37,7 @@ def test_it_says_where_it_listens_if_others_can_read_it(capsys, tmp_path) -> Non
     token.write_text("s3cret\n")
     for host, file, told in (("0.0.0.0", None, "whoever reaches it"), ("0.0.0.0", token, ""), ("127.0.0.1", None, "")):
         with ExitStack() as stack:
-            Exporters({**NOTHING, "metrics": (host, 0), "metrics_token_file": file}, stack, stack)
+            Exporters(MetricsRequest(endpoint=(host, 0), token_file=file), stack, stack)
         said = capsys.readouterr().err
         assert said.startswith(f"edgetop: metrics are at http://{host}:")
         assert ("whoever reaches it" in said) is bool(told)
@@ -46,13 +46,19 @@ def test_it_says_where_it_listens_if_others_can_read_it(capsys, tmp_path) -> Non
 def test_a_token_that_cannot_be(tmp_path) -> None:
     (tmp_path / "empty").touch()
     for name, why in (("none", "cannot be read: No such file"), ("empty", "is empty")):
-        options = {**NOTHING, "metrics": ("127.0.0.1", 0), "metrics_token_file": tmp_path / name}
+        asked = MetricsRequest(endpoint=("127.0.0.1", 0), token_file=tmp_path / name)
         with ExitStack() as stack, pytest.raises(InputError, match=why):
-            Exporters(options, stack, stack)
+            Exporters(asked, stack, stack)
 
 
-@pytest.mark.parametrize(("option", "kind"), [("otlp", "otlp.Collector"), ("prom_textfile", "prometheus.Textfile")])
-def test_how_it_ended_is_told_before_an_exporter_is_closed(option, kind, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        (MetricsRequest(collector="http://there"), "otlp.Collector"),
+        (MetricsRequest(textfile_folder=Path("there")), "prometheus.Textfile"),
+    ],
+)
+def test_how_it_ended_is_told_before_an_exporter_is_closed(asked, kind, monkeypatch) -> None:
     steps = []
 
     class Sink:
@@ -68,7 +74,7 @@ def test_how_it_ended_is_told_before_an_exporter_is_closed(option, kind, monkeyp
 
     monkeypatch.setattr(f"edgetop.metrics.{kind}", Sink)
     with ExitStack() as stack:
-        (observe,) = Exporters({**NOTHING, option: "there"}, stack, stack).observers
+        (observe,) = Exporters(asked, stack, stack).observers
         observe(folded(measured(1).batches))
         wait_until(lambda: steps)
     assert steps == ["sent", "sent", "closed"]

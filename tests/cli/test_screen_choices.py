@@ -7,9 +7,10 @@ import pytest
 
 from edgetop.cli.config import CHOICES as NAME
 from edgetop.cli.config import load_choices, save_choices, screen_settings
+from edgetop.cli.screen_options import ScreenChoices
 
 CHOICES = {"theme": "light", "window": "1m", "layout": "thermal", "orders": {"sensors": "by name"}}
-NOTHING = {"refresh": None, "theme": None, "ascii_only": None, "config_file": None}  # given on the command line
+NOTHING = ScreenChoices()  # given on the command line
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +42,7 @@ def test_a_theme_is_of_one_kind_of_terminal(home: Path, monkeypatch: pytest.Monk
 
 def test_settings_and_the_command_line_win(home: Path, tmp_path: Path) -> None:
     save_choices(home, CHOICES)
-    assert screen_settings(NOTHING | {"theme": "paper"}).theme == "paper"
+    assert screen_settings(ScreenChoices(theme="paper")).theme == "paper"
     (tmp_path / "config/edgetop").mkdir(parents=True)
     (tmp_path / "config/edgetop/edgetop.toml").write_text('window = "10m"\ntheme = "mono"\n')
     settings = screen_settings(NOTHING)

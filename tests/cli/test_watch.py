@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgetop.cli.running import run_session
+from edgetop.cli.running.run_request import Showing
 from edgetop.errors import InputError
 from edgetop.feeds.live import LiveFeed
 
@@ -34,8 +35,7 @@ def test_a_screen_is_loaded_before_a_model_that_cannot_be_loaded_is_waited_for(
     monkeypatch.setitem(sys.modules, "edgetop.ui.app", Screen("app"))
     session: Any = SimpleNamespace(conductor=conductor, feed=LiveFeed(), analysis=None, folder=None)
     session.feed.close()
-    options = {"live": False, "notify": False, "ascii_only": False, "detach": False, "headless": False}
     terminal: Any = None
     settings: Any = SimpleNamespace()
-    run_session._show(session, options, terminal, settings)
+    run_session._show(session, Showing(), terminal, settings)
     assert steps == (["loaded", "waited", "shown"] if is_loadable else ["loaded", "waited"])

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from edgetop.cli.board.sensor_table import board_line
-from edgetop.cli.running import request
+from edgetop.cli.running import session_parts
 from edgetop.cli.running.session_board import board_root
 from edgetop.doctor import logout, machine_checks, setting_checks, state_checks
 from edgetop.doctor.check import Check, Facts, Status, worst
@@ -63,7 +63,7 @@ class Diagnosis:
 
 
 def diagnose(options: Mapping[str, Any]) -> Diagnosis:
-    python = request.engine_python(options)
+    python = session_parts.interpreter(options["engine_python"])
     root = board_root(options["sysroot"])
     survey = survey_board(root)
     busy: dict[str, float] = {}

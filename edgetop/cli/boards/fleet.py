@@ -6,8 +6,8 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
+from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import PATH, needs, option
-from edgetop.cli.running import screen_options as screen
 
 if TYPE_CHECKING:
     from edgetop.cli.boards.fleet_run import FleetGate

@@ -16,6 +16,7 @@ from edgetop.cli.companions import given_names
 from edgetop.cli.config import screen_settings
 from edgetop.cli.output import print_text
 from edgetop.cli.running import run
+from edgetop.cli.screen_options import ScreenChoices
 from edgetop.cli.viewing import noted_signals, require_screen
 from edgetop.cli.watching.attach import connector, watch_remote
 from edgetop.errors import (
@@ -69,7 +70,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: d
     settings = None
     if not (options["headless"] or options["as_json"]):
         require_screen("edgetop fleet --json prints how all boards are, --headless lines")
-        settings = screen_settings(options)
+        settings = screen_settings(ScreenChoices.of(options))
     refused: dict[str, str] = {}
     if model:
         boards, refused = _start(boards, model, run_words or ())

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +15,7 @@ from edgetop.cli.running import run
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetop.cli.running.run_request import Variant
     from edgetop.comparison.comparison_gates import RelativeGate
 
 EXAMPLES = """\b
@@ -139,41 +141,52 @@ def command(**options: Any) -> int:
     Heat, clocks and neighbours so change for both alike. Both are loaded, one runs at a time. It ends when the
     difference is known to --until. The session is recorded, replayed and reported like any other.
     """
-    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
-
-    options = _both(options)
+    judge, page = None, None
+    variants = _variants(options)
     if options["classes"] or options["metric"]:
         from edgetop.cli.printing.output_agreement_words import judge_of  # noqa: PLC0415  where it is asked for
 
-        options["judge"] = judge_of(options["classes"], options["metric"])
+        judge = judge_of(options["classes"], options["metric"])
     if options["html"]:
         from edgetop.cli.printing.page import refuse_html  # noqa: PLC0415
 
-        options["page"] = refuse_html(options["html"], force=options["force"])
+        page = refuse_html(options["html"], force=options["force"])
+    from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
+
+    request = asked.RunRequest(
+        subject=asked.VariantsSubject(variants, options["until"], options["turn"], options["order_seed"]),
+        phases=replace(asked.Phases.of(options), duration_ns=options["max_duration"]),
+        load=asked.LoadRequest(),
+        board=asked.BoardRequest.of(options),
+        judging=asked.Judging.of(options, judge),
+        keeping=asked.Keeping.of(options),
+        metrics=asked.MetricsRequest.of(options),
+        showing=asked.Showing.of(options, page),
+    )
     if options["soak"]:
         from edgetop.cli.comparing.ab_soak import soak  # noqa: PLC0415
 
         names = {param.name for param in run.command.params if param.name} - _NOT_OF_EACH - _NOT_OF_AB
         raw = click.get_current_context().meta[_RAW]
-        return soak(options, list(raw_words(run.command.params, names, raw)))
-    terminal = terminal_for(options)
-    from edgetop.cli.running.run_session import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
-
-    return watch(options, terminal).exit_code()
+        written = list(raw_words(run.command.params, names, raw))
+        return soak(request, written, options["soak"], options["repeat"])
+    return run.run_model(request)
 
 
-def _both(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of a run of A, and under `variants` those of each."""
+def _variants(given: dict[str, Any]) -> "tuple[Variant, Variant]":
+    """Return A and B, each with the common options and its own. Raises InputError where they are the same."""
+    from edgetop.cli.running.run_request import ModelChoice, Variant  # noqa: PLC0415  --help needs none of it
+
     model, other = given["model"], given["other"]
-    sides: list[SideOptions] = [given.pop("a") or ("", {}), given.pop("b") or ("", {})]
-    if other is None and not any(written for written, _ in sides):
+    first: SideOptions = given["a"] or ("", {})
+    second: SideOptions = given["b"] or ("", {})
+    if other is None and not (first[0] or second[0]):
         raise InputError(
             f"ab {model}: there is nothing to compare it with", "give a second model, or --b '--threads 4'"
         )
-    common = {**run.command.make_context("run", []).params, **given, "duration": given["max_duration"]}
-    common["profile_every"] = 0
     paths = (model, model if other is None else other)
-    variants = tuple(
-        {**common, **own, "model": path, "written": written} for path, (written, own) in zip(paths, sides, strict=True)
+    one, two = (
+        Variant(ModelChoice.of({**given, **own, "model": path}), written)
+        for path, (written, own) in zip(paths, (first, second), strict=True)
     )
-    return {**variants[0], "variants": variants}
+    return one, two

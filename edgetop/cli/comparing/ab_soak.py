@@ -4,7 +4,6 @@ import random
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -14,6 +13,7 @@ from edgetop.cli.comparing.sweep_run import heat_now, new_folder
 from edgetop.cli.output import print_text
 from edgetop.cli.printing.comparison_words import comparison_text
 from edgetop.cli.running.child_run import ChildRun, run_to_end
+from edgetop.cli.running.run_request import RunRequest, VariantsSubject
 from edgetop.comparison.comparison_gates import judge_gates
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import grouped
@@ -24,36 +24,42 @@ ABOVE_START_C = 1.0  # how near to where the first began each begins
 VARIANT = "variant"  # the label that says whose a session is
 
 
-def soak(options: dict[str, Any], written: Sequence[str]) -> int:
-    """Run the sessions, one after the other, and compare them. `written`: the options of both, as they were given."""
-    folder = new_folder(options["output"], "soak", advice="name another folder with -o")
-    heat = heat_now(options)
+def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int) -> int:
+    """Run the sessions, one after the other, and compare them.
+
+    `written`: the options of both, as they were given. `soak_ns`: how long each session measures. `repeat`: sessions
+    of each variant.
+    """
+    subject = request.subject
+    assert isinstance(subject, VariantsSubject)
+    folder = new_folder(request.keeping.output, "soak", advice="name another folder with -o")
+    heat = heat_now(request)
     cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]
-    order = counterbalanced(options["repeat"], options["order_seed"])
-    least, most = (formatting.stopwatch(len(order) * (options["soak"] + more)) for more in (0, options["cooldown_max"]))
+    order = counterbalanced(repeat, subject.order_seed)
+    least, most = (formatting.stopwatch(len(order) * (soak_ns + more)) for more in (0, request.board.cooldown_max_ns))
     plan = f"no temperature can be read here: no cool-down; {least} in all"
     if heat:
         plan = f"before each a cool-down to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
         plan = f"{plan}{least} without them, {most} at most"
-    print_text(f"{len(order)} sessions of {formatting.stopwatch(options['soak'])} in {folder}\n  {plan}", err=True)
+    print_text(f"{len(order)} sessions of {formatting.stopwatch(soak_ns)} in {folder}\n  {plan}", err=True)
     done: list[Path] = []
     try:
         for number, side in enumerate(order, 1):
-            variant = options["variants"][SIDES.index(side)]
+            variant = subject.variants[SIDES.index(side)]
             session = folder / f"{number:02}-{side}.edgetop"
             print_text(f"  {number} of {len(order)}: {side}", err=True)
             arguments = [
-                "run", str(variant["model"]), *written, *shlex.split(variant["written"]), *cool,
-                f"--duration={options['soak'] / 1e9:g}s", f"--label={VARIANT}={side}", "-o", str(session),
+                "run", str(variant.model.path), *written, *shlex.split(variant.written), *cool,
+                f"--duration={soak_ns / 1e9:g}s", f"--label={VARIANT}={side}", "-o", str(session),
             ]  # fmt: skip
             run_to_end(ChildRun(arguments, folder), session)
             done.append(session)
     except KeyboardInterrupt:
         print_text(f"edgetop: stopped after {len(done)} of {len(order)} sessions, in {folder}", err=True)
         if {path.stem[-1] for path in done} == set(SIDES):
-            _compare(done, options)
+            _compare(done, request)
         return EXIT_INTERRUPTED
-    return _compare(done, options)
+    return _compare(done, request)
 
 
 def counterbalanced(repeat: int, seed: int) -> str:
@@ -62,15 +68,15 @@ def counterbalanced(repeat: int, seed: int) -> str:
     return (first * repeat)[: 2 * repeat]
 
 
-def _compare(sessions: Sequence[Path], options: dict[str, Any]) -> int:
+def _compare(sessions: Sequence[Path], request: RunRequest) -> int:
     samples, _ = read_samples([str(path) for path in sorted(sessions, key=lambda path: path.stem[-1])])
-    comparison = compare(grouped(samples, VARIANT), judge=options.get("judge"))
-    results = judge_gates(options["ratio_gates"], comparison, strict=False)
-    if options.get("page"):
+    comparison = compare(grouped(samples, VARIANT), judge=request.judging.judge)
+    results = judge_gates(request.judging.ratio_gates, comparison, strict=False)
+    if page := request.showing.page:
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
 
-        write_comparison(options["page"], comparison, results)
-    if options["as_json"]:
+        write_comparison(page, comparison, results)
+    if request.showing.as_json:
         click.echo(comparison_json(comparison, results))
     else:
         print_text(comparison_text(comparison, results))

@@ -119,8 +119,7 @@ def command(ctx: click.Context, /, **options: Any) -> int:
             "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"
         )
     runs_here = not options["dry_run"]
-    leaving = {"headless": False, "no_record": not runs_here, "detach": options["detach"] and runs_here}
-    terminal = terminal_for(leaving)
+    terminal = terminal_for(headless=False, detach=options["detach"] and runs_here, is_recorded=runs_here)
     from edgetop.cli.comparing.sweep_run import resume_sweep, start_sweep  # noqa: PLC0415  the launcher stays small
 
     if options["resume"]:

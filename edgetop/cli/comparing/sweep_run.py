@@ -21,6 +21,7 @@ from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.printing.page import refuse_html
 from edgetop.cli.running import demo, run
 from edgetop.cli.running.child_run import ChildRun, show_progress
+from edgetop.cli.running.run_request import DemoSubject, RunRequest, model_of
 from edgetop.cli.running.session_board import open_board
 from edgetop.cli.terminal import Terminal, trim_log
 from edgetop.cli.viewing import signals_to
@@ -67,17 +68,16 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
     providers = [name for each in options["providers"] for name in each]
     lists = (options["threads"], tuple(dict.fromkeys(providers)), options["batch"], options["rate"])
     combinations = combined(models_of(options), *(given or (None,) for given in lists))
-    command = demo.command if any(word.startswith("--scenario") for word in run_options) else run.command
     # A run's command line is parsed here, so that its errors show before the first run.
-    parsed = command.make_context(command.name, [*combinations[0].arguments, *run_options]).params
-    seed = parsed["seed"]
+    request = _request_of([*combinations[0].arguments, *run_options])
+    seed = model_of(request.subject).seed
     plan = Plan(
         runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options["repeat"], seed)),
         options=tuple(run_options),
         folder=str(Path.cwd()),
         seed=seed,
-        duration_s=parsed["duration"] / 1e9 if parsed["duration"] else None,
-        cooldown_max_s=parsed["cooldown_max"] / 1e9,
+        duration_s=request.phases.duration_ns / 1e9 if request.phases.duration_ns else None,
+        cooldown_max_s=request.board.cooldown_max_ns / 1e9,
         cooldown_to_c=options["cooldown_to"],
         wanted=_wanted(options, WANTED),
     )
@@ -86,11 +86,20 @@ def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Termi
         return EXIT_DONE
     folder = new_folder(options["output"], "sweep", SUFFIX, "edgetop sweep --resume {}")
     with _held(folder):
-        heat = heat_now({**parsed, "board_state": folder / BOARD})
+        if isinstance(request.subject, DemoSubject):
+            request = replace(request, subject=replace(request.subject, board_state=folder / BOARD))
+        heat = heat_now(request)
         target = plan.cooldown_to_c if plan.cooldown_to_c is not None else heat[1] + REST_C if heat else None
         plan = replace(plan, start_c=heat[1] if heat else None, cooldown_to_c=target if heat else None)
         print_text(_plan_words(plan, folder, heat), err=True)
         return Sweep(folder, plan, terminal).run(options)
+
+
+def _request_of(words: list[str]) -> RunRequest:
+    """Parse the command line of one run. Raises InputError or click.UsageError."""
+    if any(word.startswith("--scenario") for word in words):
+        return demo.demo_request(demo.command.make_context("demo", words).params)
+    return run.model_request(run.command.make_context("run", words).params)
 
 
 def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequence[str], terminal: Terminal) -> int:
@@ -142,11 +151,9 @@ def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return wanted
 
 
-def heat_now(options: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The hottest zone of the board now."""
-    scenario = options.get("scenario")
-    ambient = options["ambient"] if options["ambient"] is not None or scenario is None else scenario.ambient_c
-    with open_board({"scenario": None, "sysroot": None, **options, "ambient": ambient}) as board:
+def heat_now(request: RunRequest) -> tuple[str, float] | None:
+    """Return the hottest zone of the board and its temperature in °C; None: it has no sensor of heat."""
+    with open_board(request) as board:
         sensors = board.discover()
         heat = hottest(sensors)
         for source in sensors.sources:

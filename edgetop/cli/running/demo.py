@@ -2,7 +2,9 @@
 
 import os
 import re
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import BadParameter
@@ -13,6 +15,9 @@ from edgetop.cli.running import run
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
 from edgetop.simulation.scenarios import DEFAULT, SCENARIOS, Scenario
+
+if TYPE_CHECKING:
+    from edgetop.cli.running.run_request import RunRequest
 
 EXAMPLES = """\b
 Examples:
@@ -68,14 +73,25 @@ def command(**options: Any) -> int:
     Without MODEL: the built-in demo model, with one thread, which leaves the screen a core.
     Every session is marked SIMULATED, and is recorded like any other.
     """
+    return run.run_model(demo_request(options))
+
+
+def demo_request(options: Mapping[str, Any]) -> "RunRequest":
+    """Return the request that the options of `demo` make. Raises InputError where they cannot be used together."""
     if options["isolation"] != "process":
         raise InputError("--isolation thread: the virtual board slows an engine, and lets it crash, as a process only")
+    from edgetop.cli.running.run_request import DemoSubject, ModelChoice  # noqa: PLC0415  --help needs none of it
+
     chosen: Scenario = options["scenario"]
-    labels = (("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"])
-    given = {name: value for name, value in options.items() if value is not None and (name, value) != ("threads", 0)}
-    defaults = run.command.make_context("run", []).params
+    model = ModelChoice.of(options)
     # With many CPUs the rival would not disturb the engine, so both share one.
-    cpus = {"engine_cpus": (max(os.sched_getaffinity(0)),)} if chosen.competes else {}
-    of_scenario = {"threads": 1, "ambient": chosen.ambient_c, "enclosure": chosen.enclosure, **cpus}
-    code: int = run.command.callback(**{**defaults, **of_scenario, **given, "labels": labels})  # type: ignore[misc]
-    return code
+    rival_cpus = (max(os.sched_getaffinity(0)),) if chosen.competes else ()
+    model = replace(model, threads=model.threads or 1, cpus=model.cpus or rival_cpus)
+    ambient_c, enclosure = options["ambient"], options["enclosure"]
+    return run.request_of(
+        options,
+        DemoSubject(model, chosen, options["speed"], options["board_state"]),
+        labels=(("scenario", chosen.name), ("speed", f"{options['speed']:g}x"), *options["labels"]),
+        ambient_c=chosen.ambient_c if ambient_c is None else ambient_c,
+        enclosure=chosen.enclosure if enclosure is None else enclosure,
+    )

@@ -2,10 +2,9 @@
 
 import contextlib
 import re
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from click import BadParameter
 
@@ -16,6 +15,7 @@ from edgetop.files import read_text, why
 
 if TYPE_CHECKING:
     from edgetop.cli.running.live_session import Observer
+    from edgetop.cli.running.run_request import MetricsRequest
     from edgetop.metrics.endpoint import Endpoint
     from edgetop.metrics.otlp import Collector
     from edgetop.metrics.prometheus import Textfile
@@ -73,7 +73,7 @@ METRICS_OPTIONS = (
 class Exporters:
     """The exporters of a session. All open before the session runs, so that bad options are refused in time."""
 
-    def __init__(self, options: Mapping[str, Any], stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
+    def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
         """They are closed when `stack` is left; the endpoint, for which scrapers are waited, when `last` is.
 
         Raises InputError.
@@ -81,17 +81,17 @@ class Exporters:
         self._stack, self._last = stack, last
         self.observers: list[Observer] = []
         self.session_state: SessionState | None = None  # takes failures as events
-        if options.get("prom_textfile"):
+        if asked.textfile_folder:
             from edgetop.metrics import prometheus  # noqa: PLC0415  where it is asked for
 
-            file = prometheus.Textfile(options["prom_textfile"])
+            file = prometheus.Textfile(asked.textfile_folder)
             self._send_to(file, prometheus.EVERY_S, "--prom-textfile")
-        if options.get("metrics"):
-            self._open_endpoint(options)
-        if options.get("otlp"):
+        if asked.endpoint:
+            self._open_endpoint(asked, *asked.endpoint)
+        if asked.collector:
             from edgetop.metrics import otlp  # noqa: PLC0415  takes 16 MiB
 
-            self._send_to(otlp.Collector(options["otlp"]), otlp.EVERY_S, "--otlp")
+            self._send_to(otlp.Collector(asked.collector), otlp.EVERY_S, "--otlp")
 
     def _send_to(self, sink: "Textfile | Collector", every_s: float, option: str) -> None:
         from edgetop.metrics.metric_outlet import Outlet  # noqa: PLC0415  as above
@@ -107,17 +107,13 @@ class Exporters:
         if self.session_state and self.session_state.has_ended:
             print_text(f"edgetop: {text}", err=True)
         elif self.session_state:
-            from edgetop.session.event_kinds import Remark  # noqa: PLC0415  not for --help
+            self.session_state.add_event("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
 
-            body = Remark("metrics-failed" if why else "metrics-back")
-            self.session_state.add_event(body, "warning", "edgetop", text)
-
-    def _open_endpoint(self, options: Mapping[str, Any]) -> None:
+    def _open_endpoint(self, asked: "MetricsRequest", host: str, port: int) -> None:
         from edgetop.metrics.endpoint import Endpoint  # noqa: PLC0415  takes 10 MiB
 
-        host, port = options["metrics"]
-        token = _token(options["metrics_token_file"])
-        endpoint = Endpoint(host, port, token, options["metrics_cert"], options["metrics_key"])
+        token = _token(asked.token_file)
+        endpoint = Endpoint(host, port, token, asked.certificate, asked.key)
         self._last.callback(endpoint.close)
         self._last.callback(_hand_over, endpoint)
         if not port or not _is_loopback(host):

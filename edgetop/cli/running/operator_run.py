@@ -2,13 +2,12 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 
@@ -18,7 +17,8 @@ from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
 from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
 from edgetop.cli.output import print_text
-from edgetop.cli.running import request
+from edgetop.cli.running import session_parts
+from edgetop.cli.running.run_request import ModelChoice, Phases
 from edgetop.engines.engine_protocol import BurstTaken, Engine, Loaded, ProfilerChosen
 from edgetop.engines.process_engine import ProcessEngine, measure_shapes
 from edgetop.engines.spec import EngineSpec
@@ -36,13 +36,6 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Board
 from edgetop.session.operators import Operator, OperatorInfo, burst_of
-
-Options = Mapping[str, Any]
-# Options of `run` that `ops` does not have.
-_DEFAULTS: Options = {
-    "idle_baseline": 0, "warmup_time": 0, "runs": None, "duration": None, "profile_every": PROFILE_EVERY_NS,
-    "monitor_cpus": (),
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +87,24 @@ class OperatorProfile:
             yield of, cumulative, [row for row in self.rows if row.view.op_type == of.op_type]
 
 
-def profile(options: Options) -> tuple[str, OperatorProfile]:
-    """Return the path of the model, and its profile. Raises EdgetopError."""
-    model = request.find_model(options)
-    spec = request.engine_spec({**options, **_DEFAULTS}, model)
-    python = request.engine_python(options)
+def profile(
+    choice: ModelChoice, runs: int, warmup_runs: int | None, *, has_roofline: bool = True
+) -> tuple[str, OperatorProfile]:
+    """Return the path of the model, and its profile. Raises EdgetopError.
+
+    `runs`: instrumented inferences. `warmup_runs`: before them; None: until latency is steady. `has_roofline`: whether
+    the ceilings of the board are measured; if not, the stored ones are used.
+    """
+    model = session_parts.find_model(choice)
+    spec = session_parts.engine_spec(
+        choice, model, Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
+    )  # fmt: skip
+    python = session_parts.interpreter(choice.python)
     board = read_board(Root())
     engine: Engine = ProcessEngine(spec, python)
-    profiled = _profiled(
-        FullyDelegated(engine, spec) if options["require_full_delegation"] else engine, options["runs"]
-    )
-    return str(model.path), put_together(profiled, spec, _ceilings(options, spec, python, board, profiled), python)
+    profiled = _profiled(FullyDelegated(engine, spec) if choice.needs_full_delegation else engine, runs)
+    ceilings = _ceilings(spec, python, board, profiled, measures=has_roofline)
+    return str(model.path), put_together(profiled, spec, ceilings, python)
 
 
 def _profiled(engine: Engine, runs: int) -> Profiled:
@@ -123,13 +123,13 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 
 
 def _ceilings(
-    options: Options, spec: EngineSpec, python: str | None, board: Board, profiled: Profiled
+    spec: EngineSpec, python: str | None, board: Board, profiled: Profiled, *, measures: bool
 ) -> Ceilings | None:
-    """Measure the ceilings; with --no-roofline, or if that fails, use the stored ones."""
+    """Measure the ceilings of the board; return the stored ones where they are not to be measured, or that fails."""
     assert profiled.loaded
     path = measured_ceilings.default_path()
     kept = measured_ceilings.stored(measured_ceilings.kind_of(board, profiled.loaded, spec), path)
-    if options["no_roofline"]:
+    if not measures:
         return kept
     try:
         measured = measured_ceilings.measure(spec, lambda probe: ProcessEngine(probe, python), board, SystemClock())

@@ -48,7 +48,10 @@ def command(**options: Any) -> int:
     """
     from edgetop.cli.running.operator_output import output_file, write  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.running.operator_run import profile  # noqa: PLC0415
+    from edgetop.cli.running.run_request import ModelChoice  # noqa: PLC0415
 
     csv, trace = (output_file(options, name) for name in ("csv", "trace"))
-    write(*profile(options), csv, trace, as_json=options["as_json"])
+    choice = ModelChoice.of(options)
+    found = profile(choice, options["runs"], options["warmup_runs"], has_roofline=not options["no_roofline"])
+    write(*found, csv, trace, as_json=options["as_json"])
     return EXIT_DONE

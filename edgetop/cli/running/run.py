@@ -1,17 +1,22 @@
 """`edgetop run`: run a model and watch it."""
 
 import contextlib
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import IntRange
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
+from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import PATH, needs, not_beside, option
-from edgetop.cli.running import screen_options as screen
 from edgetop.cli.running.exporters import METRICS_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
+
+if TYPE_CHECKING:
+    from edgetop.cli.running.run_request import DemoSubject, ModelSubject, RunRequest
 
 EXAMPLES = """\b
 Examples:
@@ -277,18 +282,57 @@ def command(**options: Any) -> int:
     `edgetop report` reads it again. `d` twice leaves it running, and so does a terminal that
     hangs up; `edgetop attach` comes back to it.
     """
+    return run_model(model_request(options))
+
+
+def model_request(options: Mapping[str, Any]) -> "RunRequest":
+    """Return the request that the options of `run` make. Raises InputError where they cannot be used together."""
+    from edgetop.cli.running.run_request import ModelChoice, ModelSubject  # noqa: PLC0415  --help needs none of it
+
+    return request_of(options, ModelSubject(ModelChoice.of(options), options["isolation"]))
+
+
+def request_of(given: Mapping[str, Any], subject: "ModelSubject | DemoSubject", **noted: Any) -> "RunRequest":
+    """Return the request for one model, from the options of `run` or `demo`. `noted`: fields of Keeping to replace."""
+    from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
+
+    return asked.RunRequest(
+        subject=subject,
+        phases=asked.Phases.of(given),
+        load=asked.LoadRequest.of(given),
+        board=asked.BoardRequest.of(given),
+        judging=asked.Judging.of(given),
+        keeping=replace(asked.Keeping.of(given), **noted),
+        metrics=asked.MetricsRequest.of(given),
+        showing=asked.Showing.of(given),
+    )
+
+
+def run_model(request: "RunRequest") -> int:
+    """Run the session to its end, and return the exit code of the command."""
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
-    terminal = terminal_for(options)
+    showing = request.showing
+    terminal = terminal_for(
+        headless=showing.headless, detach=showing.detach, is_recorded=request.keeping.is_recorded
+    )  # fmt: skip
+    child = None
     with contextlib.ExitStack() as stack:
-        if options["isolation"] == "process" and not (
-            options["limits"] or options["engine_cpus"] or options["monitor_cpus"] or options["engine_python"]
-        ):
+        if _may_start_early(request):
             from edgetop.engines.spawn import Child  # noqa: PLC0415  --help needs none of it
 
-            # The engine's process loads while the rest of edgetop does, where no option says how it is to be run.
-            options["engine_child"] = child = Child()
+            child = Child()
             stack.callback(child.discard)
-        from edgetop.cli.running.run_session import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+        from edgetop.cli.running.run_session import run_session  # noqa: PLC0415  only now: the process that waits for the run stays small
 
-        return watch(options, terminal).exit_code()
+        return run_session(request, terminal, child).exit_code()
+
+
+def _may_start_early(request: "RunRequest") -> bool:
+    """Whether the engine's process may load while edgetop does: one engine, and no option says how it is to be run."""
+    from edgetop.cli.running.run_request import DemoSubject, ModelSubject  # noqa: PLC0415  --help needs none of it
+
+    match request.subject:
+        case ModelSubject(model, "process") | DemoSubject(model):
+            return not (model.limit.is_any or model.cpus or request.board.monitor_cpus or model.python)
+    return False

@@ -1,4 +1,4 @@
-"""Builds a session from the options of the command line, runs it and shows it until its end."""
+"""Builds a session from a `RunRequest`, runs it and shows it until its end."""
 
 import contextlib
 import ctypes
@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 from edgetop.cli.config import line_settings, screen_settings
 from edgetop.cli.output import print_json, print_text
-from edgetop.cli.running import request, unattended
+from edgetop.cli.running import session_parts, unattended
 from edgetop.cli.running.exporters import Exporters
 from edgetop.cli.running.live_session import LiveSession, Observer
-from edgetop.cli.running.request import Options
+from edgetop.cli.running.run_request import (
+    DemoSubject,
+    ModelSubject,
+    ProgramSubject,
+    RunRequest,
+    Showing,
+    VariantsSubject,
+    model_of,
+)
 from edgetop.cli.running.session_board import BoardInUse, cool_board, find_sensors, open_board
 from edgetop.cli.terminal import Terminal, how_to_come_back
 from edgetop.cli.viewing import require_screen, signals_to
@@ -50,14 +58,12 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Found
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
-from edgetop.session.event_kinds import AlertRuleSet, GateSet, Remark
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 
 if TYPE_CHECKING:
     from edgetop.analysis.session_report import Report
-    from edgetop.taps.watched_process import WatchedProcess
-    from edgetop.taps.watched_program import WatchedProgram
+    from edgetop.engines.spawn import Child
     from edgetop.ui.screen_settings import ScreenSettings
 
 BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
@@ -83,39 +89,43 @@ class End:
         return EXIT_GATE_FAILED if self.gates_failed else EXIT_DONE
 
 
-def watch(options: Options, terminal: Terminal) -> End:
-    """Run the session that `options` describe. Raises InputError where it cannot begin."""
-    settings = None
-    if not (options["headless"] or options["detach"]):
+def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | None" = None) -> End:
+    """Run the session. Raises InputError where it cannot begin.
+
+    `engine_child`: a process for the engine that has started already.
+    """
+    settings, showing = None, request.showing
+    if not (showing.headless or showing.detach):
         require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
-        settings = screen_settings(options, notify=options["notify"])
+        settings = screen_settings(showing.screen)
     else:
-        refresh_ns, is_ascii = line_settings(options)
-        options = {**options, "refresh": refresh_ns, "ascii_only": is_ascii}
-    request.refuse_unmeant_misses(options)
-    if options["junit"]:
+        refresh_ns, is_ascii = line_settings(showing.screen)
+        showing = replace(showing, screen=replace(showing.screen, refresh_ns=refresh_ns, ascii_only=is_ascii))
+        request = replace(request, showing=showing)
+    if showing.junit:
         from edgetop.cli.printing.junit import refuse_unwritable  # noqa: PLC0415  where it is asked for
 
-        refuse_unwritable(options["junit"])
+        refuse_unwritable(showing.junit)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # mallopt(3); musl has and needs none
-    if mallopt and options["isolation"] == "process":  # a runtime that is a thread of this process keeps its arenas
+    is_thread = isinstance(request.subject, ModelSubject) and request.subject.isolation == "thread"
+    if mallopt and not is_thread:  # a runtime that is a thread of this process keeps its arenas
         mallopt(_M_ARENA_MAX, 1)  # threads share one arena: 4 MiB less
         mallopt(_M_TRIM_THRESHOLD, 128 * 1024)  # free memory at its end goes back at once
     with contextlib.ExitStack() as last:
         with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
-            exporters, managers = Exporters(options, stack, last), unattended.service_managers(stack)
-            session = _assemble(options, stack, signals)
+            exporters, managers = Exporters(request.metrics, stack, last), unattended.service_managers(stack)
+            session = _assemble(request, stack, signals, engine_child)
             exporters.session_state = session.state
             session.conductor.start()
-            session.analyse([*_observers(options, session, stack), *exporters.observers, *managers])
-            if options.get("sessions_quota"):
-                unattended.keep_room(session, options["sessions_quota"], stack)
+            session.analyse([*_observers(request, session, stack), *exporters.observers, *managers])
+            if request.keeping.quota_bytes:
+                unattended.keep_room(session, request.keeping.quota_bytes, stack)
             stack.callback(session.stop_observers)
-            _show(session, options, terminal, settings)
-        return _end(session, options)
+            _show(session, showing, terminal, settings)
+        return _end(session, request)
 
 
-def _end(session: LiveSession, options: Options) -> End:
+def _end(session: LiveSession, request: RunRequest) -> End:
     """Write and print the result."""
     from edgetop.analysis.session_report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
     from edgetop.cli.printing import junit  # noqa: PLC0415
@@ -130,20 +140,19 @@ def _end(session: LiveSession, options: Options) -> End:
         write_outcome(session.folder.path, outcome_of(session.analysis))
     unwritten: list[OutputError] = []
     with _note_failure(unwritten):
-        _print_result(result, session.folder, options)
-    if options.get("page"):
+        _print_result(result, session.folder, request)
+    showing, judging = request.showing, request.judging
+    if showing.page:
         from edgetop.cli.printing.output_agreement_words import outputs_lines  # noqa: PLC0415
         from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
 
         outputs_folder = session.folder.path if session.folder else None
         with _note_failure(unwritten):
-            write_report(
-                options["page"], session.analysis, result, list(outputs_lines(outputs_folder, options.get("judge")))
-            )
-    if options["junit"]:
+            write_report(showing.page, session.analysis, result, list(outputs_lines(outputs_folder, judging.judge)))
+    if showing.junit:
         with _note_failure(unwritten):
-            junit.write(options["junit"], result, outcome.error)
-    failed = print_failed_gates(result, options.get("ratio_gates", ()))
+            junit.write(showing.junit, result, outcome.error)
+    failed = print_failed_gates(result, judging.ratio_gates)
     folder = session.folder.name if session.folder else None
     return End(next(filter(None, [outcome.error, *unwritten]), None), session.interrupted, failed, folder)
 
@@ -171,47 +180,65 @@ class _Setup:
     engine: Engine
 
 
-def _set_up(options: Options, stack: contextlib.ExitStack, clock: SystemClock) -> _Setup:
-    program: WatchedProgram | WatchedProcess | None = options.get("program")
-    model = request.program_file(program) if program else request.find_model(options)
-    board = stack.enter_context(open_board(options))
-    spec = request.program_spec(options, model) if program else request.engine_spec(options, model, board.page_path)
-    folder = request.recording_folder(options, model)
+def _set_up(
+    request: RunRequest, stack: contextlib.ExitStack, clock: SystemClock, engine_child: "Child | None"
+) -> _Setup:
+    subject, keeping = request.subject, request.keeping
+    if isinstance(subject, ProgramSubject):
+        model = session_parts.program_file(subject.program)
+    else:
+        model = session_parts.find_model(model_of(subject))
+    board = stack.enter_context(open_board(request))
+    spec = session_parts.spec_of(request, model, board.page_path)
+    folder = session_parts.recording_folder(request, model)
     name = folder.stem if folder else model.path.stem
     board_sensors = board.discover()
-    cooldown = cool_board(options, board, board_sensors)
-    manifest = request.first_manifest(options, name, model, spec, board.identity(), clock, cooldown)
-    if program:
-        manifest = request.of_program(manifest, program)
-        program.output = folder / PROGRAM_LOG if folder else None
-    spec = request.with_end_note(request.with_outputs_file(spec, folder), folder, options)
-    engine = program or _engine(options, spec, stack, board_sensors, folder)
-    if options["monitor_cpus"]:
-        os.sched_setaffinity(0, options["monitor_cpus"])
+    cooldown = cool_board(request, board, board_sensors)
+    manifest = session_parts.first_manifest(request, name, model, spec, board.identity(), clock, cooldown)
+    spec = session_parts.with_end_note(session_parts.with_outputs_file(spec, folder), folder, keeping)
+    engine: Engine
+    match subject:
+        case ProgramSubject(program):
+            program.output = folder / PROGRAM_LOG if folder else None
+            engine = program
+        case VariantsSubject():
+            engine = session_parts.engine_in_turns(request, board_sensors, stack, folder)
+        case ModelSubject() | DemoSubject():
+            engine = _model_engine(subject, spec, stack, engine_child)
+    if request.board.monitor_cpus:
+        os.sched_setaffinity(0, request.board.monitor_cpus)
     return _Setup(model, board, board_sensors, spec, folder, manifest, engine)
 
 
-def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib.ExitStack) -> LiveSession:
+def _assemble(
+    request: RunRequest,
+    stack: contextlib.ExitStack,
+    signals: contextlib.ExitStack,
+    engine_child: "Child | None" = None,
+) -> LiveSession:
     """Everything the session is made of, ready to start; the order in which it is made matters.
 
     From the moment that there is a recording until `signals` is left, a signal ends the session in order.
     """
     clock = SystemClock()
-    setup = _set_up(options, stack, clock)
+    setup = _set_up(request, stack, clock, engine_child)
     board, manifest, engine, folder = setup.board, setup.manifest, setup.engine, setup.folder
     state = SessionState(manifest, setup.spec, clock, partial(stored, path=default_path()))
     session = LiveSession(LiveFeed(outlives_its_screen=folder is not None), state)
     origin_ns = manifest.clock.origin_monotonic_ns
-    sensors = find_sensors(options, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
-    _record_request(state, options, setup.model, sensors)
+    sensors = find_sensors(request.board, setup.board_sensors, board.root, lambda: clock.monotonic_ns() - origin_ns)
+    _record_request(state, request, setup.model, sensors)
     signals.enter_context(signals_to(session.on_signal))
-    recorder = Recorder(folder, manifest, request.retention(options), ChildTableWriter()) if folder else None
+    retention = session_parts.retention(request.keeping)
+    recorder = Recorder(folder, manifest, retention, ChildTableWriter()) if folder else None
     rotation = None
-    if options.get("rotate"):
-        report = partial(state.add_event, Remark("rotation-failed"), "critical", "edgetop")
-        make = partial(unattended.following, options, setup.model, session)
-        rotation = Rotation(options["rotate"], make, report)
+    if request.keeping.rotate_ns:
+        report = partial(state.add_event, "rotation-failed", "critical", "edgetop")
+        make = partial(unattended.following, request, setup.model, session)
+        rotation = Rotation(request.keeping.rotate_ns, make, report)
     of_engine = partial(_engine_sensors, board, isolation=engine.isolation)
+    subject = request.subject
+    python = None if isinstance(subject, ProgramSubject) else session_parts.interpreter(model_of(subject).python)
     conductor = Conductor(
         engine=engine,
         sensors=SessionSensors(Sampler((), clock, origin_ns), sensors, of_engine, state),
@@ -219,30 +246,30 @@ def _assemble(options: Options, stack: contextlib.ExitStack, signals: contextlib
         feed=session,
         session_state=state,
         clock=clock,
-        derived=partial(_derived, options),
+        derived=partial(_derived, in_turns=isinstance(subject, VariantsSubject)),
         rotation=rotation,
-        measure_shapes=partial(measure_shapes, setup.spec, request.engine_python(options)),
+        measure_shapes=partial(measure_shapes, setup.spec, python),
     )
-    board.start(partial(state.add_event, Remark("virtual-board"), "info", "virtual board"))
+    board.start(partial(state.add_event, "virtual-board", "info", "virtual board"))
     session.begin(conductor, recorder.handle if recorder else None)
     return session
 
 
-def _observers(options: Options, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
+def _observers(request: RunRequest, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
     """Loaded while the engine loads its model."""
     observers: list[Observer] = []
-    if options["fail_fast"]:
+    if request.judging.fail_fast:
         from edgetop.cli.running.early_end import FailFast  # noqa: PLC0415
 
         observers.append(FailFast(session.state, session.conductor.stop).observe)
-    if "variants" in options:
+    if isinstance(request.subject, VariantsSubject):
         from edgetop.cli.running.early_end import stop_when_resolved  # noqa: PLC0415
 
         observers.append(partial(stop_when_resolved, session.conductor.stop))
-    if options["hooks"]:
+    if request.judging.hooks:
         from edgetop.cli.event_hooks import EventHooks  # noqa: PLC0415
 
-        hooks = EventHooks(options["hooks"], session.state, SystemClock(), partial(_about, session))
+        hooks = EventHooks(request.judging.hooks, session.state, SystemClock(), partial(_about, session))
         stack.callback(hooks.finish)
         observers.append(hooks.observe)
     return observers
@@ -254,23 +281,22 @@ def _about(session: LiveSession) -> dict[str, Any]:
     return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}
 
 
-def _record_request(session_state: SessionState, options: Options, model: ModelFile, sensors: Found) -> None:
+def _record_request(session_state: SessionState, request: RunRequest, model: ModelFile, sensors: Found) -> None:
     """Record gates and rules as events, so that replays and reports judge gates and rules again."""
-    if options["model"] is None and "program" not in options:
-        session_state.add_event(
-            Remark("demo-model"), "info", "edgetop", "no model was given: this is the built-in demo model"
-        )
+    subject = request.subject
+    if not isinstance(subject, ProgramSubject) and model_of(subject).path is None:
+        session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
     if model.misnamed:
         session_state.add_event(
-            Remark("model-misnamed"), "warning", "edgetop", f"{model.path.name} holds a {model.format} model"
+            "model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model"
         )
-    for gate in options["gates"]:
-        session_state.add_event(GateSet(gate.text), "info", "user", f"fails if {gate.text}")
-    for rule in options["alerts"]:
-        session_state.add_event(AlertRuleSet(rule.text), "info", "user", f"alert if {rule.text}")
+    for gate in request.judging.gates:
+        session_state.add_event("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
+    for rule in request.judging.alerts:
+        session_state.add_event("alert-rule", "info", "user", f"alert if {rule.text}", rule=rule.text)
     if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
-        session_state.add_event(Remark("no-sensors"), "warning", "edgetop", text)
+        session_state.add_event("no-sensors", "warning", "edgetop", text)
 
 
 def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
@@ -279,31 +305,29 @@ def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
     return discover_engine(pid, **kinds, board=board.root)
 
 
-def _engine(
-    options: Options, spec: EngineSpec, stack: contextlib.ExitStack, board: Found, folder: Path | None
+def _model_engine(
+    subject: ModelSubject | DemoSubject, spec: EngineSpec, stack: contextlib.ExitStack, child: "Child | None"
 ) -> Engine:
-    if "variants" in options:
-        return request.engine_in_turns(options, board, stack, folder)
     engine: Engine
-    if options["isolation"] == "process":
-        engine = request.process_engine(options, spec, stack)
-    else:
+    if isinstance(subject, ModelSubject) and subject.isolation == "thread":
         from edgetop.engines.thread import OutputCapture, ThreadEngine  # noqa: PLC0415  with all that the child loads
 
         engine = ThreadEngine(spec, stack.enter_context(OutputCapture()))
-    if not options["require_full_delegation"]:
+    else:
+        engine = session_parts.process_engine(subject.model, spec, stack, child)
+    if not subject.model.needs_full_delegation:
         return engine
     if not spec.profile_every_ns:
         raise InputError("--require-full-delegation needs --profile-every, which shows where operators run")
     return FullyDelegated(engine, spec)
 
 
-def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
+def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
     """A function that derives further events from the batches of a session."""
     from edgetop.analysis.slowdowns.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
 
     throttles = ThrottleEvents()
-    if "variants" not in options:
+    if not in_turns:
         return throttles.fold
     from edgetop.analysis.ab_figures import QuadEvents  # noqa: PLC0415
 
@@ -311,7 +335,7 @@ def _derived(options: Options) -> Callable[[Batch], tuple[Event, ...]]:
     return lambda batch: (*throttles.fold(batch), *quads.fold(batch))
 
 
-def _show(session: LiveSession, options: Options, terminal: Terminal, settings: "ScreenSettings | None") -> None:
+def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: "ScreenSettings | None") -> None:
     """Show the session until it is over and, on a screen, until the user has seen how it ended."""
     from edgetop.cli.running.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
 
@@ -320,11 +344,11 @@ def _show(session: LiveSession, options: Options, terminal: Terminal, settings: 
         session.feed,
         session.analysis,
         pause=session.feed.ended.wait,
-        live_ns=options["refresh"] if options["live"] else None,
-        notifies=options["notify"],
-        ascii_only=bool(options["ascii_only"]),
+        live_ns=showing.screen.refresh_ns if showing.live else None,
+        notifies=showing.screen.notify,
+        ascii_only=bool(showing.screen.ascii_only),
     )
-    if options["detach"]:
+    if showing.detach:
         _await_beginning(session)
     elif settings:
         if session.folder:
@@ -336,10 +360,10 @@ def _show(session: LiveSession, options: Options, terminal: Terminal, settings: 
             failure = show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
             if failure:
                 print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
-    if not options["detach"] and (options["headless"] or not (session.folder or session.feed.ended.is_set())):
+    if not showing.detach and (showing.headless or not (session.folder or session.feed.ended.is_set())):
         print_lines(lambda: session.hung_up)
     if session.folder and session.is_running:
-        _run_in_background(session, session.folder, terminal, options)
+        _run_in_background(session, session.folder, terminal, pipes_too=showing.detach)
     if not session.feed.ended.is_set():
         print_lines(log=session.folder.path / LOG if session.folder else None)
 
@@ -354,35 +378,36 @@ def _await_beginning(session: LiveSession) -> None:
             return
 
 
-def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Terminal, options: Options) -> None:
-    """Release the terminal; the run continues without it."""
+def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Terminal, *, pipes_too: bool) -> None:
+    """Release the terminal, and with `pipes_too` also streams that are pipes; the run continues without them."""
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
         print_text(how_to_come_back(folder.name), err=True)
     try:
-        terminal.release(folder.path / LOG, pipes_too=options["detach"])
+        terminal.release(folder.path / LOG, pipes_too=pipes_too)
     except OSError as error:  # a full disk: better here than not at all
         print_text(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
         why = "the process that waited for it was killed"
-    session.state.add_event(Remark("detached"), "info", "edgetop", f"{why}: the run goes on without")
+    session.state.add_event("detached", "info", "edgetop", f"{why}: the run goes on without")
 
 
-def _print_result(result: "Report", folder: FolderHandle | None, options: Options) -> None:
+def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:
     from edgetop.analysis.session_report import to_json  # noqa: PLC0415
     from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
 
-    outputs_folder = folder.path if folder and options.get("keep_outputs") else None
-    if options["as_json"]:
-        print_json(with_outputs(to_json(result), outputs_folder, options.get("judge")))
+    outputs_folder = folder.path if folder and request.keeping.keep_outputs else None
+    judge, showing = request.judging.judge, request.showing
+    if showing.as_json:
+        print_json(with_outputs(to_json(result), outputs_folder, judge))
         return
     text = summary(result)  # which nothing else will print
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
-        lines = (brief_summary(result), *wrapped(outputs_lines(outputs_folder, options.get("judge"))), where)
+        lines = (brief_summary(result), *wrapped(outputs_lines(outputs_folder, judge)), where)
         text = "\n".join((*lines, f"more: edgetop report {session}"))
-    print_text(text, ascii_only=bool(options["ascii_only"]))
+    print_text(text, ascii_only=bool(showing.screen.ascii_only))

@@ -3,16 +3,16 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
 from edgetop.cli.output import print_text
-from edgetop.cli.running.request import Options
+from edgetop.cli.running.run_request import BoardRequest, DemoSubject, PowerLogRequest, RunRequest
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.runner.cooldown import Cooldown, Heat, cool_down
@@ -68,20 +68,20 @@ BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
 
 
 @contextlib.contextmanager
-def open_board(options: Options) -> Iterator[BoardInUse]:
+def open_board(request: RunRequest) -> Iterator[BoardInUse]:
     """Raises InputError where `--sysroot` names no folder, and where a virtual board has no folder for its files."""
-    scenario = options.get("scenario")
-    if scenario is None:
-        yield FileBoard(board_root(options["sysroot"]))
+    subject = request.subject
+    if not isinstance(subject, DemoSubject):
+        yield FileBoard(board_root(request.board.sysroot))
         return
     from edgetop.simulation.virtual_board import VirtualBoard  # noqa: PLC0415  no session but a demo needs it
 
     board = VirtualBoard(
-        scenario,
-        options["speed"],
-        ambient_c=options["ambient"],
-        cpus=options["engine_cpus"] or (),
-        state_file=options.get("board_state"),
+        subject.scenario,
+        subject.speed,
+        ambient_c=request.keeping.ambient_c,
+        cpus=subject.model.cpus,
+        state_file=subject.board_state,
     )
     with contextlib.ExitStack() as stack:
         try:
@@ -93,12 +93,12 @@ def open_board(options: Options) -> Iterator[BoardInUse]:
         yield board
 
 
-def cool_board(options: Options, board: BoardInUse, sensors: Found) -> Cooldown | None:
+def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldown | None:
     """Wait until the board is as cool as `--cooldown-to` asks for; None where nothing is asked for."""
-    target_c, longest_s = options["cooldown_to"], options["cooldown_max"] / 1e9
+    target_c, longest_s = request.board.cooldown_to_c, request.board.cooldown_max_ns / 1e9
     if target_c is None:
         return None
-    say = partial(print_text, err=True, ascii_only=bool(options["ascii_only"]))
+    say = partial(print_text, err=True, ascii_only=bool(request.showing.screen.ascii_only))
     board.start(lambda text: say(f"edgetop: {text}"))
     say(f"edgetop: cooling down to {target_c:.1f} °C, {longest_s:.0f} s at most")
 
@@ -123,14 +123,14 @@ def cool_board(options: Options, board: BoardInUse, sensors: Found) -> Cooldown 
     return done
 
 
-def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
+def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
     """The sensors of the board, of `--i2c` and of a log. Raises InputError for a requested one that cannot be read.
 
     `board`: the sensors under `root`. `now_ns` gives session time.
     """
-    hz = options["hz"]
-    monitors = open_monitors(options["i2c"], root, 1 / hz if hz else CADENCE_S)
-    log = follow(spec, now_ns, 1 / hz if hz else BIN_S) if (spec := _log_spec(options)) else Found()
+    hz = asked.hz
+    monitors = open_monitors(asked.i2c, root, 1 / hz if hz else CADENCE_S)
+    log = follow(spec, now_ns, 1 / hz if hz else BIN_S) if (spec := _log_spec(asked.power_log)) else Found()
     taken = {info.id for source in board.sources for info in source.sensors}
     for info in (info for source in monitors.sources for info in source.sensors):
         if info.id in taken:
@@ -138,16 +138,15 @@ def find_sensors(options: Mapping[str, Any], board: Found, root: Root, now_ns: C
     return join([paced(board, hz), paced(monitors, hz), log])
 
 
-def _log_spec(options: Mapping[str, Any]) -> LogSpec | None:
-    path, log_format = options["power_log"], options["power_log_format"]
-    if path is None:
+def _log_spec(asked: PowerLogRequest | None) -> LogSpec | None:
+    if asked is None:
         return None
-    if log_format is None and is_tegrastats(path):
+    log_format = asked.format
+    if log_format is None and is_tegrastats(asked.path):
         log_format = TEGRASTATS
     if log_format is None:
         raise InputError("--power-log needs --power-log-format", "one of " + ", ".join(FORMATS))
-    interval_ns = options.get("power_log_interval")
-    if interval_ns is not None and log_format != TEGRASTATS:
+    if asked.interval_ns is not None and log_format != TEGRASTATS:
         raise InputError(f"--power-log-interval: a log of {log_format} has the time of each row", "leave it out")
-    interval_s = INTERVAL_S if interval_ns is None else interval_ns / 1e9
-    return LogSpec(path, log_format, options["power_volts"], options["power_log_offset"], interval_s)
+    interval_s = INTERVAL_S if asked.interval_ns is None else asked.interval_ns / 1e9
+    return LogSpec(asked.path, log_format, asked.volts, asked.offset_s, interval_s)

@@ -12,16 +12,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from edgetop.cli.running import request
+from edgetop.cli.running import session_parts
 from edgetop.cli.running.live_session import LiveSession, Observer
-from edgetop.cli.running.request import Options
+from edgetop.cli.running.run_request import RunRequest
 from edgetop.engines.formats import ModelFile
 from edgetop.recording.quota import Quota
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.session_folder import session_folder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.rotation import Following
-from edgetop.session.event_kinds import Remark
 from edgetop.session.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
 QUOTA_EVERY_S = 300.0
 
 
-def following(options: Options, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
+def following(request: RunRequest, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
     """Make the recording that follows with `--rotate`. Raises InputError. With `-o PATH` they are PATH-2, PATH-3 ..."""
-    given = options["output"]
+    given = request.keeping.output
     if given is None:
-        unnamed = request.recording_folder(options, model)
+        unnamed = session_parts.recording_folder(request, model)
         assert unnamed
         folder = unnamed
     else:
@@ -42,7 +41,7 @@ def following(options: Options, model: ModelFile, session: LiveSession, manifest
         while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
             number += 1
     fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")
-    recorder = Recorder(folder, fresh, request.retention(options), ChildTableWriter())
+    recorder = Recorder(folder, fresh, session_parts.retention(request.keeping), ChildTableWriter())
     taken = partial(session.follow, recorder.handle)
     return Following(folder.stem, fresh.id, BackgroundRecorder(recorder), taken)
 
@@ -50,7 +49,7 @@ def following(options: Options, model: ModelFile, session: LiveSession, manifest
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
     """Remove old sessions beside this one when they exceed the quota, on a thread, until `stack` is closed."""
     assert session.folder
-    quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(Remark(kind), "info", "edgetop", text))
+    quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(kind, "info", "edgetop", text))
     first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
 
     def keep() -> None:

@@ -7,8 +7,8 @@ import click
 from edgetop import formatting
 from edgetop.cli import completion
 from edgetop.cli import options as text
+from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import option
-from edgetop.cli.running import screen_options as screen
 from edgetop.errors import EXIT_DONE, InputError
 
 EXAMPLES = """\b
@@ -53,6 +53,8 @@ def command(session: str | None, **options: Any) -> int:
     end_ns = feed.transport.end_ns
     if options["from_ns"] > end_ns:
         raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
-    show_until_left(feed, Analysis(options["alerts"]), screen_settings(options, recording.folder))
+    show_until_left(
+        feed, Analysis(options["alerts"]), screen_settings(screen.ScreenChoices.of(options), recording.folder)
+    )
     raise_problems(recording.problems, "the rest is played")
     return EXIT_DONE

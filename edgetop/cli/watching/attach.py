@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetop.cli import completion
+from edgetop.cli import screen_options as screen
 from edgetop.cli.companions import needs, option
-from edgetop.cli.running import screen_options as screen
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def command(session: str | None, **options: Any) -> int:
     if session and is_remote(session):
         from edgetop.feeds.ssh import parse_target  # noqa: PLC0415
 
-        target, settings = parse_target(session), screen_settings(options, notify=options["notify"])
+        target, settings = parse_target(session), screen_settings(screen.ScreenChoices.of(options))
         watch_remote(target, settings, options["remote_command"], options["alerts"])
         return EXIT_DONE
     from edgetop.cli.choosing import running  # noqa: PLC0415
@@ -97,13 +97,13 @@ def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
     if options["headless"]:
         from edgetop.cli.running.headless import follow  # noqa: PLC0415
 
-        refresh_ns, ascii_only = line_settings(options)
+        refresh_ns, ascii_only = line_settings(screen.ScreenChoices.of(options))
         live_ns = refresh_ns if options["live"] else None
         feed = AttachFeed(folder, SystemClock())
         with noted_signals() as come:
             follow(feed, analysis, partial(bool, come), live_ns=live_ns, notifies=notifies, ascii_only=ascii_only)
         return feed.folder
-    settings = screen_settings(options, folder, notify=notifies)
+    settings = screen_settings(screen.ScreenChoices.of(options), folder)
     require_screen("edgetop attach --headless prints lines instead; edgetop report prints its state")
     feed = AttachFeed(folder, SystemClock())
     try:

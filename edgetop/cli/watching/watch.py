@@ -108,8 +108,6 @@ def command(command: tuple[str, ...], **options: Any) -> int:
     own = {name: options.pop(name) for name in _OWN}
     if own["all_"] and own["pid"] is None:
         return EXIT_DONE  # they were listed
-    defaults = run.command.make_context("run", []).params
-    given = {name: value for name, value in options.items() if value is not None}
     program: WatchedProgram | WatchedProcess
     if command:
         program = _started(command, own, options)
@@ -117,7 +115,7 @@ def command(command: tuple[str, ...], **options: Any) -> int:
         pid, limits = own["pid"], (options["duration"], options["runs"])
         program = WatchedProcess(ProcessSpec(command_of(pid), pid, *limits, own["unit"]))
     try:
-        end = _watch({**defaults, **given, "profile_every": 0, "program": program}, program)
+        end = _watch(options, program)
     finally:
         if isinstance(program, WatchedProgram):
             _report_end(program, sys.argv[1 : len(sys.argv) - len(command)])
@@ -173,17 +171,31 @@ def without_hooks(words: Sequence[str]) -> list[str]:
 
 
 def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) -> "End":
-    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415
 
-    terminal = terminal_for(options)
+    request = asked.RunRequest(
+        subject=asked.ProgramSubject(program),
+        phases=asked.Phases(options["duration"], options["runs"]),
+        load=asked.LoadRequest(deadline_ns=options["deadline"]),
+        board=asked.BoardRequest.of(options),
+        judging=asked.Judging.of(options),
+        keeping=asked.Keeping.of(options),
+        metrics=asked.MetricsRequest.of(options),
+        showing=asked.Showing.of(options),
+    )
+    showing = request.showing
+    terminal = terminal_for(
+        headless=showing.headless, detach=showing.detach, is_recorded=request.keeping.is_recorded
+    )  # fmt: skip
     if isinstance(program, WatchedProcess):
         user = invoking_user()
         program.start_helpers((user.pw_uid, user.pw_gid) if user else None)
         if user:
             become(user)
-    from edgetop.cli.running.run_session import watch  # noqa: PLC0415  only now: the process that waits for the run stays small
+    from edgetop.cli.running.run_session import run_session  # noqa: PLC0415  only now: the process that waits for the run stays small
 
-    return watch(options, terminal)
+    return run_session(request, terminal)
 
 
 def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, Any]) -> WatchedProgram:

@@ -1,5 +1,10 @@
 """Options of the commands that show a session, on a screen or in lines."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, needs, not_beside, option, rings
@@ -46,3 +51,21 @@ ALERT = option(
     "--alert", "alerts", type=text.alert_rule, multiple=True, metavar="RULE",
     help="Alert when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenChoices:
+    """What the command line says of the screen and of lines; None: nothing."""
+
+    refresh_ns: int | None = None
+    theme: str | None = None
+    ascii_only: bool | None = None
+    config_file: Path | None = None
+    notify: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "ScreenChoices":
+        """Take them from a command's options."""
+        return cls(
+            given["refresh"], given["theme"], given["ascii_only"], given["config_file"], given.get("notify", False)
+        )

@@ -1,0 +1,359 @@
+"""What a command line asks to be run. A command makes one `RunRequest`, and nothing behind it reads options.
+
+Every value has its final type and unit, and every check that needs no file was made. Loads nothing heavy: it is made
+before the process splits from the shell's (terminal.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgetop.cli.screen_options import ScreenChoices
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS
+from edgetop.errors import InputError
+from edgetop.runner.cgroup_limits import Limit, joined
+
+if TYPE_CHECKING:
+    from edgetop.analysis.alerts.alert_rules import AlertRule
+    from edgetop.analysis.session_gates import Gate
+    from edgetop.cli.event_hooks import Hook
+    from edgetop.comparison.comparison_gates import RelativeGate
+    from edgetop.comparison.output_agreement import Judge
+    from edgetop.recording.export.export_formats import NamedOutput
+    from edgetop.sensors.i2c import I2cSpec
+    from edgetop.session.manifest import Battery
+    from edgetop.simulation.scenarios import Scenario
+    from edgetop.taps.watched_process import WatchedProcess
+    from edgetop.taps.watched_program import WatchedProgram
+
+WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the path of a delegate, and its options
+
+
+# What runs.
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """A model, and the engine that runs it."""
+
+    path: Path | None = None  # None: the built-in demo model
+    engine: str | None = None  # None: chosen by the file's content
+    providers: tuple[WithOptions, ...] = ()
+    delegates: tuple[WithOptions, ...] = ()
+    xnnpack: bool = True
+    threads: int = 0  # 0: the runtime's default
+    batch: int | None = None
+    python: Path | None = None  # the engine's interpreter; None: edgetop's own
+    inputs: Mapping[str, str] = field(default_factory=dict)  # by the input's name, or "" for all
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    seed: int = 0  # of random inputs and arrivals
+    needs_full_delegation: bool = False
+    cpus: tuple[int, ...] = ()  # (): any
+    limit: Limit = Limit()  # noqa: RUF009  frozen
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "ModelChoice":
+        """Take the choice from a command's options. Raises InputError where two of them contradict each other."""
+        try:
+            limit = joined(given.get("limits", ()))
+        except ValueError as error:
+            raise InputError(f"--limit: {error}") from None
+        return cls(
+            path=given["model"],
+            engine=given["engine"],
+            providers=given["providers"],
+            delegates=given["delegates"],
+            xnnpack=not given["no_xnnpack"],
+            threads=given["threads"],
+            batch=given["batch"],
+            python=given["engine_python"],
+            inputs=_once(given["inputs"], "--input"),
+            shapes=_once(given["shapes"], "--shape"),
+            seed=given["seed"],
+            needs_full_delegation=given.get("require_full_delegation", False),
+            cpus=given["engine_cpus"] or (),
+            limit=limit,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSubject:
+    """One model, in a process of its own or in a thread of this one."""
+
+    model: ModelChoice
+    isolation: str = "process"  # or "thread"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoSubject:
+    """One model on a virtual board."""
+
+    model: ModelChoice
+    scenario: "Scenario"
+    speed: float  # simulated seconds in a real one
+    board_state: Path | None = None  # the board's heat, from one session to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    model: ModelChoice
+    written: str  # its own options, as they were written
+
+
+@dataclass(frozen=True, slots=True)
+class VariantsSubject:
+    """Two models, or one with two settings, in turns."""
+
+    variants: tuple[Variant, Variant]
+    until: float  # the share to which the ratio of p50 is to be known
+    turn_ns: int | None  # None: for fifty inferences
+    order_seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSubject:
+    """A program that makes the inferences itself."""
+
+    program: "WatchedProgram | WatchedProcess"
+
+
+Subject = ModelSubject | DemoSubject | VariantsSubject | ProgramSubject
+
+
+def model_of(subject: Subject) -> ModelChoice:
+    """Return the model that edgetop runs; of an A/B session, A. Raises TypeError for a program, which runs its own."""
+    match subject:
+        case ModelSubject(model) | DemoSubject(model):
+            return model
+        case VariantsSubject(variants):
+            return variants[0].model
+        case ProgramSubject():
+            raise TypeError("a watched program has no model of edgetop's")
+
+
+# How it runs.
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """The phases of a run, and when it ends. None: no limit."""
+
+    duration_ns: int | None = None
+    runs: int | None = None
+    warmup_runs: int | None = DEFAULT_WARMUP_RUNS  # None: until latency is steady
+    warmup_ns: int = 0
+    idle_ns: int = 0  # of rest after the first inference, for what the board draws when idle
+    profile_every_ns: int = 0  # 0: never
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Phases":
+        return cls(
+            duration_ns=given.get("duration"),
+            runs=given.get("runs"),
+            warmup_runs=given["warmup_runs"],
+            warmup_ns=given["warmup_time"],
+            idle_ns=given.get("idle_baseline", 0),
+            profile_every_ns=given.get("profile_every", 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRequest:
+    rate_hz: float | None = None  # of each stream; None: back to back
+    arrivals: str = "fixed"  # or "poisson"
+    pace_of: str | None = None  # a session whose arrivals are replayed
+    streams: int = 1
+    delay_ns: int = 0  # after each inference, without a rate
+    duty_ns: tuple[int, int] | None = None  # work and rest, in turn
+    deadline_ns: int | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "LoadRequest":
+        return cls(
+            rate_hz=given["rate"],
+            arrivals=given["arrivals"] or "fixed",
+            pace_of=given["pace_of"],
+            streams=given["streams"],
+            delay_ns=given["delay"] or 0,
+            duty_ns=given["duty"],
+            deadline_ns=given["deadline"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLogRequest:
+    """A log that an instrument writes while the run goes on."""
+
+    path: Path
+    format: str | None = None  # None: recognised
+    volts: float | None = None
+    offset_s: float = 0.0  # session time at which the log's time is 0
+    interval_ns: int | None = None  # of tegrastats, where its lines have no time
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRequest:
+    """The board, its sensors, and the temperature at which the run begins."""
+
+    sysroot: Path | None = None  # a captured file tree; None: this board
+    i2c: tuple["I2cSpec", ...] = ()
+    hz: float | None = None  # how often power is read; None: each sensor's own rate
+    power_log: PowerLogRequest | None = None
+    monitor_cpus: tuple[int, ...] = ()  # (): any
+    cooldown_to_c: float | None = None
+    cooldown_max_ns: int = 0
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "BoardRequest":
+        log = given.get("power_log") and PowerLogRequest(
+            given["power_log"],
+            given["power_log_format"],
+            given["power_volts"],
+            given["power_log_offset"],
+            given["power_log_interval"],
+        )
+        return cls(
+            sysroot=given.get("sysroot"),
+            i2c=given.get("i2c", ()),
+            hz=given["hz"],
+            power_log=log,
+            monitor_cpus=given["monitor_cpus"] or (),
+            cooldown_to_c=given["cooldown_to"],
+            cooldown_max_ns=given["cooldown_max"],
+        )
+
+
+# What is judged, kept and shown.
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    gates: tuple["Gate", ...] = ()
+    ratio_gates: tuple["RelativeGate", ...] = ()  # of an A/B session
+    fail_fast: bool = False
+    alerts: tuple["AlertRule", ...] = ()
+    hooks: tuple["Hook", ...] = ()
+    judge: "Judge | None" = None  # of the kept outputs
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], judge: "Judge | None" = None) -> "Judging":
+        return cls(
+            gates=given.get("gates", ()),
+            ratio_gates=given.get("ratio_gates", ()),
+            fail_fast=given.get("fail_fast", False),
+            alerts=given["alerts"],
+            hooks=given["hooks"],
+            judge=judge,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Where and how the session is recorded, and what is noted about it."""
+
+    output: Path | None = None  # None: in the recordings folder
+    is_recorded: bool = True
+    has_raw: bool = True  # single inferences are kept
+    max_size_bytes: int | None = None
+    fsync_interval_ns: int = 0
+    keep_outputs: int = 0  # of so many inferences before the warm-up
+    labels: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    ambient_c: float | None = None
+    enclosure: str | None = None
+    battery: "Battery | None" = None
+    rotate_ns: int | None = None
+    quota_bytes: int | None = None  # of the sessions beside this one
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "Keeping":
+        return cls(
+            output=given["output"],
+            is_recorded=not given["no_record"],
+            has_raw=not given["no_raw"],
+            max_size_bytes=given["max_size"],
+            fsync_interval_ns=given["fsync_interval"],
+            keep_outputs=given.get("keep_outputs") or 0,
+            labels=given["labels"],
+            notes=given["notes"],
+            ambient_c=given["ambient"],
+            enclosure=given["enclosure"],
+            battery=given.get("battery"),
+            rotate_ns=given.get("rotate"),
+            quota_bytes=given.get("sessions_quota"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsRequest:
+    textfile_folder: Path | None = None
+    endpoint: tuple[str, int] | None = None
+    token_file: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    collector: str | None = None  # the URL of an OpenTelemetry collector
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "MetricsRequest":
+        return cls(
+            given["prom_textfile"],
+            given["metrics"],
+            given["metrics_token_file"],
+            given["metrics_cert"],
+            given["metrics_key"],
+            given["otlp"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """How the session is shown while it runs, and its result at the end."""
+
+    headless: bool = False
+    live: bool = False  # lines in words, without a screen
+    detach: bool = False
+    as_json: bool = False
+    screen: ScreenChoices = ScreenChoices()  # noqa: RUF009  frozen
+    junit: Path | None = None
+    page: "NamedOutput | None" = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], page: "NamedOutput | None" = None) -> "Showing":
+        return cls(
+            headless=given["headless"],
+            live=given["live"],
+            detach=given["detach"],
+            as_json=given["as_json"],
+            screen=ScreenChoices.of(given),
+            junit=given.get("junit"),
+            page=page,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A session to run."""
+
+    subject: Subject
+    phases: Phases
+    load: LoadRequest
+    board: BoardRequest
+    judging: Judging
+    keeping: Keeping
+    metrics: MetricsRequest
+    showing: Showing
+
+    def __post_init__(self) -> None:
+        """Raises InputError for a gate or a rule that needs a deadline, where there is none."""
+        if self.load.deadline_ns is None:
+            for option, asked in (("--fail-if", self.judging.gates), ("--alert", self.judging.alerts)):
+                if any(one.name == "misses" for one in asked):
+                    raise InputError(f"{option} misses needs --deadline", "say what is missed: --deadline 33ms")
+
+
+def _once(pairs: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        raise InputError(f"{option} is given twice for the same input")
+    return named

@@ -1,0 +1,413 @@
+"""What a session is built from, made of a `RunRequest`: the engine and its specification, the folder, the manifest.
+
+Reads files and writes none.
+"""
+
+import importlib.util
+import itertools
+import os
+import shlex
+import shutil
+import sys
+import uuid
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgetop import __version__, demo
+from edgetop.cli.running.run_request import (
+    Keeping,
+    LoadRequest,
+    ModelChoice,
+    ModelSubject,
+    Phases,
+    ProgramSubject,
+    RunRequest,
+    VariantsSubject,
+    model_of,
+)
+from edgetop.engines.child.adapters import RUNTIMES
+from edgetop.engines.formats import ModelFile, identify
+from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.spec import DEFAULT_WARMUP_RUNS, EngineSpec, engine_for
+from edgetop.errors import InputError
+from edgetop.installation import extra_command
+from edgetop.paths import as_component, is_there, recordings_home
+from edgetop.recording.kept_outputs import outputs_file
+from edgetop.recording.session_folder import END_NOTE, SUFFIX, Retention, session_folder
+from edgetop.runner.cgroup_limits import enclosed
+from edgetop.runner.cooldown import Cooldown
+from edgetop.sensors.sensor_protocol import Found
+from edgetop.session.clock import Clock, anchor, boot_id, format_utc
+from edgetop.session.manifest import (
+    FORMAT_VERSION,
+    Ab,
+    Board,
+    ClockInfo,
+    Constraints,
+    EngineInfo,
+    Load,
+    Manifest,
+    Methodology,
+    Model,
+    Variant,
+    Watched,
+    shortened,
+)
+from edgetop.session.seconds import NS
+
+if TYPE_CHECKING:
+    from edgetop.engines.spawn import Child
+    from edgetop.engines.turn_engine import TurnsEngine
+    from edgetop.taps.watched_process import WatchedProcess
+    from edgetop.taps.watched_program import WatchedProgram
+
+EXTRAS = {"onnxruntime": "onnx", "litert": "tflite", "tflite-runtime": "tflite-runtime"}  # of edgetop, by runtime
+POWER_TURN_NS = NS  # of an A/B session where a sensor reads the board's power, which is seldom updated more often
+
+
+def find_model(choice: ModelChoice) -> ModelFile:
+    """Return the user's model, or the built-in one in a format that an installed runtime can run.
+
+    Raises InputError where there is no such file, or no runtime.
+    """
+    if choice.path is not None:
+        return identify(choice.path)
+    if choice.engine in RUNTIMES:
+        return identify(demo.model_path(RUNTIMES[choice.engine][0]))
+    if choice.python is not None:  # another interpreter can only be asked by running it
+        return identify(demo.model_path("onnx"))
+    for model_format, module, *_ in RUNTIMES.values():  # ONNX first
+        if importlib.util.find_spec(module) is not None:
+            return identify(demo.model_path(model_format))
+    raise InputError("no inference runtime is installed", f"{extra_command('onnx')}, or {extra_command('tflite')}")
+
+
+def engine_spec(
+    choice: ModelChoice,
+    model: ModelFile,
+    phases: Phases,
+    load: LoadRequest | None = None,
+    *,
+    keep_outputs: int = 0,
+    in_turns: bool = False,
+    monitor_cpus: Sequence[int] = (),
+    virtual_board: str | None = None,
+) -> EngineSpec:
+    """Return the specification of one engine.
+
+    `monitor_cpus`: the CPUs that edgetop itself is pinned to, which the engine must not inherit. Raises InputError for
+    an engine that is unknown or does not fit the model.
+    """
+    engine = engine_for(choice.engine, model.format)
+    if choice.python is None:
+        _require_runtime(engine, model.format)
+    spec = EngineSpec(
+        model=str(model.path.absolute()),
+        format=model.format,
+        engine=engine,
+        threads=choice.threads or choice.limit.cpus or 0,
+        batch=choice.batch,
+        providers=choice.providers,
+        delegates=choice.delegates,
+        xnnpack=choice.xnnpack,
+        whole=choice.needs_full_delegation,
+        inputs=choice.inputs,
+        shapes=choice.shapes,
+        seed=choice.seed,
+        warmup_runs=DEFAULT_WARMUP_RUNS if phases.warmup_runs is None else phases.warmup_runs,
+        idle_ns=phases.idle_ns,
+        warmup_ns=phases.warmup_ns,
+        warmup_until_steady=phases.warmup_runs is None,
+        runs=phases.runs,
+        duration_ns=phases.duration_ns,
+        profile_every_ns=phases.profile_every_ns,
+        in_turns=in_turns,
+        cpus=_engine_cpus(choice, monitor_cpus),
+        keep_outputs=keep_outputs,
+        virtual_board=virtual_board,
+    )
+    return spec if load is None else _with_load(spec, load, model)
+
+
+def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:
+    """Return the specification of the session's engine; of an A/B session, of A."""
+    subject, phases = request.subject, request.phases
+    if isinstance(subject, ProgramSubject):  # its limits hold for the program, too
+        return EngineSpec(
+            str(model.path), "", runs=phases.runs, duration_ns=phases.duration_ns, warmup_runs=0
+        )  # fmt: skip
+    return engine_spec(
+        model_of(subject),
+        model,
+        phases,
+        request.load,
+        keep_outputs=request.keeping.keep_outputs,
+        in_turns=isinstance(subject, VariantsSubject),
+        monitor_cpus=request.board.monitor_cpus,
+        virtual_board=virtual_board,
+    )
+
+
+def _require_runtime(engine: str, model_format: str) -> None:
+    """Raise InputError if this Python has no such runtime. How it is added depends on how edgetop was installed."""
+    names = [name for name, runtime in RUNTIMES.items() if engine in ("auto", name) and runtime[0] == model_format]
+    if not any(importlib.util.find_spec(RUNTIMES[name][1]) for name in names):
+        what = f"no runtime for {model_format} models is" if engine == "auto" else f"{engine} is not"
+        advice = f"{extra_command(EXTRAS[names[0]])}, or name an interpreter that has it with --engine-python"
+        raise InputError(f"{what} installed", advice)
+
+
+def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
+    """Add the file for stored outputs to the engine's specification; `side` of an A/B session: "A" or "B"."""
+    return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
+
+
+def with_end_note(spec: EngineSpec, folder: Path | None, keeping: Keeping) -> EngineSpec:
+    """Have the engine note in the recording's folder how far it came; not with rotation, when the folder changes."""
+    return replace(spec, end_note=str(folder.absolute() / END_NOTE)) if folder and not keeping.rotate_ns else spec
+
+
+def process_engine(
+    choice: ModelChoice, spec: EngineSpec, stack: ExitStack, child: "Child | None" = None
+) -> ProcessEngine:
+    """Return an engine in its own process, within the requested limits until `stack` is closed.
+
+    `child`: a process that waits for the specification already. Raises InputError where the limits cannot be had.
+    """
+    prefix = stack.enter_context(enclosed(choice.limit)).prefix
+    python = interpreter(choice.python)
+    return ProcessEngine(spec, python, prefix=prefix, memory_limit=choice.limit.memory_bytes, child=child)
+
+
+def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
+    """Return the two engines of an A/B session as one. Each variant has limits of its own.
+
+    `board`: its sensors. `folder`: of the recording, or None. Raises InputError for a model or an interpreter that is
+    not there.
+    """
+    from edgetop.engines.turn_engine import TurnsEngine  # noqa: PLC0415  of `ab` alone
+    from edgetop.session.turns import SHORTEST_NS, SIDES, plan  # noqa: PLC0415
+
+    subject, duration_ns = request.subject, request.phases.duration_ns
+    assert isinstance(subject, VariantsSubject)
+    assert duration_ns is not None
+    engines = []
+    for variant, side in zip(subject.variants, SIDES, strict=True):
+        spec = with_outputs_file(_variant_spec(request, variant.model), folder, side)
+        engines.append(process_engine(variant.model, spec, stack))
+    has_power = any(info.kind == "power" and info.role == "total" for s in board.sources for info in s.sensors)
+    least_ns = subject.turn_ns or (POWER_TURN_NS if has_power else SHORTEST_NS)
+    make = partial(plan, duration_ns=duration_ns, seed=subject.order_seed, least_ns=least_ns)
+    return TurnsEngine((engines[0], engines[1]), make)
+
+
+def _variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
+    return engine_spec(
+        choice,
+        find_model(choice),
+        request.phases,
+        keep_outputs=request.keeping.keep_outputs,
+        in_turns=True,
+        monitor_cpus=request.board.monitor_cpus,
+    )
+
+
+def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineSpec:
+    if load.pace_of:
+        from edgetop.cli.running.recorded_arrivals import arrivals_of  # noqa: PLC0415  loads Arrow
+
+        starts_ns = arrivals_of(load.pace_of, str(model.path))
+        rate_hz = (len(starts_ns) - 1) / starts_ns[-1] * 1e9
+        pauses_ns = (after - before for before, after in itertools.pairwise(starts_ns))
+        return replace(spec, rate_hz=rate_hz, arrivals="replayed", starts_ns=starts_ns, delay_ns=max(pauses_ns))
+    return replace(
+        spec,
+        rate_hz=load.rate_hz,
+        arrivals=load.arrivals,
+        streams=load.streams,
+        delay_ns=load.delay_ns,
+        duty_ns=load.duty_ns,
+    )
+
+
+def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
+    """Return the load, as in the manifest."""
+    on_ns, off_ns = spec.duty_ns or (None, None)
+    is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
+    return Load(
+        mode="closed" if spec.rate_hz is None else spec.arrivals,  # type: ignore[arg-type]  # one of these
+        rate_hz=spec.rate_hz,
+        deadline_ns=deadline_ns,
+        streams=spec.streams,
+        batch=spec.batch,
+        input=", ".join(sorted(set(spec.inputs.values()))) or "random",
+        delay_ns=spec.delay_ns or None,
+        duty_on_ns=on_ns,
+        duty_off_ns=off_ns,
+        seed=spec.seed if is_random else None,
+    )
+
+
+def interpreter(given: Path | None) -> str | None:
+    """Return the engine's interpreter, of a path or a name on PATH; None: edgetop's own. Raises InputError.
+
+    Links are not followed: a virtual environment's python is one.
+    """
+    if given is None:
+        return None
+    path = given.expanduser()
+    if path.exists():
+        return str(path.absolute())
+    program = shutil.which(str(path))
+    if program is None:
+        raise InputError(f"--engine-python {given}: no such file", "give the path of a Python interpreter")
+    return program
+
+
+def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int, ...]:
+    """Return the engine's CPUs; (): those of this process. It must not inherit a pinning meant for the monitor."""
+    here = os.sched_getaffinity(0)
+    for option, cpus in (("--engine-cpus", choice.cpus), ("--monitor-cpus", monitor_cpus)):
+        if not set(cpus) <= here:
+            raise InputError(f"{option}: this process may use CPUs {', '.join(map(str, sorted(here)))} only")
+    limited, own = choice.limit.cpus, choice.cpus or tuple(sorted(here))
+    if limited is not None:
+        if limited > len(own):
+            raise InputError(f"--limit cpus={limited}: there are {len(own)} of them", "leave it out, or give fewer")
+        return own[:limited]
+    if choice.cpus:
+        return own
+    return tuple(sorted(here)) if monitor_cpus else ()
+
+
+def recording_folder(request: RunRequest, model: ModelFile) -> Path | None:
+    """Return the folder to record in; None: no recording."""
+    keeping, subject = request.keeping, request.subject
+    if not keeping.is_recorded:
+        return None
+    if keeping.output:
+        return session_folder(keeping.output.absolute())
+    others = subject.variants[1:] if isinstance(subject, VariantsSubject) else ()
+    models = "-or-".join([model.path.stem, *(other.model.path.stem for other in others if other.model.path)])
+    stem = f"{as_component(models)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    candidates = [stem, *(f"{stem}-{number}" for number in range(2, 100))]
+    home = recordings_home()
+    free = [home / f"{name}{SUFFIX}" for name in candidates if not is_there(home / f"{name}{SUFFIX}")]
+    return free[0]
+
+
+def retention(keeping: Keeping) -> Retention:
+    return Retention(keeping.has_raw, keeping.max_size_bytes, keeping.fsync_interval_ns)
+
+
+HOOK = "--on-event"
+
+
+def first_manifest(
+    request: RunRequest,
+    name: str,
+    model: ModelFile,
+    spec: EngineSpec,
+    board: Board,
+    clock: Clock,
+    cooldown: Cooldown | None = None,
+) -> Manifest:
+    """Return the manifest as far as it is complete before anything runs."""
+    origin, subject = clock.monotonic_ns(), request.subject
+    limit = None if isinstance(subject, ProgramSubject) else model_of(subject).limit
+    manifest = Manifest(
+        format_version=FORMAT_VERSION,
+        id=str(uuid.uuid4()),
+        name=name,
+        state="live",
+        edgetop_version=__version__,
+        created_utc=format_utc(clock.utc()),
+        clock=ClockInfo(origin, boot_id(), (anchor(clock, origin),)),
+        board=board,
+        model=_model(model),
+        engine=_engine(spec, subject.isolation if isinstance(subject, ModelSubject) else "process"),
+        load=load_of(request.load.deadline_ns, spec),
+        methodology=_methodology(request, cooldown),
+        constraints=Constraints(
+            memory_bytes=limit.memory_bytes,
+            quota_pct=limit.quota_pct,
+            quota_period_ms=limit.period_us / 1000 if limit.quota_pct is not None else None,
+        )
+        if limit
+        else Constraints(),
+        labels=dict(request.keeping.labels),
+        ab=_ab(request, subject) if isinstance(subject, VariantsSubject) else None,
+        command=shortened(typed(sys.argv[1:])),
+    )
+    return _of_program(manifest, subject.program) if isinstance(subject, ProgramSubject) else manifest
+
+
+def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
+    """Return the requested methodology, with the result of the cool-down."""
+    keeping = request.keeping
+    return Methodology(
+        cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
+        cooldown_to_c=cooldown.target_c if cooldown else None,
+        cooldown_c=cooldown.reached.celsius if cooldown and cooldown.reached else None,
+        idle_baseline_s=request.phases.idle_ns / 1e9 or None,
+        ambient_c=keeping.ambient_c,
+        enclosure=keeping.enclosure,
+        notes=keeping.notes,
+        battery=keeping.battery,
+    )
+
+
+def typed(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The command line, without the commands of hooks, which may hold secrets.
+
+    >>> typed(["run", "m.onnx", "--on-event", "any=curl token", "--on-event=leak=x", "--runs", "9"])
+    ('edgetop', 'run', 'm.onnx', '--runs', '9')
+    """
+    before = ("", *arguments)
+    words = zip(before, arguments, strict=False)
+    return ("edgetop", *(word for last, word in words if HOOK not in (last, word.partition("=")[0])))
+
+
+def _model(model: ModelFile) -> Model:
+    return Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format)
+
+
+def _engine(spec: EngineSpec, isolation: str = "process") -> EngineInfo:
+    return EngineInfo(
+        threads=spec.threads,
+        isolation=isolation,
+        asked=spec.requested,
+        xnnpack=None if spec.xnnpack else False,
+    )
+
+
+def _ab(request: RunRequest, subject: VariantsSubject) -> Ab:
+    variants = (
+        Variant(_model(find_model(each.model)), _engine(_variant_spec(request, each.model)), each.written)
+        for each in subject.variants
+    )
+    return Ab(tuple(variants), subject.until, subject.order_seed)
+
+
+def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:
+    """The program in the place of a model, until one is seen: the session is named after it."""
+    words = [word for word in program.spec.command if not word.startswith("-")]
+    named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
+    return ModelFile(Path(Path(named).name), "", 0, misnamed=False)
+
+
+def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:
+    """Return the manifest of a session whose inferences the program makes."""
+    command = program.spec.command
+    return replace(
+        manifest,
+        model=Model(path=shlex.join(shortened(command))),
+        engine=EngineInfo(isolation=program.isolation),
+        load=replace(manifest.load, input="as the program gives it"),
+        watched=Watched(shortened(command)),
+    )
