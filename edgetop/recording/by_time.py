@@ -1,7 +1,7 @@
-"""Access to a recording by time: everything that was available at a moment, or that came between two moments.
+"""Read a recording by time: everything that was available at a moment, or that came between two moments.
 
-What a view needs of a session of a day is read in a fraction of a second: seconds instead of
-single inferences, and only the last inferences, from which small windows are computed exactly.
+A view of a day-long session opens in a fraction of a second, because it is made from the table of seconds. Only the
+last inferences are read one by one, so that short windows are exact.
 """
 
 import io
@@ -30,15 +30,19 @@ START: Place = (0, 0)
 
 
 class TimedTable:
-    """The rows of one table in their order of creation, read only when they are needed."""
+    """The rows of one table in the order in which they were created, read only when they are needed."""
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
-        """`times`: when each of some rows became available. `cached_rows`: how many may stay in memory."""
+        """Create a table from its pieces.
+
+        `times` takes rows and returns when each one became available, in ns. `cached_rows` is the number of rows that
+        may stay in memory.
+        """
         self._pieces = pieces
         self._times = times
         self._firsts = np.maximum.accumulate([piece.first_ns for piece in pieces] or [0]).tolist()
         self._cached_rows = cached_rows
-        self._cache: dict[int, Any] = {}  # the last used one at the end
+        self._cache: dict[int, Any] = {}  # by piece number, the most recently used last
 
     @property
     def end(self) -> Place:
@@ -51,7 +55,10 @@ class TimedTable:
         return max((piece.last_ns for piece in self._pieces), default=0)
 
     def place(self, t_ns: int) -> Place:
-        """The place after the last row available by then; a late row delays those after it."""
+        """Return the place after the last row that was available at `t_ns`.
+
+        A row that came late also delays the rows after it, so that the order is kept.
+        """
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
             times = np.maximum.accumulate(self._times(self.read(number)))
@@ -62,11 +69,11 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """A place before every row of that time."""
+        """Return the start of the last piece that begins at or before `t_ns`."""
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
-        """A lower bound of the time of the row there; None after the last one."""
+        """Return a lower bound of the time of the row at `place`, or None after the last row."""
         number, row = place
         if number >= len(self._pieces):
             return None
@@ -76,7 +83,7 @@ class TimedTable:
         return self._firsts[number + 1] if number + 1 < len(self._pieces) else None
 
     def between(self, begin: Place, end: Place) -> Iterator[Any]:
-        """The rows from one place to another, in pieces."""
+        """Yield the rows between two places, the second one excluded, piece by piece."""
         for number in range(begin[0], min(end[0] + (end[1] > 0), len(self._pieces))):
             rows = self.read(number)
             rows = rows[begin[1] if number == begin[0] else 0 : end[1] if number == end[0] else len(rows)]
@@ -84,7 +91,7 @@ class TimedTable:
                 yield rows
 
     def joined(self, begin: Place, end: Place, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """The same in one array, without a second copy of all rows."""
+        """Return the rows between two places as one array, without a second copy of all rows."""
         most = sum(piece.rows for piece in self._pieces[begin[0] : end[0] + 1])
         whole, filled = np.empty(most, dtype), 0
         for rows in self.between(begin, end):
@@ -93,7 +100,7 @@ class TimedTable:
         return whole[:filled]
 
     def read(self, number: int) -> Any:
-        """Read a piece; the last used ones stay in memory."""
+        """Read piece `number`. The most recently used pieces stay in memory."""
         rows = self._cache.pop(number, None)
         if rows is None:
             rows = self._pieces[number].read()
@@ -103,26 +110,27 @@ class TimedTable:
         return rows
 
 
-SEPARATE_S = 900  # more than the longest window
-# How many histograms are added up. `analysis.precision` cuts a session that is longer than SEPARATE_S into at most 64
-# blocks, doubling their length when there are too many: a block contains whole sums.
+# The last 900 seconds keep a histogram each: more than the longest window of the screen.
+SEPARATE_S = 900
+# Number of older histograms that are added up into one. `analysis.precision` cuts a session longer than SEPARATE_S into
+# at most 64 blocks and doubles their length whenever there are too many, so no sum crosses the border of a block.
 SUMMED_S = 16
 CACHED_PIECES = 3
 
 
 class SecondsTable:
-    """The seconds of a recording by time: all their figures are in memory, but only some of their histograms.
+    """The seconds of a recording by time, with all their figures but only some of their histograms in memory.
 
-    A histogram takes a thousand bytes and the rest of a second a hundred. No view needs a single second's histogram
-    once it is older than the longest window, so older ones are added up, SUMMED_S of them each: an analysis gives
-    exactly the same results.
+    A histogram takes a thousand bytes, the other figures of a second a hundred. No view needs the histogram of a single
+    second that is older than the longest window, so SUMMED_S older histograms are added up into one. The results of an
+    analysis do not change.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        """Reads the whole table once."""
+        """Read the whole table once."""
         self._pieces = pieces
-        # For each piece: where the seconds before it end, how many rows there are before it, and its rows with their
-        # histograms added up.
+        # For each piece: the end of the seconds before it, the number of rows before it, and its rows with added-up
+        # histograms.
         self._after_ns: list[int] = []
         self._starts: list[int] = []
         self._sums: list[Seconds] = []
@@ -144,7 +152,10 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Times at which whole pieces are available: half a second later, when inferences have mostly ended."""
+        """Times at which whole pieces are available.
+
+        They lie half a second after the end of a piece, when most of its inferences have ended.
+        """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
     @property
@@ -152,18 +163,21 @@ class SecondsTable:
         return int(self._ends_ns[-1]) if len(self) else 0
 
     def row(self, t_ns: int) -> int:
-        """Return how many seconds had ended by then."""
+        """Return how many seconds had ended at `t_ns`."""
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """From which start in ns on the first `end` seconds contain so many inferences; 0: all contain fewer."""
+        """Return the start in ns of the second from which the seconds before row `end` hold `inferences` inferences.
+
+        Returns 0 if all of them together hold no more than that.
+        """
         if not end or self._runs[end - 1] <= inferences:
             return 0
         first = int(np.searchsorted(self._runs[:end], self._runs[end - 1] - inferences, side="right"))
         return int(self._ends_ns[first]) - NS
 
     def between(self, begin: int, end: int) -> Seconds:
-        """Rows with their own histograms."""
+        """Return the rows from `begin` to `end`, each with its own histogram."""
         parts = []
         for number, start in enumerate(self._starts):
             length = len(self._sums[number])
@@ -173,7 +187,7 @@ class SecondsTable:
         return concatenate(parts)
 
     def until(self, end: int, begin: int = 0) -> Seconds:
-        """The rows from `begin` to `end`; at least those of the last SEPARATE_S with their own histograms."""
+        """Return the rows from `begin` to `end`, of which at least the last SEPARATE_S have their own histograms."""
         whole = [
             number for number, start in enumerate(self._starts)
             if start >= begin and start + len(self._sums[number]) <= end - SEPARATE_S
@@ -187,18 +201,18 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """The rows that are later than all before them: no analysis counts others."""
+        """Read a piece, without rows that are not later than all rows before them: no analysis counts those."""
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
         ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])
         return seconds.where(begins >= np.maximum.accumulate(ends)) if len(seconds) else NO_SECONDS
 
 
-LAST_INFERENCES = 65_536  # at least so many of the last are played one by one
-MAX_INFERENCE_PIECES = 16  # of a warm-up, which no second counts
-LAST_BURSTS = 16  # at least so many of the last bursts are in a restart
-SECONDS_AT_ONCE = 2_048  # smaller row groups are read together
-# The same of the other tables, and how many rows of each stay in memory.
+LAST_INFERENCES = 65_536  # at least this many of the last inferences are played one by one
+MAX_INFERENCE_PIECES = 16  # bounds a long warm-up, whose inferences no second counts
+LAST_BURSTS = 16  # at least this many of the last bursts are in a restart
+SECONDS_AT_ONCE = 2_048  # row groups with fewer rows are read together
+# For each other table: row groups with fewer rows are read together, and the number of rows that stay in memory.
 TIMED = {
     "inferences": (1, 262_144),
     "readings": (32_768, 131_072),
@@ -209,11 +223,11 @@ TIMED = {
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A moment of a session, and how far each table had come by then."""
+    """A moment of a session, with the rows that each table had at that moment."""
 
     t_ns: int
-    seconds: int  # rows
-    places: Mapping[str, Place]  # of the other tables
+    seconds: int  # number of rows of the table of seconds
+    places: Mapping[str, Place]  # end of the rows of each other table, by its name
 
 
 BEGINNING = Moment(0, 0, dict.fromkeys(TIMED, START))
@@ -231,7 +245,7 @@ class RecordingByTime:
         self.end_ns = min(recording.end_ns or last_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
-        """`t_ns`: from 0 to the end."""
+        """Return the moment at `t_ns`, a session time from 0 to the end; later times give the end."""
         if t_ns >= self.end_ns:
             return Moment(self.end_ns, len(self._seconds), {name: table.end for name, table in self.tables.items()})
         places = {name: table.place(t_ns) for name, table in self.tables.items()}
@@ -241,18 +255,18 @@ class RecordingByTime:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Moments from which on reading is fastest."""
+        """Times in ns from which reading on is fastest."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
-        """Everything, as a restart."""
+        """Return the whole session as one batch with `restart` set."""
         end = self.moment(self.end_ns)
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
 
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
-        """What a view needs of everything up to a moment if it has what came before `begin`.
+        """Return a batch with what a view needs to show the moment `end` if it already has everything before `begin`.
 
-        It contains only the first and the last bursts.
+        Of the bursts, it contains only the first and the last ones.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -260,12 +274,12 @@ class RecordingByTime:
         return replace(batch, bursts=bursts, manifest=self.manifest, restart=True)
 
     def between(self, begin: Moment, end: Moment) -> Batch:
-        """What came between two moments."""
+        """Return a batch with everything that came between two moments."""
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """The batch without its bursts."""
+        """Return the batch between two moments with these seconds and without bursts."""
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
         begins = {**begin.places, "inferences": max(begin.places["inferences"], last)}
@@ -282,10 +296,10 @@ class RecordingByTime:
         return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """The baseline and the present bursts: to read all others would take half a second more."""
+        """Return the baseline bursts and the latest ones. Reading all of them would take half a second more."""
         operators = self.tables["operators"]
         first, number = 0, 0
-        while first < end[0] and number <= BASELINE_BURSTS:  # one more, since the last may be cut
+        while first < end[0] and number <= BASELINE_BURSTS:  # one more, since the last one may be incomplete
             number += len(operators.read(first))
             first += 1
         last, number = end[0], end[1]
@@ -294,7 +308,7 @@ class RecordingByTime:
             number += len(operators.read(last))
         if last == first or begin >= (last, 0):
             return self._bursts(begin, end)
-        # The first and the last burst of these may be cut.
+        # The last burst of the first part and the first one of the last part may be incomplete.
         return self._bursts(begin, (first, 0))[:-1] + self._bursts((last, 0), end)[1:]
 
 
@@ -302,24 +316,24 @@ def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
     return np.asarray(inferences["t_ns"] + inferences["latency_ns"])
 
 
-CODEC = "zstd"  # 20 MiB in a session of forty sensors; packed 4, and unpacked in a few hundredths of a second
+CODEC = "zstd"  # makes 4 MiB of the 20 MiB of a session with forty sensors, and unpacks them in hundredths of a second
 
 Parts = Mapping[str, object]
-Packed = tuple[int, bytes]  # the original size, and the compressed data
+Packed = tuple[int, bytes]  # original size in bytes, compressed data
 
 
 class Checkpoints:
     """Compressed states of an analysis at some moments, so that a seek need not start at the beginning.
 
-    They are pickled in memory and read by this process alone: nothing comes from a file.
+    The states are pickled in memory and unpickled only by this process; no pickle is read from a file.
     """
 
     def __init__(self) -> None:
-        # In the order of time. Arrays are packed one by one: packing all together would need two more copies.
+        # In order of time. Arrays are compressed one by one; compressing all together would need two more copies.
         self._states: list[tuple[Moment, Packed, list[Packed]]] = []
 
     def save(self, moment: Moment, parts: Parts) -> None:
-        """Store a copy of the present state, at a moment later than all before."""
+        """Store a copy of a state. `moment` must be later than that of every state stored before."""
         arrays: list[Packed] = []
         rest = io.BytesIO()
         _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(_packed(array.raw()))).dump(parts)
@@ -327,7 +341,7 @@ class Checkpoints:
         release_memory()
 
     def before(self, t_ns: int) -> tuple[Moment, Parts] | None:
-        """The last state up to that time, as a copy."""
+        """Return a copy of the last state that is not later than `t_ns`, or None."""
         for moment, parts, arrays in reversed(self._states):
             if moment.t_ns <= t_ns:
                 return moment, pickle.loads(_unpacked(parts), buffers=map(_unpacked, arrays))  # noqa: S301
@@ -336,7 +350,7 @@ class Checkpoints:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
-        """Pickle arrays of numbers by name of their dtype: with a dtype of its own `ufunc.at` is slow in numpy 2."""
+        """Pickle an array with the name of its dtype. With an unpickled dtype, `ufunc.at` is slow in numpy 2."""
         if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
             return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)
         return NotImplemented
@@ -347,13 +361,13 @@ def _array(data: bytearray, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[A
 
 
 def _packed(data: bytes | memoryview) -> Packed:
-    import pyarrow as pa  # noqa: PLC0415  a young session that is attached to needs no Arrow
+    import pyarrow as pa  # noqa: PLC0415  attaching to a session that just began needs no Arrow
 
     return len(data), pa.compress(data, CODEC, asbytes=True)
 
 
 def _unpacked(packed: Packed) -> bytearray:
-    """A bytearray, since arrays over it are written to."""
+    """Return the original data, as a bytearray because the arrays made from it are written to."""
     import pyarrow as pa  # noqa: PLC0415
 
     return bytearray(pa.decompress(packed[1], packed[0], CODEC))

@@ -1,8 +1,8 @@
-"""The catalog: which row groups are in the tables that are still being written.
+"""The catalog lists the row groups of the tables that are still being written.
 
-Each row group comes from another file of the journal, and its entry becomes valid once that file is
-removed. So the removal is the atomic step that moves rows from one place to the other; a writer that
-dies before it has moved nothing.
+Each row group was made from a file of the journal, and its entry becomes valid once that file is removed. So the
+removal is the atomic step that moves rows from the journal to the table: if the writer dies before the removal, the
+rows are still in the journal only.
 """
 
 import json
@@ -26,7 +26,7 @@ def piece_name(table: str, number: int) -> str:
 
 
 def pieces(folder: Path) -> list[tuple[str, int]]:
-    """The table and the number of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
+    """Return the table and the number of each piece in `folder`, sorted. Raises OSError if it cannot be listed."""
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
     return sorted((match[1], int(match[2])) for match in matches if match[1] in TABLES)
 
@@ -37,11 +37,11 @@ class RowGroup:
 
     table: str
     piece: int
-    offset: int  # of its data in the piece
-    size: int
+    offset: int  # of its data in the piece, in bytes
+    size: int  # of its data, in bytes
     rows: int
-    source: str  # the journal file that it came from
-    entry: bytes  # its part of a Parquet footer
+    source: str  # name of the journal file that its rows came from
+    entry: bytes  # what a Parquet footer says of this row group
 
     @property
     def end(self) -> int:
@@ -52,7 +52,10 @@ class Catalog:
     """Writes the catalog, an append-only file of frames."""
 
     def __init__(self, folder: Path, size: int = 0) -> None:
-        """`size`: how much of an existing one is valid. Raises OSError."""
+        """Open the catalog of `folder`, or create it. Raises OSError.
+
+        `size` is the length in bytes of the valid part of an existing catalog; the rest is dropped.
+        """
         self._file = Descriptor(open_regular(folder / CATALOG, os.O_RDWR | os.O_CREAT))
         self.cut(size)
 
@@ -62,7 +65,7 @@ class Catalog:
         os.ftruncate(self._file.fd, size)
 
     def append(self, group: RowGroup) -> None:
-        """Raises OSError; the catalog is unchanged then."""
+        """Append an entry. Raises OSError, in which case the catalog is unchanged."""
         head = json.dumps([group.table, group.piece, group.offset, group.size, group.rows, group.source])
         frame = seal(OPENING, 0, head.encode() + b"\n" + group.entry)
         write_all(self._file.fd, frame, self.size)
@@ -77,10 +80,10 @@ class CatalogContent:
     """The valid part of a catalog."""
 
     groups: list[RowGroup]  # in the order of their rows
-    size: int  # of the catalog, up to the last valid entry
+    size: int  # length in bytes up to the end of the last valid entry
     damaged_bytes: int
-    is_spoilt: bool = False  # there may have been more entries
-    # For each table, the number of a piece that no entry names, not even one whose piece was removed.
+    is_spoilt: bool = False  # whether there may have been entries that cannot be read
+    # For each table, the lowest piece number above those of all entries, removed pieces included.
     first_free: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TABLES, 0))
 
     def of(self, table: str, piece: int) -> list[RowGroup]:
@@ -88,7 +91,10 @@ class CatalogContent:
 
 
 def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
-    """`present`: the names of the files that count as existing; default: those in `folder`. Raises OSError."""
+    """Read the catalog of `folder`. Raises OSError.
+
+    `present` is the set of file names that count as existing; by default those in `folder`.
+    """
     present = names_in(folder) if present is None else present
     if CATALOG not in present:
         return CatalogContent([], 0, 0)
@@ -96,7 +102,7 @@ def read_catalog(folder: Path, present: Collection[str] | None = None) -> Catalo
     reader = FrameReader(file.fd)
     groups, size, is_read, first_free = [], 0, True, dict.fromkeys(TABLES, 0)
     for group in _groups(reader):
-        if group.source in present:  # later entries are not valid either
+        if group.source in present:  # neither this entry nor a later one is valid yet
             is_read = False
             break
         size, first_free[group.table] = reader.offset, max(first_free[group.table], group.piece + 1)

@@ -1,13 +1,11 @@
-"""The five tables in Arrow: their columns, and batches as rows of them and back, an identity for each.
+"""The columns of the five Arrow tables, and the conversion of a batch's rows to Arrow and back without loss.
 
-A change of meaning is a new FORMAT_VERSION. History of format 1: `seconds` carries
-`m2_ns2`, `jitter_sum_ns` and `jitter_count` beyond the first draft, so that standard
-deviation and jitter of a session survive where its single inferences were not kept; later came
-`miss_run_*` and the sums and the minimum of response time, for the same reason. `operators`
-carries `origin`, since the names that runtimes give are often not the model's.
+A change of meaning is a new FORMAT_VERSION. History of format 1: `seconds` got `m2_ns2`, `jitter_sum_ns` and
+`jitter_count`, so that the standard deviation and the jitter are known even if single inferences were not recorded;
+later, for the same reason, `miss_run_*` and the sums and the minimum of response time. `operators` got `origin`, since
+the names that runtimes give are often not those of the model.
 
-What each column means travels with each file, as key-value metadata that every reader of
-Parquet can show: `meaning:COLUMN`.
+Each file says what its columns mean in key-value metadata that every Parquet reader can show: `meaning:COLUMN`.
 """
 
 import json
@@ -30,9 +28,9 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """pyarrow imports pandas, wherever it is installed, for its first array, and never asks again.
+    """Hides pandas from pyarrow, which tries to import it once, when it makes its first array.
 
-    That is 40 MiB for nothing, and a pandas that is broken would end the recording.
+    pandas would take 40 MiB that edgetop does not need, and a broken installation of it would end the recording.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
@@ -51,7 +49,7 @@ SYMBOL = pa.dictionary(pa.int32(), pa.string())
 
 
 def _schema(columns: list[tuple[str, Any, str]], absent: tuple[str, ...] = ()) -> pa.Schema:
-    """`absent`: the columns in which a null may stand for a value that is not known."""
+    """Return the schema of (name, type, meaning) triples. Only the columns named in `absent` may contain nulls."""
     return pa.schema(
         [pa.field(name, kind, nullable=name in absent, metadata={"meaning": text}) for name, kind, text in columns],
         metadata={f"meaning:{name}": text for name, _, text in columns},
@@ -106,7 +104,8 @@ EVENTS = _schema(
     ]
 )
 
-# Of response time, as SECOND has it of service time: what may be absent in a second, and what is only without a pace.
+# Columns about response time, as SECOND has them about service time. The first ones are null in a second without
+# inferences; all are null if the load was not paced.
 RESPONSE = tuple(f"response_{name}_ns" for name in ("p50", "p90", "p95", "p99", "p999", "max", "min"))
 RESPONSE_SUMS = {
     "response_sum_ns": pa.int64(),
@@ -155,14 +154,15 @@ SCHEMAS = {
     "seconds": SECONDS,
 }
 
-# Columns that the first files of format 1 had not.
+# Columns that the first files of format 1 did not have.
 CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count", "variant")
 
 
 def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The columns of `schema`, in its types, of a table that anybody may have written.
+    """Return the columns that `schema` names, cast to its types. Another program may have written the table.
 
-    Those that it may lack stay absent. Raises KeyError for one that is missing, ValueError for one of other values.
+    Optional columns that the table lacks stay absent. Raises KeyError if a required column is missing, ValueError if it
+    contains nulls, and pa.ArrowException if a column cannot be cast.
     """
     columns = {}
     for field in schema:
@@ -178,7 +178,7 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Add the absent columns: nulls, or zeros where the schema allows no nulls."""
+    """Add the columns that the table lacks, filled with nulls, or with zeros if the schema allows no nulls."""
     columns = []
     for field in schema:
         if field.name in table.column_names:
@@ -189,8 +189,10 @@ def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema)
 
 
-MAX_SHARED = 64  # lists of operators: a model runs in few ways
-FEW_ROWS = 8_192  # a writer has fewer at a time, and needs no compute functions of Arrow then, which take 10 MiB
+MAX_SHARED = 64  # distinct lists of operators kept for sharing: a model runs in few ways
+# Up to this many rows are encoded in Python. A writer never has more at a time, so it does not load Arrow's compute
+# functions, which take 10 MiB.
+FEW_ROWS = 8_192
 
 _INFO = ("name", "op_type", "provider", "flops", "bytes", "origin")  # the fields of an OperatorInfo
 
@@ -199,7 +201,10 @@ Columns = dict[str, Any]
 
 
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
-    """Rows of a table with the columns of the format. `sensor_ids`: of readings."""
+    """Convert rows of the table `name` to Arrow, with the columns of the format.
+
+    `sensor_ids` are the ids to which the sensor numbers of readings refer.
+    """
     schema = SCHEMAS[name]
     if name == "inferences":
         columns: Columns = _fields(rows) | {"phase": _dictionary(rows["phase"], PHASES)}
@@ -234,7 +239,7 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _burst_columns(bursts: Sequence[Burst]) -> Columns:
-    """One row per operator. Unknown values (FLOPs, bytes, origin) are null."""
+    """Return columns with one row per operator. Unknown values (FLOPs, bytes, origin) are None."""
     sizes = [len(burst) for burst in bursts]
     infos = [info for burst in bursts for info in burst.infos]
     return {
@@ -262,7 +267,10 @@ def _figures(seconds: Seconds) -> Columns:
 
 
 def from_arrow(name: str, table: pa.Table, sensor_ids: Sequence[str] = ()) -> Any:
-    """Rows of any table but `operators`. Readings of sensors that the manifest does not list are dropped."""
+    """Convert an Arrow table to the rows of a batch, for every table except `operators`.
+
+    Readings of sensors that are not in `sensor_ids` are dropped.
+    """
     if name == "inferences":
         return _inferences(table)
     if name == "readings":
@@ -273,7 +281,7 @@ def from_arrow(name: str, table: pa.Table, sensor_ids: Sequence[str] = ()) -> An
 def _inferences(table: pa.Table) -> Inferences:
     inferences = np.zeros(len(table), INFERENCE)
     for name in INFERENCE.names or ():
-        if name != "variant" or name in table.column_names:  # not in the first files of format 1
+        if name != "variant" or name in table.column_names:  # the first files of format 1 lack it
             inferences[name] = _codes(table[name], PHASES) if name == "phase" else np.asarray(table[name])
     return inferences
 
@@ -302,7 +310,7 @@ def _data(text: str) -> dict[str, JsonValue]:
 
 
 def _seconds(table: pa.Table) -> Seconds:
-    columns = dict(zip(table.column_names, table.columns, strict=True))  # each look-up in a table lists all names
+    columns = dict(zip(table.column_names, table.columns, strict=True))  # a look-up in a pa.Table lists all names
     rows = np.zeros(len(table), SECOND)
     for name in SECOND.names or ():
         if name in columns:
@@ -316,7 +324,10 @@ def _seconds(table: pa.Table) -> Seconds:
 
 
 def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
-    """None if a second has no response time: a closed load, or a file of another program."""
+    """Return the response times of the seconds whose service times are `service`.
+
+    Returns None if any second lacks them: under a closed load, or in a file of another program.
+    """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):
         return None
@@ -333,7 +344,7 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
 
 
 def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket_count: pa.ChunkedArray) -> Seconds:
-    """Raises ValueError if the lists differ in length."""
+    """Join rows with their histograms. Raises ValueError if the lists of buckets and counts differ in length."""
     offsets, buckets = _lists(bucket.combine_chunks())
     other_offsets, counts = _lists(bucket_count.combine_chunks())
     if not np.array_equal(offsets, other_offsets):
@@ -342,15 +353,16 @@ def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket
 
 
 def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """The offset of each list in the values of all, with the end of the last list; these values."""
+    """Return the start of each list in the values of all lists, with the end of the last one, and these values."""
     offsets = np.asarray(column.offsets).astype(np.int64)
     return offsets - offsets[0], np.asarray(column.values)[offsets[0] : offsets[-1]]
 
 
 def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Integers with ABSENT for null. pyarrow.compute could do it too, but takes 10 MiB, which a writer saves.
+    """Return a column of integers with ABSENT in place of nulls.
 
-    A chunk is laid out as the Arrow columnar format says: a bit for each value that is present.
+    pyarrow.compute could do this, but would take 10 MiB of a writer's memory. The layout of a chunk is that of the
+    Arrow columnar format: its validity bitmap has a bit for each value, set if the value is present.
     """
     if not column.null_count:
         return np.asarray(column)
@@ -367,8 +379,11 @@ def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int64]:
-    """For each row its position in `values`, or -1. Each name is looked up once, not once per row."""
-    import pyarrow.compute as pc  # noqa: PLC0415  10 MiB that a writer does without
+    """Return the position of each row's text in `values`, or -1 if it is not there.
+
+    Each distinct text is looked up once, not once per row.
+    """
+    import pyarrow.compute as pc  # noqa: PLC0415  takes 10 MiB, which a writer saves
 
     wanted, codes = _names(values), [np.empty(0, np.int64)]
     for chunk in column.chunks:
@@ -379,16 +394,16 @@ def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int
 
 
 def sound_rows(table: pa.Table) -> pa.Table:
-    """The plausible rows of `operators`. Raises pa.ArrowException if the columns themselves are invalid."""
+    """Return the plausible rows of an `operators` table. Raises pa.ArrowException if its columns are invalid."""
     table.validate(full=True)
     sound = are_sound_operators(*(np.asarray(table[name]) for name in ("t_ns", "calls", "total_ns")))
     return table if sound.all() else table.filter(pa.array(sound))
 
 
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
-    """The bursts of consecutive pieces; a burst may be cut at the end of a piece.
+    """Return the bursts in consecutive pieces of the `operators` table. A burst may go on in the next piece.
 
-    `shared`: lists of operators that other bursts have too.
+    Bursts with equal lists of operators share one list. `shared` holds the lists seen so far and is updated.
     """
     infos: dict[Infos, Infos] = {} if shared is None else shared
     return joined(burst for piece in pieces for burst in _bursts(piece, infos))
@@ -400,7 +415,7 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
     t_ns, number, calls, total_ns = (
         np.asarray(table[name]).astype(np.int64) for name in ("t_ns", "burst", "calls", "total_ns")
     )
-    codes = np.empty((len(table), len(_INFO)), np.int32)  # for each row the places of its values in `values`
+    codes = np.empty((len(table), len(_INFO)), np.int32)  # for each row and field, the position in `values`
     values: list[list[object]] = []
     for place, name in enumerate(_INFO):
         codes[:, place], distinct = _encoded(table[name])
@@ -418,7 +433,10 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """For each row the place of its value among the distinct values (null: the place after the last), and these."""
+    """Return the position of each row's value among the distinct values, and the distinct values.
+
+    The position of null is either that of None among them or one after the last.
+    """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()
         places = {value: place for place, value in enumerate(dict.fromkeys(rows))}

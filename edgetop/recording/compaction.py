@@ -30,16 +30,17 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
 from edgetop.session.seconds import Seconds
 
-ROW_GROUP_BYTES = 8 * 1024 * 1024  # a row of `seconds` holds a histogram: rows alone do not bound what waits
-_EVENT_BYTES = 500  # of an event without its message, more or less
+# Most bytes of a table that wait in memory. A limit on rows is not enough, since a row of `seconds` has a histogram.
+ROW_GROUP_BYTES = 8 * 1024 * 1024
+_EVENT_BYTES = 500  # approximate size of an event without its message
 
 
 def compact(
     batches: Iterable[Batch], source: str, tables: Tables, sensor_ids: Sequence[str], missing: MissingSeconds
 ) -> None:
-    """Append all batches of a segment to the tables.
+    """Append all batches of a segment to the tables. Raises OSError.
 
-    `source`: the name of the segment's file, `sensor_ids`: where it does not say them itself. Raises OSError.
+    `source` is the name of the segment's file. `sensor_ids` are the ids of its sensors until a batch brings a manifest.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
     for batch in batches:
@@ -51,7 +52,7 @@ class WaitingRows:
     """Collects rows into row groups of the right size."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """`source`: the journal file that the rows come from. `sensor_ids`: of their readings."""
+        """Collect rows of the journal file `source`; `sensor_ids` are the ids to which its readings refer."""
         self._tables = tables
         self._source = source
         self._sensor_ids = list(sensor_ids)
@@ -60,7 +61,7 @@ class WaitingRows:
         self._bytes = dict.fromkeys(TABLES, 0)
 
     def add(self, batch: Batch) -> None:
-        """Raises OSError."""
+        """Add the rows of a batch, and write row groups that are full. Raises OSError."""
         if batch.manifest is not None:
             sensor_ids = [info.id for info in batch.manifest.sensors]
             if sensor_ids[: len(self._sensor_ids)] != self._sensor_ids:
@@ -70,7 +71,7 @@ class WaitingRows:
             self.put(name, getattr(batch, FIELDS[name]))
 
     def put(self, name: str, rows: Any) -> None:
-        """Rows of one table. Raises OSError."""
+        """Add rows of the table `name`, and write row groups that are full. Raises OSError."""
         if name == "readings":
             valid = (rows["sensor"] < len(self._sensor_ids)) & ~np.isnan(rows["value"])
             rows = rows if valid.all() else rows[valid]
@@ -88,7 +89,7 @@ class WaitingRows:
             self.put(name, between(rows, whole, len(rows)))
 
     def flush(self, *names: str) -> None:
-        """Write the rows that wait for these tables (default: all) as row groups. Raises OSError."""
+        """Write the waiting rows of the named tables (default: all) as row groups. Raises OSError."""
         for name in names or TABLES:
             if self._pieces[name]:
                 self._append(name, self._taken(name))
@@ -114,9 +115,9 @@ def _size(rows: Any) -> int:
 
 
 def run_job(folder: Path, job: TableJob) -> Progress:
-    """Turn complete segments into table rows; with the final manifest, publish the tables.
+    """Turn complete segments of the journal into table rows; if `job` has a final manifest, publish the tables.
 
-    Raises OSError; what has not become table rows is still in the journal then.
+    Raises OSError. Rows that are not in the tables are then still in the journal.
     """
     journal = folder / JOURNAL
     done = job.progress
@@ -152,7 +153,7 @@ def run_job(folder: Path, job: TableJob) -> Progress:
 
 
 def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
-    """Drop the oldest inferences until the folder is small enough; returns how many bytes that freed."""
+    """Drop the oldest inferences until the folder is small enough. Returns the number of bytes freed."""
     dropped = 0
     left = sum((journal / segment_name(number)).stat().st_size for number in segments(journal))
     while room_bytes is not None and tables.size_bytes + left > room_bytes:
@@ -164,9 +165,9 @@ def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
 
 
 def main() -> None:
-    """The process of a `ChildTableWriter`."""
+    """Run one job: the main function of the process that `ChildTableWriter` starts."""
     try:
-        folder, job = pickle.load(sys.stdin.buffer)  # noqa: S301  of the process that started this one
+        folder, job = pickle.load(sys.stdin.buffer)  # noqa: S301  sent by the process that started this one
     except EOFError:
         return
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -178,11 +179,14 @@ def main() -> None:
     usage = resource.getrusage(resource.RUSAGE_SELF)
     pickle.dump((done, usage.ru_utime + usage.ru_stime), sys.stdout.buffer)
     sys.stdout.flush()
-    os._exit(0)  # the interpreter would take its time to end, and wait a second for the thread that reads
+    os._exit(0)  # a normal exit would wait a second for the thread that reads stdin
 
 
 def _end_with_parent() -> None:
-    """The kernel closes the pipe however the parent ends; after that, another process may write the session."""
+    """End this process when its parent ends, since another process may then write the session.
+
+    The kernel closes the pipe however the parent ends.
+    """
     while os.read(0, 1):
         continue
     os._exit(1)

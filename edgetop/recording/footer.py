@@ -1,9 +1,9 @@
-"""Parquet footers, put together from row groups that were written one at a time.
+"""Make Parquet footers for row groups that were written one at a time.
 
-A Parquet file has its index at its end, so one that still grows cannot be read, and a writer
-that dies leaves nothing. Here each row group is encoded by Arrow on its own, its index entry
-is kept beside it, and a footer can be made of the entries at any time. Only the offsets in an
-entry change. Thrift's compact protocol and the field numbers are those of parquet-format:
+A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that dies
+leaves nothing readable. Here Arrow encodes each row group as a file of its own, the catalog keeps its index entry, and
+a footer can be made from the entries at any time. Only the offsets in an entry change. Thrift's compact protocol and
+the field numbers are those of parquet-format:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -31,9 +31,9 @@ _MAX_DEPTH = 16
 
 
 def split(file: bytes) -> tuple[bytes, bytes]:
-    """A whole Parquet file as its row groups, the magic before them left out, and its footer.
+    """Split a Parquet file into its row groups, without the magic before them, and its footer.
 
-    Raises ValueError where it is none.
+    Raises ValueError if `file` is not a Parquet file.
     """
     if len(file) < len(MAGIC) + _TAIL.size:
         raise ValueError("too short for a Parquet file")
@@ -45,12 +45,15 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 
 
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
-    """The index entry of each row group, for data that was moved by `shift` bytes."""
+    """Return the index entry of each row group, for data that was moved by `shift` bytes."""
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
 def shifted(row_group: bytes, shift: int) -> bytes:
-    """The entry of a row group whose data was moved. Raises ValueError where it is not an entry."""
+    """Return the index entry of a row group whose data was moved by `shift` bytes.
+
+    Raises ValueError if `row_group` is not an index entry.
+    """
     return _shifted(_parsed(row_group), shift)
 
 
@@ -68,12 +71,15 @@ def _shifted(group: Struct, shift: int) -> bytes:
 
 def _move(fields: Struct, field: int, shift: int) -> None:
     kind, value = fields.get(field, (_I64, 0))
-    if value > 0:  # 0: not there
+    if value > 0:  # 0 means that the file has no such page
         fields[field] = kind, value + shift
 
 
 def footer_of(template: bytes, rows: int, row_groups: Sequence[bytes]) -> bytes:
-    """The end of a Parquet file: `template`, the footer of one with the same columns, over these row groups."""
+    """Return the end of a Parquet file with these row groups: footer, its length and the magic.
+
+    `template` is the footer of a file with the same columns, `rows` the number of rows of all row groups.
+    """
     fields = _parsed(template)
     fields[_FILE_NUM_ROWS] = _I64, rows
     fields[_FILE_ROW_GROUPS] = _LIST, (_STRUCT, row_groups)
@@ -95,7 +101,7 @@ def _encoded(fields: Struct) -> bytes:
 
 
 class _Source:
-    """Reads the compact protocol. Raises IndexError where the bytes are not that."""
+    """Reads Thrift's compact protocol. Raises IndexError if the bytes do not follow it."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -153,7 +159,7 @@ class _Source:
         kind, size = head & 15, head >> 4
         if size == 15:
             size = self._varint()
-        if size > len(self._data) - self._at:  # each takes a byte at least
+        if size > len(self._data) - self._at:  # each item takes at least a byte
             raise IndexError("a list longer than its file")
         one = self._bytes if kind in (_TRUE, _FALSE) else None
         return kind, [one(1) if one else self._value(kind, depth + 1) for _ in range(size)]
@@ -176,7 +182,7 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
     if isinstance(value, bytes):
         if kind == _BINARY:
             out += varint(len(value))
-        out += value  # a struct that is encoded already stays as it is
+        out += value  # either a string or a struct that is encoded already
     elif kind in (_I16, _I32, _I64):
         out += varint(value << 1 if value >= 0 else (-value << 1) - 1)
     elif kind in (_LIST, _SET):

@@ -1,8 +1,9 @@
-"""The journal: every batch is written here first, within a second.
+"""The journal, into which every batch is written first, within a second.
 
-It consists of numbered segments of frames in `journal/`, with one writer and any number of readers. A full
-segment is turned into table rows and removed (`compaction`); what remains when a writer dies is what its tables
-lack. After an error of the disk, writing goes on in a new segment, so that nothing is ever appended to a torn frame.
+It consists of numbered files in `journal/`, the segments, which contain frames. It has one writer and any number of
+readers. A full segment is turned into table rows and removed (`compaction`), so the journal of a writer that died
+contains just the rows that its tables lack. After a disk error, writing goes on in a new segment, so that nothing is
+ever appended to a torn frame.
 """
 
 import contextlib
@@ -45,12 +46,12 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 SEGMENT_NS = 600 * NS
-# From one reference to the next. With a reference small batches take half the space. It is written again with the next
-# batch and in the middle of its run, since the whole run is lost without it.
+# Time from one reference to the next. With a reference, small batches take half the space. A run of frames is lost
+# without its reference, so copies of the reference follow with the next batch and in the middle of the run.
 RUN_NS = SEGMENT_NS
 REFERENCE_BYTES = 16 * 1024
-_GROWS = 8  # a longer sample replaces the reference if it is so many times as long
-_PIECE_BYTES = REFERENCE_BYTES // 4  # of one batch at most
+_GROWS = 8  # a sample this many times as long as the reference replaces it
+_PIECE_BYTES = REFERENCE_BYTES // 4  # most that one batch contributes to a sample
 _RUNS = 2**24
 _MOST_MISSED = 2**60
 
@@ -62,7 +63,7 @@ def segment_name(number: int) -> str:
 
 
 def segments(folder: Path) -> list[int]:
-    """The sorted numbers of the segments in `folder`. Raises OSError if it cannot be listed."""
+    """Return the sorted numbers of the segments in `folder`. Raises OSError if it cannot be listed."""
     return sorted(int(match[1]) for name in names_in(folder) if (match := _NAME.fullmatch(name)))
 
 
@@ -70,7 +71,10 @@ class Journal:
     """Writes the journal, segment after segment."""
 
     def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
-        """`fsync_interval_ns`: how often `sync` will be called; it is stored for a recovery."""
+        """Write segments of about `segment_bytes` into `folder`.
+
+        `fsync_interval_ns` is the interval at which `sync` will be called; it is stored for a recovery.
+        """
         self._folder = folder
         self._fsync_interval_ns = fsync_interval_ns
         self.segment_bytes = segment_bytes
@@ -80,31 +84,31 @@ class Journal:
         self._opened_ns = 0
         self._reference = _Reference()
         self._tally = Tally()
-        self.number = 0  # of the current or last segment
-        self.size = 0  # of that segment
+        self.number = 0  # number of the current or last segment
+        self.size = 0  # its length in bytes
 
     @property
     def is_open(self) -> bool:
         return self._fd >= 0
 
     def sizes(self) -> dict[int, int]:
-        """The size of each segment by its number. Raises OSError."""
+        """Return the size of each segment in bytes, by its number. Raises OSError."""
         return {number: (self._folder / segment_name(number)).stat().st_size for number in segments(self._folder)}
 
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
-        """`partial`: the second that is not complete, if its inferences are not recorded.
+        """Append a batch. Raises OSError if the disk does not accept it; then no part of it is stored.
 
-        Raises OSError if the disk does not accept the batch; no part of it is stored then.
+        `partial` is the second that is not complete yet, given only if single inferences are not recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
             self._sync.raise_failure()
             if self.is_open and (self.size >= self.segment_bytes or batch.until_ns - self._opened_ns >= SEGMENT_NS):
-                os.fdatasync(self._fd)  # `sync` will not do it any more
+                os.fdatasync(self._fd)  # later calls of `sync` only sync the next segment
                 self.close()
             prologue = b""
             if not self.is_open:
-                self.number += 1  # a segment begins with the manifest, which names its sensors
+                self.number += 1  # its first batch gets the manifest, which names its sensors
                 path = self._folder / segment_name(self.number)
                 self._fd = open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
                 self.size, self._opened_ns, self._reference.copies = 0, batch.until_ns, 0
@@ -124,7 +128,7 @@ class Journal:
             raise
 
     def _abandon_segment(self) -> None:
-        """Leave the complete frames, and go on in another segment."""
+        """Cut the segment after its last complete frame and close it; the next batch begins another segment."""
         if not self.is_open:
             return
         with contextlib.suppress(OSError):
@@ -135,18 +139,18 @@ class Journal:
         self.close()
 
     def sync(self) -> None:
-        """Start to sync what was appended, without waiting. The next `append` raises a failure."""
+        """Start to sync the segment without waiting. If that fails, the next `append` raises the error."""
         if self.is_open:
             self._sync.begin(self._fd, self._folder)
 
     def close(self) -> None:
-        """End the segment; the next batch begins another."""
+        """Close the segment; the next batch begins another one."""
         if self.is_open:
             os.close(self._fd)
             self._fd = -1
 
     def finish(self) -> None:
-        """Close it for good and sync it. Raises OSError if that failed."""
+        """Sync and close the journal. Raises OSError if a sync failed."""
         self._sync.wait()
         self._sync.raise_failure()
         if self.is_open:
@@ -156,17 +160,17 @@ class Journal:
 
 
 class _Reference:
-    """The beginnings of some payloads: the deflate dictionary of a run of frames."""
+    """The deflate dictionary of a run of frames: the beginnings of some earlier payloads."""
 
     def __init__(self) -> None:
         self.run = 0
         self.sample = b""
-        self.copies = 0  # in this segment
+        self.copies = 0  # copies of the reference in this segment
         self._since_ns = 0
         self._recent = b""
 
     def frame_for(self, payload: bytes, until_ns: int) -> bytes:
-        """What to write before this payload: a new reference, another copy of this one, or nothing."""
+        """Return the frame to write before this payload: a new reference, a copy of the present one, or b""."""
         self._recent = (self._recent + payload[:_PIECE_BYTES])[-REFERENCE_BYTES:]
         lasted_ns = until_ns - self._since_ns
         enough = min(_GROWS * len(self.sample), REFERENCE_BYTES)
@@ -181,7 +185,7 @@ class _Reference:
 
 
 class BackgroundSync:
-    """fdatasync(2) on a thread: an SD card may take seconds for it, while batches go on arriving."""
+    """Runs fdatasync(2) on a thread, since an SD card may take seconds for it while more batches arrive."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -216,25 +220,33 @@ class BackgroundSync:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What damaged frames held, as the tallies around them show."""
+    """What damaged frames contained, computed from the tallies in the frames before and after them."""
 
     ns: int = 0  # session time
-    inferences: int = 0  # single ones
-    counted: int = 0  # inferences counted by the seconds in them
-    is_counted: bool = True  # False: more inferences may be missing
+    inferences: int = 0  # single inferences
+    counted: int = 0  # inferences counted by the seconds in the damaged frames
+    is_counted: bool = True  # False if more inferences may be missing
 
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
-        """`read`: the tally of what was read so far, None if unknown; `before`: of what had been written by then."""
+        """Return what is missing once another frame was read.
+
+        `read` is the tally of everything read before that frame (None if unknown), `before` the tally that the frame
+        gives for everything written before it. `is_damaged` says whether bytes were skipped since the last frame.
+        """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
         fields = ((of.until_ns, of.inferences, of.counted) for of in (read, before))
-        # Bounded: another program may have written any number.
+        # Bounded, because another program may have written any number.
         ns, inferences, counted = (max(0, min(written - n, _MOST_MISSED)) for n, written in zip(*fields, strict=True))
         ns = ns if ns >= TALLY_STEP_NS else 0
         return Missing(self.ns + ns, self.inferences + inferences, self.counted + counted, self.is_counted)
 
     def lost(self, tally: Tally | None) -> Lost | None:
-        """`tally`: of all that was written; without single inferences, those counted by seconds are the lost ones."""
+        """Return what is missing as `Lost`, or None if nothing is.
+
+        `tally` is that of everything written. If it shows no single inferences, they were not recorded, and those that
+        the missing seconds counted are the lost ones.
+        """
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
             return None
@@ -245,37 +257,40 @@ class Missing:
 class Progress:
     """What has become table rows so far."""
 
-    tally: Tally | None = field(default_factory=Tally)  # None: unknown
+    tally: Tally | None = field(default_factory=Tally)  # None if unknown
     missing: Missing = field(default_factory=Missing)  # what could not be read from the journal
-    dropped_bytes: int = 0  # of inferences, to respect the limit
-    manifest: Manifest | None = None  # the final one, with what is lost: the tables are published
+    dropped_bytes: int = 0  # size of the inferences dropped to keep the size limit
+    manifest: Manifest | None = None  # final manifest, with what is lost; set once the tables are published
 
 
 @dataclass(frozen=True, slots=True)
 class TableJob:
-    before: int  # the number of the first segment that is still written
+    before: int  # only segments below this number are complete; ignored if `manifest` is set
     progress: Progress = field(default_factory=Progress)
-    piece_bytes: int | None = None  # the size from which on inferences go into a new piece of their table; None: never
-    room_bytes: int | None = None  # drop the oldest single inferences until the journal's folder is that small
-    manifest: Manifest | None = None  # the final one: publish the tables
+    piece_bytes: int | None = None  # size above which inferences go into a new piece of their table; None: no limit
+    room_bytes: int | None = None  # drop the oldest single inferences until the journal's folder is no larger
+    manifest: Manifest | None = None  # final manifest; if set, the tables are published
 
 
 @dataclass(slots=True)
 class JournalState:
-    """What the frames read so far tell in addition to their batches. Segments are read in order with the same one."""
+    """What the frames read so far say beside their batches. Segments are read in order with the same state."""
 
-    tally: Tally | None = None  # of all that was written up to the last batch; None: unknown
+    tally: Tally | None = None  # of everything written up to the last batch; None if unknown
     missing: Missing = field(default_factory=Missing)
-    first_tally: Tally | None = None  # before the first batch that was read
-    fsync_interval_ns: int = 0  # of the writer; 0: unknown
+    first_tally: Tally | None = None  # of everything written before the first batch that was read
+    fsync_interval_ns: int = 0  # the writer's interval between syncs; 0 if unknown
     partial: Seconds = NO_SECONDS  # the last second that was written before it was complete
 
 
 class SegmentReader:
-    """Reads the batches of one segment, also while it grows."""
+    """Reads the batches of one segment, which may still be growing."""
 
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
-        """`end`: read no further, whatever is appended. `state`: after earlier segments, continued here."""
+        """Read an open segment up to the offset `end`, or to its end.
+
+        `state` is the state after the earlier segments; reading updates it.
+        """
         self.file = file
         self.frames = FrameReader(file.fd, end)
         self._references: dict[int, Frame] = {}
@@ -285,7 +300,7 @@ class SegmentReader:
 
     @property
     def damaged_bytes(self) -> int:
-        """How many bytes were skipped."""
+        """Number of bytes that were skipped."""
         return self.frames.damaged_bytes + self._undecoded_bytes
 
     @property
@@ -294,7 +309,7 @@ class SegmentReader:
         return bool(self.damaged_bytes or self.frames.tail_bytes())
 
     def read(self, wanted: Collection[str] | None = None, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Every batch that is complete by now; `wanted`, `most_inferences`: as for `packing.unpack`."""
+        """Yield every batch that is complete by now. `wanted` and `most_inferences` are those of `packing.unpack`."""
         for frame in self.frames.read():
             if frame.has(REFERENCE):
                 self._references[frame.run] = frame
@@ -336,21 +351,21 @@ class SegmentReader:
 
 
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
-    """Raises OSError."""
+    """Open a segment for reading. Raises OSError."""
     return SegmentReader(Descriptor(open_regular(path)), state=state)
 
 
 class FellBehindError(Exception):
-    """Raised where a follower must begin again, with the tables."""
+    """Raised if a follower must start again from the tables, since a part of the journal is gone."""
 
 
 class Follower:
-    """Reads every batch that a writer appends, from a segment on."""
+    """Reads every batch that a writer appends to the journal, from a given place on."""
 
     def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
-        """Go on at a `place`; default: at the beginning of the journal. `file`: that segment, if it is open already.
+        """Continue at byte `offset` of segment `number`; by default at the beginning of the journal.
 
-        Raises OSError if that segment has become table rows.
+        `file` is that segment if it is open already. Raises OSError if the segment has become table rows.
         """
         self._folder = folder
         self._number = number
@@ -358,23 +373,23 @@ class Follower:
         if number:
             self._current = SegmentReader(file) if file else open_segment(folder / segment_name(number))
             while self._current.frames.offset < offset and next(self._current.read(()), None) is not None:
-                continue  # later frames need those before them
+                continue  # decoding later frames needs the references before them
 
     @property
     def place(self) -> tuple[int, int]:
-        """The position after what was read: the number of a segment, and an offset in it."""
+        """Where to continue reading, as (segment number, byte offset)."""
         return self._number, self._current.frames.offset if self._current else 0
 
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
-        """Everything since the last call; of more than `most_inferences` in a batch, only the last.
+        """Yield every batch since the last call. A batch with more than `most_inferences` keeps only its last one.
 
-        Raises OSError if the journal is gone: the session is over; FellBehindError if a segment has become table rows
-        before it was read.
+        Raises OSError if the journal is gone because the session is over, and FellBehindError if a segment has become
+        table rows before it was read.
         """
         while True:
             try:
                 later = [number for number in segments(self._folder) if number > self._number]
-            except FileNotFoundError:  # its last batches can still be read
+            except FileNotFoundError:  # the open segment can still be read
                 if self._current:
                     yield from self._current.read(most_inferences=most_inferences)
                 raise
@@ -388,7 +403,7 @@ class Follower:
             self._number = later[0]
 
 
-SILENT_NS = 2_000_000_000  # a writer appends twice a second: after this its lock is checked
+SILENT_NS = 2_000_000_000  # a writer appends twice a second; if it is silent for this long, its lock is checked
 
 
 class JournalTail:
@@ -396,20 +411,20 @@ class JournalTail:
 
     def __init__(self, folder: FolderHandle, follower: Follower, clock: Clock) -> None:
         self._folder, self.follower, self._clock = folder, follower, clock
-        self.has_ended = False  # the session; its tables may be incomplete
-        self.is_over = False  # the session has ended and the whole journal was read
+        self.has_ended = False  # the session has ended; its tables may be incomplete
+        self.is_over = False  # the session has ended, and the whole journal was read
         self.last_read_ns = self._last_checked_ns = clock.monotonic_ns()
 
     def read(self, most_inferences: int | None = None) -> Batch | None:
-        """What was appended since the last call; of more than `most_inferences` in a batch, only the last.
+        """Return everything appended since the last call as one batch, or None if there is nothing.
 
-        Raises FellBehindError if the session must be read again: a part of the journal has become tables, or the
-        writer died.
+        An appended batch with more than `most_inferences` keeps only its last one. Raises FellBehindError if the
+        session must be read again, because a part of the journal has become table rows or because the writer died.
         """
         batches = []
         try:
             for batch in self.follower.read(most_inferences):
-                batches.append(batch)  # one by one: those before an error count
+                batches.append(batch)  # one by one, to keep those before an error
                 self.has_ended |= batch.manifest is not None and batch.manifest.state != "live"
         except OSError:
             if not self.has_ended:
@@ -426,18 +441,18 @@ class JournalTail:
         return None
 
 
-# What the disk has not accepted, noted so that it outlives a writer that cannot write a single byte any more.
-# The note is the name of an empty file in the journal, since a file can be renamed on a full disk:
-# `unwritten-INFERENCES-NS-UNTIL`. Nothing else counts what is missing.
+# A writer that cannot write a single byte any more still notes what the disk has not accepted. The note is the name of
+# an empty file in the journal, `unwritten-INFERENCES-NS-UNTIL`, since a file can be renamed on a full disk. No other
+# record counts what is missing.
 
 _UNWRITTEN = re.compile(r"unwritten-(\d{1,17})-(\d{1,18})-(\d{1,18})")
 
 
 @dataclass(frozen=True, slots=True)
 class Unwritten:
-    inferences: int = 0  # neither in the journal nor in the tables, when this was noted
+    inferences: int = 0  # number that were neither in the journal nor in the tables when this was noted
     ns: int = 0  # session time in which they ran, without the time since the journal's last batch
-    until_ns: int = 0  # session time at which something waited for the disk; it still does if the last batch is older
+    until_ns: int = 0  # session time at which data waited for the disk; still waiting if the last batch is older
 
     @property
     def name(self) -> str:
@@ -448,13 +463,13 @@ class UnwrittenNote:
     """Writes what the disk did not take into the name of an empty file, which needs no space."""
 
     def __init__(self, journal: Path) -> None:
-        """Raises OSError."""
+        """Create an empty note in the folder `journal`. Raises OSError."""
         self._journal = journal
         self.noted = Unwritten()
         os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
 
     def note(self, unwritten: Unwritten) -> None:
-        """Rename the note. If even that fails, the folder is gone."""
+        """Rename the note. A failure is ignored, since then the folder is gone."""
         if unwritten == self.noted:
             return
         is_first = self.noted == Unwritten()
@@ -466,7 +481,7 @@ class UnwrittenNote:
 
 
 def read_unwritten(journal: Path) -> Unwritten:
-    """Return what a writer noted last."""
+    """Return the latest note of a writer, or an empty one if there is none."""
     try:
         notes = [match for name in names_in(journal) if (match := _UNWRITTEN.fullmatch(name))]
     except OSError:

@@ -1,8 +1,7 @@
-"""Frames: pieces of an append-only file whose completeness can be checked.
+"""Frames are the pieces of an append-only file, with a checksum each.
 
-A frame is a header, a payload and one checksum over both, so that a torn end (power loss, a
-full disk) and damage in the middle (an SD card) are detected. A reader may follow a
-file while it grows: a frame that is not complete yet is read the next time.
+A frame is a header, a payload and one checksum over both. So a reader detects a torn end (power loss, a full disk) and
+damage in the middle (an SD card). It can follow a file that grows: it reads an incomplete frame at its next call.
 """
 
 import os
@@ -12,17 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAGIC = b"ETj1"
-# Magic, flags, number of the run, bytes of the payload as stored and as unpacked, a number of the writer's, CRC-32 of
-# all that and the payload.
+# Magic, flags, number of the run, size of the payload as stored and as unpacked, the writer's key (`Frame.number`),
+# CRC-32 of all these fields and the payload.
 _HEADER = struct.Struct("<4sB3sIIqI")
 _CHECKED = _HEADER.size - 4
-# Flags: a frame that needs no other one; the reference that the others of its run need; a frame that needs only the
-# reference of its run; a deflated payload.
+# Flags. OPENING: needs no other frame. REFERENCE: the other frames of its run need this one. ALONE: needs only the
+# reference of its run. DEFLATED: the payload is deflated.
 OPENING, REFERENCE, ALONE, DEFLATED = 1, 2, 4, 8
 
-MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # we write no larger frames
+MAX_STORED_BYTES = MAX_UNPACKED_BYTES = 64 * 1024 * 1024  # no writer makes larger frames
 _SEARCH_BYTES = 1024 * 1024
-_MAX_TRIES = 1_000  # the magic does not occur so often by chance: a hostile file would be read for ever
+_MAX_TRIES = 1_000  # bounds the search in a hostile file; by chance the magic does not occur this often
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +30,14 @@ class Frame:
     number: int  # the writer's key: a time or a position
     unpacked_bytes: int
     payload: bytes
-    run: int = 0  # number of its run of frames, modulo 2^24
+    run: int = 0  # number of the run to which the frame belongs, modulo 2^24
 
     def has(self, flag: int) -> bool:
         return bool(self.flags & flag)
 
 
 def varint(number: int) -> bytes:
-    """An unsigned number, seven bits a byte, the least first; all bytes but the last have the eighth bit set.
+    """Encode an unsigned number with seven bits per byte, the lowest first. All bytes but the last have bit 8 set.
 
     >>> varint(300)
     b'\\xac\\x02'
@@ -51,24 +50,24 @@ def varint(number: int) -> bytes:
 
 
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
-    """The bytes of a frame."""
+    """Return the bytes of a frame."""
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
 
 
 class FrameReader:
-    """Reads the valid frames of a file in order, also while it grows."""
+    """Reads the valid frames of a file in order. The file may still be growing."""
 
     def __init__(self, fd: int, end: int | None = None, offset: int = 0) -> None:
-        """`fd`: open for reading; the caller closes it. `end`: read no further."""
+        """Read frames from `offset` up to `end`. `fd` must be open for reading; the caller closes it."""
         self._fd = fd
         self._end = end
-        self.offset = offset  # everything before it was read or skipped
-        self.damaged_bytes = 0  # skipped: invalid, though valid frames follow
+        self.offset = offset  # everything before this offset was read or skipped
+        self.damaged_bytes = 0  # number of invalid bytes that were skipped because valid frames follow
         self.longest = 0  # size of the longest frame in bytes
 
     def read(self) -> Iterator[Frame]:
-        """Every frame that is complete by now."""
+        """Yield every frame that is complete by now."""
         while self._end is None or self.offset < self._end:
             frame = self._frame_at(self.offset)
             if frame is None:
@@ -84,7 +83,7 @@ class FrameReader:
             yield frame
 
     def tail_bytes(self) -> int:
-        """How much follows the last valid frame: a torn frame, or one that is being written."""
+        """Return the number of bytes after the last valid frame: of a torn frame, or of one that is being written."""
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
@@ -108,7 +107,7 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """The next reference of a run; does not move the reader."""
+        """Return the next reference of a run, or None, without moving the reader."""
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)
 

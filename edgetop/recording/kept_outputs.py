@@ -1,4 +1,4 @@
-"""Outputs that were kept beside the tables (`run --keep-outputs`), in a file of numpy's (`edgetop help format`)."""
+"""Read and copy the model outputs that `run --keep-outputs` stores as a numpy file (`edgetop help format`)."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ MAX_BYTES, MAX_INFERENCES, MAX_OUTPUTS = 512 * 1024 * 1024, 100_000, 1_000
 
 
 def outputs_file(side: str = "") -> str:
-    """The name of the file, of a variant of an A/B session: "A" or "B"."""
+    """Return the name of the file with the outputs. `side` is "A" or "B" in an A/B session, else ""."""
     return f"outputs-{side.lower()}.npz" if side else OUTPUTS
 
 
@@ -30,7 +30,10 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfil
 
 
 def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
-    """None: none were kept. Raises InputError where the file is damaged."""
+    """Return the stored outputs of a session, or None if it has none. Raises InputError if the file is damaged.
+
+    `side` is that of `outputs_file`.
+    """
     path = folder / outputs_file(side)
     try:
         return _opened(path)
@@ -43,9 +46,9 @@ def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
 
 
 def copy_outputs(folder: Path, into: Path) -> list[str]:
-    """Copy the stored outputs of a session, of both variants in an A/B session. Returns what cannot be read.
+    """Copy the stored outputs of a session from `folder` to `into`; both variants' outputs of an A/B session.
 
-    Raises OSError where the copy cannot be made.
+    Returns a line for each file that cannot be read. Raises OSError if a copy cannot be written.
     """
     problems = []
     for name in map(outputs_file, ("", *SIDES)):
@@ -78,7 +81,7 @@ def _opened(path: Path) -> KeptOutputs:
         fed = [f"{i['name']} {str(i['shape']).replace(' ', '')} {i['dtype']} {i['source']}" for i in about["inputs"]]
         text = clean(f"{', '.join(fed)}; seed {about['seed']}")
         kept = KeptOutputs(outputs, inputs, text, partial(_array, file, path))
-        file.fid = handle  # which is closed with it from here on
+        file.fid = handle  # closing `file` now closes the handle too
         stack.pop_all()
         return kept
 

@@ -1,9 +1,10 @@
-"""Encode a batch as the payload of a journal's frame, and decode it: columns of numbers and JSON, each under its kind.
+"""Encode a batch as the payload of a journal frame, and decode it.
 
-This does not need Arrow: a process that records all day does not load it. Times are stored as differences, and
-numbers byte by byte (`session.byte_shuffle`), which deflates well. The payload of one batch is much like that of the
-next, so it is deflated with a part of an earlier payload, the reference, as its dictionary. So a frame needs the
-reference and no other frame, and a damaged one spoils only itself.
+A payload consists of parts, each with a number for its kind: columns of numbers, or JSON. Nothing here needs Arrow, so
+that a process which records all day does not load it. Times are stored as differences and numbers byte by byte
+(`session.byte_shuffle`), which deflates well. The payloads of successive batches resemble each other, so each is
+deflated with a part of an earlier payload, the reference, as its dictionary. A frame needs its reference and no other
+frame, so a damaged frame spoils only itself.
 """
 
 import json
@@ -29,21 +30,21 @@ from edgetop.session.seconds import SECOND, Seconds
 
 # Kinds 1 to 4 and 6 to 9 are taken: development versions wrote them.
 MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
-MAX_NUMBERS = 8 * 1024 * 1024  # of one column: 64 MiB
-LEVEL = 1  # of zlib: higher ones take twice the time for 3 % of the size
+MAX_NUMBERS = 8 * 1024 * 1024  # most numbers of one column, which then takes 64 MiB
+LEVEL = 1  # of zlib; higher levels take twice the time and save 3 %
 
 _PART = struct.Struct("<BI")  # kind, bytes
 _INTERVAL = struct.Struct("<q")
 _INFO_FIELDS = tuple(field.name for field in fields(OperatorInfo))
-TALLY_STEP_NS = 1_000_000  # the precision of a tally's time: digits that vary in each batch cost room in each
+TALLY_STEP_NS = 1_000_000  # precision of a tally's time; finer digits would differ, and cost space, in each batch
 
-Parts = Mapping[int, bytes]  # of a payload, by their kinds
+Parts = Mapping[int, bytes]  # the parts of a payload by kind
 
 
 def pack(batch: Batch) -> bytes:
-    """Encode everything except `until_ns`, which the frame carries, and `restart`.
+    """Encode a batch, except `until_ns`, which the frame carries, and `restart`.
 
-    The parts that differ least from batch to batch come first: a reference is the beginning of a payload.
+    The parts that change least from batch to batch come first, since the beginning of a payload becomes the reference.
     """
     parts: tuple[tuple[int, Any, Callable[[Any], bytes]], ...] = (
         (READINGS, batch.readings, _pack_readings),
@@ -61,7 +62,7 @@ def pack_part(kind: int, data: bytes) -> bytes:
 
 
 def split(payload: bytes) -> Parts:
-    """The parts of a payload. Raises ValueError if one is cut short or occurs twice."""
+    """Split a payload into its parts. Raises ValueError if a part is cut short or occurs twice."""
     parts: dict[int, bytes] = {}
     offset = 0
     while offset < len(payload):
@@ -86,10 +87,10 @@ def unpack(
     *,
     most_numbers: int = MAX_NUMBERS,
 ) -> Batch:
-    """Decode the batch of a frame, or only the `wanted` fields of it.
+    """Decode a batch, or only its `wanted` fields. Raises ValueError if a part is invalid.
 
-    `most_inferences`: of more, only the last one is returned. `most_numbers`: the limit of one column. Raises
-    ValueError if a part is invalid.
+    If the batch has more than `most_inferences`, only its last inference is returned. `most_numbers` is the largest
+    accepted length of a column.
     """
     fields = {
         name: read(parts[kind], most_numbers)
@@ -103,7 +104,10 @@ def unpack(
 
 
 def encodable(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot encode: names of files that are not UTF-8 have them."""
+    """Return the text with lone surrogates escaped, since UTF-8 cannot encode them.
+
+    Python puts them into file names that are not valid UTF-8.
+    """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -122,10 +126,10 @@ _BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
 
 
 def _pack_inferences(inferences: Inferences) -> bytes:
-    """Store each start as the pause after the end of the inference before."""
+    """Encode inferences. Each start is stored as the pause since the end of the previous inference."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
-    names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # of an A/B session alone
+    names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # only A/B sessions have it
     return b"".join(map(pack_numbers, (pause_ns, *(inferences[name] for name in names))))
 
 
@@ -139,7 +143,10 @@ def _read_inferences(data: bytes, most: int) -> Inferences:
 
 
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
-    """Inferences from their pauses (the array is overwritten) and their other columns. Raises ValueError."""
+    """Make inferences from the pauses before them and their other columns.
+
+    `pause_ns` is overwritten. `column` returns the column with a given name. Raises ValueError if a phase is unknown.
+    """
     inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in _BESIDE_START:
         inferences[name] = column(name)
@@ -164,7 +171,7 @@ def _read_readings(data: bytes, most: int) -> Readings:
 
 
 def _pack_seconds(seconds: Seconds) -> bytes:
-    """Service time, and after it the same columns of response time if the load has it."""
+    """Encode seconds: the columns of service time, and after them those of response time if there are any."""
     return (
         pack_table(seconds.rows)
         + pack_numbers(np.diff(seconds.offsets))
@@ -196,7 +203,7 @@ def _take_seconds(columns: Columns) -> Seconds:
 
 
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
-    """The operators of a burst are written only if they differ from those of the burst before."""
+    """Encode bursts. The operators of a burst are written only if they differ from those of the previous burst."""
     plain, infos = [], None
     for burst in bursts:
         same, infos = burst.infos == infos, burst.infos
@@ -251,7 +258,8 @@ def _read_events(data: bytes, _: int) -> tuple[Event, ...]:
     return tuple(events)
 
 
-# For each kind, the field of a batch and what decodes it, given the limit of a column.
+# For each kind: the field of a batch, and the function that decodes it. Its second argument is the largest accepted
+# length of a column.
 READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
     MANIFEST: ("manifest", lambda data, _: from_json(_parsed(data))),
     INFERENCES: ("inferences", _read_inferences),
@@ -263,7 +271,10 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Encode how much a loss of power may cost; this part comes before those of a batch."""
+    """Encode the interval between syncs, so that recovery can say how much a loss of power may have cost.
+
+    This part comes before those of the batch.
+    """
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
 
@@ -278,7 +289,7 @@ def pack_partial(second: Seconds) -> bytes:
 
 
 def partial_of(parts: Parts) -> Seconds | None:
-    """Decode the second of `pack_partial`; None if there is none. Raises ValueError if it is invalid."""
+    """Decode the second that `pack_partial` encoded, or return None. Raises ValueError if it is invalid."""
     return _read_seconds(parts[PARTIAL], MAX_NUMBERS) if PARTIAL in parts else None
 
 
@@ -287,23 +298,23 @@ class Tally:
     """How much a writer had written to its journal at a moment."""
 
     until_ns: int = 0
-    inferences: int = 0  # single ones
-    counted: int = 0  # inferences counted by its seconds, errors included
+    inferences: int = 0  # single inferences
+    counted: int = 0  # inferences that the written seconds count, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """The tally once the batch is written too."""
+        """Return the tally once `batch` is written as well."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """Encode how much was written before a frame and with it: from this a reader knows what is missing."""
+    """Encode how much was written before a frame and with it, so that a reader knows what is missing."""
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
 def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
-    """Return the tallies before and after a frame. Raises ValueError if it holds none, or none that is whole."""
+    """Return the tallies before and after a frame. Raises ValueError if they are missing or incomplete."""
     numbers, number, shift = [], 0, 0
     for byte in parts.get(TALLY, b""):
         number |= (byte & 127) << shift
@@ -317,13 +328,13 @@ def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
 
 
 def deflated(payload: bytes, reference: bytes = b"") -> bytes:
-    """Deflate with the reference as dictionary; `inflated` needs the same one."""
+    """Deflate a payload with `reference` as the dictionary. `inflated` needs the same reference."""
     stream = zlib.compressobj(LEVEL, wbits=-zlib.MAX_WBITS, zdict=reference)
     return stream.compress(payload) + stream.flush()
 
 
 def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
-    """Raises ValueError if this is not `size` bytes deflated with this reference."""
+    """Inflate a payload of `size` bytes. Raises ValueError if it was not deflated with this reference or is shorter."""
     stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS, zdict=reference)
     try:
         payload = stream.decompress(packed, size) if size else b""

@@ -1,7 +1,7 @@
-"""The five Parquet tables, written row group by row group and published by a rename when they are complete.
+"""Write the five Parquet tables row group by row group, and publish them by a rename when they are complete.
 
-Until then each is a piece in `journal/` (several if old rows are to be dropped) whose index
-is in the catalog. Only one row group at a time is in memory.
+Until then each table is a file in `journal/`, a piece, whose index is in the catalog. The inferences have several
+pieces if old ones are to be dropped. Only one row group at a time is in memory.
 """
 
 import contextlib
@@ -28,8 +28,9 @@ from edgetop.session.manifest import Manifest
 ROW_GROUP_ROWS = 65_536
 _COPY_BYTES = 1024 * 1024
 
-# Integers that grow or vary little are small as differences; names repeat. Latencies are not: one spike widens a
-# block of their differences, which cost 2.6 bytes each on a busy machine where zstd alone takes 1.4 (quiet: the same).
+# Integers that grow or vary little are small as differences, but latencies are not: one spike widens a whole block of
+# differences. On a busy machine a latency took 2.6 bytes as a difference and 1.4 with zstd alone; on a quiet one both
+# took the same.
 _DELTA = "DELTA_BINARY_PACKED"
 _ENCODABLE = (pa.int64(), pa.int32())
 _SPIKY = "latency_ns"
@@ -39,29 +40,30 @@ _SPIKY = "latency_ns"
 class _Piece:
     number: int
     file: Descriptor
-    size: int  # of the valid part: a failed write may have left more
+    size: int  # length in bytes of the valid part; a failed write may have left more
 
 
 class Tables:
     """Writes the tables of one session."""
 
     def __init__(self, folder: Path, piece_bytes: int | None = None) -> None:
-        """`folder`: the journal. `piece_bytes`: the size from which on inferences go into a new piece; None: never.
+        """Continue the tables in the journal's folder, or begin them.
 
-        Continues what an earlier writer had completed. Raises OSError, and ValueError if that is damaged.
+        Inferences go into a new piece when one has reached `piece_bytes`; None means that they have one piece. Raises
+        OSError, and ValueError if the tables of an earlier writer are damaged.
         """
         self._folder = folder
         self._piece_bytes = piece_bytes
         catalog = read_catalog(folder)
         self._pieces: dict[str, list[_Piece]] = {name: [] for name in SCHEMAS}
-        # A new piece must not get the number of a removed one, which entries may still name.
+        # A new piece must not get the number of a removed piece, since entries may still name that.
         self._first_free = catalog.first_free
         for name, number in pieces(folder):
             groups = catalog.of(name, number)
             metadata_of(name, groups)
             end = max((group.end for group in groups), default=0)
             piece = self._open_piece(name, number, end)
-            if catalog.is_spoilt:  # keep row groups behind the end that the catalog may have named
+            if catalog.is_spoilt:  # keep row groups that a damaged entry may have named
                 piece.size = max(end, os.fstat(piece.file.fd).st_size)
             self._pieces[name].append(piece)
         self._catalog = Catalog(folder, catalog.size)
@@ -81,7 +83,10 @@ class Tables:
         return sum(self._marks().values())
 
     def append(self, name: str, rows: pa.Table, source: str) -> None:
-        """Add one row group. It becomes valid when it is committed and `source` is removed. Raises OSError."""
+        """Append `rows` to the table `name` as one row group. Raises OSError.
+
+        The row group becomes valid once it is committed and the journal file `source` is removed.
+        """
         pieces = self._pieces[name]
         limit = self._piece_bytes if name == "inferences" else None
         if not pieces or (limit is not None and pieces[-1].size >= limit):
@@ -95,7 +100,7 @@ class Tables:
         release_memory()
 
     def commit(self) -> None:
-        """Sync what was appended. Raises OSError."""
+        """Sync everything that was appended. Raises OSError."""
         for name, piece in self._all_pieces():
             if self._committed.get((name, piece.number)) != piece.size:
                 os.fdatasync(piece.file.fd)
@@ -104,10 +109,10 @@ class Tables:
         self._committed = self._marks()
 
     def rollback(self) -> None:
-        """Discard what was appended since the last commit, and free its room on the disk."""
+        """Discard everything appended since the last commit, and free its space on the disk."""
         for name, piece in self._all_pieces():
             piece.size = self._committed.get((name, piece.number), 0)
-            with contextlib.suppress(OSError):  # what remains behind the end is overwritten
+            with contextlib.suppress(OSError):  # the next append overwrites what remains
                 os.ftruncate(piece.file.fd, piece.size)
         self._catalog.cut(self._committed["catalog", 0])
 
@@ -119,7 +124,7 @@ class Tables:
         return {**sizes, ("catalog", 0): self._catalog.size}
 
     def drop_oldest_inferences(self) -> int:
-        """Returns how many bytes were freed; 0 if none can be spared."""
+        """Remove the oldest piece of the inferences, unless it is the only one. Returns the number of bytes freed."""
         pieces = self._pieces["inferences"]
         if len(pieces) < 2:
             return 0
@@ -130,8 +135,8 @@ class Tables:
     def publish(self, folder: Path, manifest: Manifest, sources: Mapping[str, bool]) -> None:
         """Commit the rows, write the final manifest, move the completed tables to `folder` and remove the journal.
 
-        `sources`: the journal files that became table rows, and whether each is damaged.
-        Raises OSError, and ValueError if the catalog is damaged.
+        `sources` maps the names of the journal files that became table rows to whether each is damaged; damaged ones
+        are kept beside the tables. Raises OSError, and ValueError if the catalog is damaged.
         """
         self.commit()
         write_manifest(folder, manifest)
@@ -143,7 +148,7 @@ class Tables:
         sync_folder(self._folder)
         for name in SCHEMAS:
             target = folder / f"{name}.parquet"
-            if not os.path.lexists(target):  # else an earlier writer died in the middle of this
+            if not os.path.lexists(target):  # it is there if an earlier writer died while it published
                 self._completed(name).replace(target)
         sync_folder(folder)
         if sources.get(CATALOG):
@@ -153,7 +158,7 @@ class Tables:
         sync_folder(folder)
 
     def _completed(self, name: str) -> Path:
-        """A whole table with its footer. Raises ValueError if it is not a Parquet file."""
+        """Join the pieces of a table, add the footer and return the path. Raises ValueError if that gives no table."""
         whole = self._joined(name)
         groups = self._groups_of(name, whole)
         rows = sum(group.rows for group in groups)
@@ -165,7 +170,7 @@ class Tables:
             found = pq.read_metadata(f"/proc/self/fd/{whole.file.fd}").num_rows
         except pa.ArrowException as error:
             raise ValueError(str(error)) from None
-        if found != rows:  # the files that it was made of must not be removed then
+        if found != rows:  # the caller then keeps the files that the rows came from
             raise ValueError("its row groups have another number of rows")
         return self._folder / piece_name(name, whole.number)
 
@@ -173,7 +178,7 @@ class Tables:
         return read_catalog(self._folder).of(name, piece.number)
 
     def _joined(self, name: str) -> _Piece:
-        """Move the rows of all pieces into the first one."""
+        """Move the rows of all pieces of a table into the first piece, and return it."""
         first = _with_magic(self._pieces[name][0] if self._pieces[name] else self._add_piece(name))
         for other in self._pieces[name][1:]:
             groups = self._groups_of(name, other)
@@ -203,7 +208,7 @@ def _with_magic(piece: _Piece) -> _Piece:
 
 
 def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
-    """A Parquet file of one row group, or of none if there are no rows."""
+    """Return a Parquet file with the rows as one row group, or without a row group if there are no rows."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -211,7 +216,7 @@ def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
         compression="zstd",
         use_dictionary=[f.name for f in schema if pa.types.is_dictionary(f.type)] or False,
         column_encoding={f.name: _DELTA for f in schema if f.type in _ENCODABLE and f.name != _SPIKY},
-        write_page_checksum=True,  # without it nine of ten flipped bits (of an SD card) are read as latencies
+        write_page_checksum=True,  # without it, nine of ten bits flipped by an SD card change latencies unnoticed
     ) as writer:
         if len(rows):
             writer.write_table(rows, row_group_size=len(rows))
@@ -223,7 +228,7 @@ def _template(schema: pa.Schema) -> bytes:
 
 
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
-    """Return the index of a piece that has no footer yet. Raises ValueError if an entry is damaged."""
+    """Return the Parquet metadata of a piece that has no footer yet. Raises ValueError if an entry is damaged."""
     schema = SCHEMAS[name]
     end = footer.footer_of(_template(schema), sum(group.rows for group in groups), [group.entry for group in groups])
     try:
@@ -238,10 +243,14 @@ def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
 
 
 class TableFile:
-    """A file with row groups of a table. All methods raise OSError, or ValueError if the file is damaged."""
+    """A file with row groups of a table. Methods raise OSError, or ValueError if the file is damaged."""
 
     def __init__(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None = None) -> None:
-        """`place`: the path for people; `source`: the path to read from. `groups`: its index, if it has no footer."""
+        """Open a file of the table `name`.
+
+        `place` is the path named in messages, `source` the path to read from. `groups` are the entries of its row
+        groups if it has no footer yet.
+        """
         self.name = name
         self.place = place
         if source == place:
@@ -260,11 +269,11 @@ class TableFile:
         return sum(self._groups[number].num_rows for number in numbers)
 
     def times_in(self, number: int) -> tuple[int, int] | None:
-        """The first and the last time in a row group, if its index contains them."""
+        """Return the first and the last time in a row group, or None if the file's index does not say them."""
         return self._times[number]
 
     def read_times(self, number: int) -> npt.NDArray[np.int64]:
-        """The time of each row of a row group."""
+        """Read the time of each row of a row group."""
         with _arrow_errors():
             t_ns = self._file.read_row_group(number, columns=["t_ns"])["t_ns"].cast(pa.int64())
             if t_ns.null_count:
@@ -272,9 +281,10 @@ class TableFile:
             return np.asarray(t_ns)
 
     def by_time(self) -> list[tuple[int, ...]]:
-        """The numbers of its row groups in the order of time, since another program may have written another order.
+        """Return the numbers of the row groups, in order of time, in tuples that must be read together.
 
-        Row groups of seconds that overlap in time are read together.
+        Another program may have written them in another order. Row groups of seconds that overlap in time are in one
+        tuple; every other row group is alone in one.
         """
         times = [span for span in self._times if span is not None]
         if len(times) < len(self._groups):
@@ -291,9 +301,10 @@ class TableFile:
         return ordered
 
     def read(self, numbers: Sequence[int], sensor_ids: Sequence[str], infos: dict[Infos, Infos]) -> tuple[Any, int]:
-        """The rows of these row groups, and how many implausible rows were left out (only of operators).
+        """Read row groups; return their rows and the number of implausible rows that were left out.
 
-        `sensor_ids`: those of the manifest; rows of others are left out. `infos`: operators that bursts share.
+        Only rows of `operators` are checked here. Readings of sensors that are not in `sensor_ids`, the manifest's, are
+        left out. `infos` holds the lists of operators that bursts share, and is updated.
         """
         with _arrow_errors():
             table = as_described(self._file.read_row_groups(list(numbers)), SCHEMAS[self.name])
@@ -314,7 +325,7 @@ def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Raise Arrow's errors as ValueError."""
+    """Turn Arrow's errors into ValueError."""
     try:
         yield
     except OSError:

@@ -1,8 +1,9 @@
-"""Keep sessions within a size: `--sessions-quota`. It counts and removes what edgetop recorded, and nothing else.
+"""Keep the sessions of a folder within a size (`--sessions-quota`).
 
-Sessions are removed in the order in which they ran. The wall clock alone does not give it: a board without a battery
-begins in 1970. What cannot be removed (a damaged session, a file that is immutable) does not count, so that no other
-session goes in its place; it is reported.
+Only files that edgetop recorded count, and only those are removed. Sessions are removed in the order in which they ran.
+The wall clock alone does not give this order, since the clock of a board without a battery starts in 1970. A session
+that cannot be removed (it is damaged, or a file is immutable) does not count, so that no other session is removed in
+its place; it is reported instead.
 """
 
 import json
@@ -21,9 +22,9 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest
 
-Report = Callable[[str, str], None]  # the kind of an event, and its text
+Report = Callable[[str, str], None]  # takes the kind of an event and its text
 REMOVED, LEFT_OUT = "session-removed", "session-not-counted"
-EARLIEST_US = 1_704_067_200_000_000  # 2024: edgetop is younger, so a clock that says less was not set
+EARLIEST_US = 1_704_067_200_000_000  # 2024; edgetop is younger, so an earlier time comes from a clock that was not set
 DAY_US = 86_400_000_000
 MAX_MARKER_BYTES = 65_536
 _NEVER_US = 2**62
@@ -48,7 +49,7 @@ class Now:
 
     @property
     def boot_us(self) -> int:
-        """When this boot began. After all others, if the clock was not set."""
+        """When this boot began, in microseconds since 1970; later than every other time if the clock was not set."""
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 
     def is_plausible(self, utc_us: int) -> bool:
@@ -56,7 +57,7 @@ class Now:
 
 
 class Quota:
-    """Of the sessions in a folder. What cannot be removed is reported once."""
+    """The limit on the size of all sessions in a folder. A session that cannot be removed is reported once."""
 
     def __init__(self, quota_bytes: int, report: Report, now: Callable[[], Now] = Now.read) -> None:
         self._quota_bytes = quota_bytes
@@ -65,14 +66,14 @@ class Quota:
         self._told: set[Path] = set()
 
     def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
-        """Remove sessions until the rest fits, or no more can be removed.
+        """Remove sessions in `home` until the rest fits or no more can be removed.
 
-        Those that are in a lake (`edgetop push`) go first, then the others, the oldest first. A session that is being
-        written, one in `spared` and the one that such a session continues are never removed.
+        Sessions that are in a lake (`edgetop push`) are removed first, then the others, the oldest first. Never removed
+        are a session that is being written, the sessions in `spared`, and those that a spared session continues.
         """
         sizes: dict[Path, int] = {}
         sessions: dict[Path, Manifest] = {}
-        outside: dict[Path, tuple[int, str]] = {}  # what does not count: its size, and why
+        outside: dict[Path, tuple[int, str]] = {}  # by folder, the size of what does not count, and why
         for folder in sorted(path for path in home.glob(f"*{SUFFIX}") if is_real_folder(path)):
             try:
                 if _was_completed(folder):
@@ -93,7 +94,7 @@ class Quota:
                 self._tell(folder, f"{formatting.size(size)} {why}")
 
     def _make_room(self, sessions: Mapping[Path, Manifest], sizes: Mapping[Path, int], spared: Collection[Path]) -> int:
-        """Remove sessions; return how many bytes those that count take then."""
+        """Remove sessions, and return the size in bytes of the remaining sessions that count."""
         left = sum(sizes.values())
         excluded = _with_predecessors(sessions, {os.path.realpath(folder) for folder in spared})
         for folder in removal_order(sessions, self._now()):
@@ -127,7 +128,7 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete the removal of a session that was killed; False: none was. Raises OSError."""
+    """Complete a removal that was killed, and return True; return False if there was none. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False
@@ -137,7 +138,7 @@ def _was_completed(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """The space that a session takes, and that of other files in its folder. Raises OSError."""
+    """Return the bytes that a session takes, and those of other files in its folder. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         return files.own_bytes, sum(files.others.values())
 
@@ -149,7 +150,7 @@ def _all_bytes(folder: Path) -> int:
 
 
 def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
-    """The sessions at these real paths, and those that they continue: one of these has just ended."""
+    """Return the sessions at the real paths `spared`, and the sessions that these continue."""
     found = {folder for folder in sessions if os.path.realpath(folder) in spared}
     ids = {sessions[folder].id for folder in found}
     return found | {folder for folder, manifest in sessions.items() if manifest.followed_by in ids}
@@ -166,7 +167,7 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 
 
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
-    """The folders in the order in which they are removed: pushed ones first, then the oldest."""
+    """Return the folders in the order of removal: pushed sessions first, then the others, each the oldest first."""
     began = _beginnings(sessions, now)
     return sorted(
         sessions,
@@ -175,11 +176,11 @@ def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]
 
 
 def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
-    """When each session began, in microseconds since 1970, as far as clocks tell.
+    """Return when each session began, in microseconds since 1970, as well as the clocks tell.
 
-    The monotonic clock orders the sessions of one boot, and one of them that saw the wall clock set gives the times of
-    all. Without that, it is the time of the manifest's file. If that cannot be either, the session ran before this
-    boot: it counts as the last one that did, so that none goes because of a wrong clock.
+    The monotonic clock orders the sessions of one boot; if the wall clock was set in one of them, the times of all
+    follow. Otherwise the session's own wall time counts, or else the time of its manifest file. If none of these is
+    plausible, the session counts as the last one before this boot, so that a wrong clock removes no session early.
     """
     origins: dict[str, tuple[int, int]] = {}  # by boot: the last session with a plausible time, and when the boot began
     for manifest in sessions.values():

@@ -1,9 +1,8 @@
-"""Plays a recording back as batches, in the order in which things happened.
+"""Read a recording as batches, in the order in which things happened.
 
-Tables are read row group by row group, never whole: a session of a day must open in the
-memory of a small board. Missing and damaged parts are reported in `problems`, and the rest is
-read. A session whose writer died is recovered when it is opened; one whose writer lives is
-read as it is at that moment.
+Tables are read row group by row group, never whole, so that a small board can open a day-long session. Missing and
+damaged parts are reported in `problems`, and the rest is read. Opening a session whose writer died recovers it; a
+session whose writer lives is read as it is at that moment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,23 +27,23 @@ from edgetop.session.seconds import NS
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.parquet_tables import TableFile
 
-MOMENTS = 5  # how often opening is tried while a session is being finished
-CHECKED_BYTES = 32 * 1024 * 1024  # of single inferences, unpacked: a fraction of a second
-STEP_SECONDS = 600  # how much session time one batch of `play` spans
-LONG_AFTER_NS = 86_400 * NS  # after the end of a session: a later row is implausible
+MOMENTS = 5  # how often opening is tried while the writer finishes the session
+CHECKED_BYTES = 32 * 1024 * 1024  # check single inferences up to this unpacked size: in a fraction of a second
+STEP_SECONDS = 600  # session time that one batch of `play` spans
+LONG_AFTER_NS = 86_400 * NS  # a row this long after the end of the session is implausible
 
 
 class Recording:
     """One recorded session, opened for reading."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises InputError if the folder contains no readable session."""
+        """Open the session in `folder`. Raises InputError if it contains no readable session."""
         self.folder = folder
-        self._counted = 0  # inferences in the seconds that were played
-        self._is_played = False  # all of them
-        self._measured = 0  # single ones of the measured phase
+        self._counted = 0  # inferences that the played seconds count
+        self._is_played = False  # whether all seconds were played
+        self._measured = 0  # single inferences of the measured phase that were read
         for _ in range(MOMENTS):
-            self._closing: Batch | None = None  # what comes after the tables and the journal
+            self._closing: Batch | None = None  # what follows the rows of the tables and the journal
             try:
                 self._open()
                 break
@@ -66,31 +65,35 @@ class Recording:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read so far, one line each."""
+        """One line for each part that could not be read so far."""
         return self._snapshot.problems.lines
 
     def follow(self) -> Follower:
-        """Follow what the writer of a live session appends after the last batch of `play`."""
+        """Return a follower of what a live session's writer appends after the last batch of `play`."""
         return self._snapshot.follow()
 
     @property
     def end_ns(self) -> int:
-        """The session's time at its end, or now if it is live; 0: unknown."""
+        """Session time at the end, or at the moment of opening if the session is live; 0 if unknown."""
         return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or 0
 
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
-        """The session from its start, or its part in `span`; single inferences only if `inferences` is set."""
+        """Yield the session, or its part in `span`, as batches of `step_s` seconds.
+
+        Single inferences are left out unless `inferences` is set. If more is lost than the manifest says, the last
+        batch has a manifest that says so.
+        """
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
         end_ns = min(self.end_ns, span.end_ns)
         until, first = 0, True
         while first or any(cursor.rest is not None for cursor in cursors.values()):
             nearest = min((int(times(c.rest)[0]) for c in cursors.values() if c.rest is not None), default=0)
-            until = max(until + step_s * NS, nearest // (step_s * NS) * step_s * NS)  # years of nothing are one step
+            until = max(until + step_s * NS, nearest // (step_s * NS) * step_s * NS)  # skips empty years
             yield self._batch({name: cursor.take(until) for name, cursor in cursors.items()}, min(until, end_ns), first)
             first = False
         self._is_played = span == WHOLE
-        # Whether single inferences can be read: all are if they are few, else the index of their table.
+        # Check whether single inferences can be read: read all if they are few, else only the index of their table.
         size = 0 if inferences else sum(file.unpacked_bytes for file in self._snapshot.files("inferences"))
         if not inferences and size <= CHECKED_BYTES:
             self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
@@ -101,7 +104,7 @@ class Recording:
 
     @property
     def lost(self) -> Lost | None:
-        """What is not in the recording, or could not be read of it so far."""
+        """What the recording lacks, or could not be read so far; None if nothing is missing."""
         problems = self._snapshot.problems
         lines = [line for line in problems.lines if not line.startswith(f"{self.folder / MANIFEST}: ")]
         if not lines:
@@ -119,19 +122,22 @@ class Recording:
 
     @property
     def _ran(self) -> int | None:
-        """How many inferences the seconds should count; None: unknown, or another tool gave its summary alone."""
+        """Number of inferences that the seconds should count; None if unknown, or if only a summary was imported."""
         is_summary = self.manifest.was_imported and not self._measured and not self._counted
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """What is missing if the table of seconds is valid but incomplete."""
+        """Return what is missing if the table of seconds is valid but incomplete, else None."""
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
             return None
         return Lost(None, ran - self._counted, f"seconds.parquet counts {self._counted} inferences of {ran}")
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """The plausible rows in pieces, in the types of a batch; a burst may be cut at the end of a piece."""
+        """Yield the plausible rows of the table `name` in pieces, in the type that a batch has for them.
+
+        Only rows in `span` are returned. A burst may go on in the next piece.
+        """
         for rows in self._snapshot.rows(name, span):
             if len(kept := within(span, self._plausible(name, rows))):
                 yield kept
@@ -149,9 +155,9 @@ class Recording:
         return in_order(kept)
 
     def pieces(self, name: str, at_once: int = 1) -> list[Piece]:
-        """A table in ordered pieces that are read when they are needed.
+        """Return the table `name` as ordered pieces, each read only when it is needed.
 
-        `at_once`: the minimum rows of a piece; smaller row groups are read together.
+        Row groups with fewer than `at_once` rows are read together.
         """
         found: list[Piece] = []
         for file in self._snapshot.files(name):
@@ -179,7 +185,7 @@ class Recording:
                 waiting = []
 
     def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
-        """The first and the last time in a row group; None if it has no readable rows."""
+        """Return the first and the last time in a row group, or None if it has no readable rows."""
         if (known := file.times_in(number)) is not None:
             return known
         t_ns = NO_READINGS["t_ns"]
@@ -188,7 +194,7 @@ class Recording:
         return (int(t_ns.min()), int(t_ns.max())) if len(t_ns) else None
 
     def _read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Read these row groups together; if one is damaged, the others."""
+        """Read row groups together. Those that are damaged are reported and left out."""
         try:
             return self._plausible(file.name, self._snapshot.read(file, numbers))
         except (OSError, ValueError):
@@ -221,10 +227,10 @@ class _Cursor:
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces = pieces
-        self.rest = next(pieces, None)  # not taken yet, in memory; None: it is over
+        self.rest = next(pieces, None)  # rows in memory that were not taken yet; None at the end of the table
 
     def take(self, until_ns: int) -> list[Any]:
-        """The rows before the first one at or after `until_ns`, in pieces."""
+        """Return, in pieces, the rows before the first row whose time is `until_ns` or later."""
         taken = []
         while self.rest is not None:
             later = np.flatnonzero(times(self.rest) >= until_ns)

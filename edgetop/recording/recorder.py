@@ -1,8 +1,8 @@
-"""Writes a session while it runs: first into the journal, and from there into its tables.
+"""Write a session while it runs: each batch goes into the journal, and from there into the tables.
 
-A disk that fails never stops the run. What it does not accept waits in memory while that is
-little, then single inferences are dropped; both ends of the gap are reported. A `TableWriter`
-makes the tables, now and then and at the end.
+A failing disk never stops the run. Batches that the disk does not accept wait in memory, and rows are dropped if too
+many wait. The beginning and the end of such a gap are reported. A `TableWriter` makes the tables, from time to time and
+at the end.
 """
 
 import contextlib
@@ -37,33 +37,36 @@ from edgetop.session.seconds import NO_SECONDS, NS, PartialSecond
 # With the conductor's step and the engine's flush, a batch is in the journal well within a second.
 JOURNAL_EVERY_NS = 450_000_000
 RETRY_TABLES_NS = 10 * NS
-# With a limit on the size: into how many pieces old inferences are divided for dropping, and which share of the limit a
-# segment may take, and how much room is made at once.
+# With a limit on the size, as fractions of it: a piece of inferences, which is dropped as a whole; a segment at most;
+# and the room that is made at once.
 _PIECES, _SEGMENTS, _ROOM = 16, 16, 8
 _LEAST_SEGMENT_BYTES = 65_536
-_TRIES = 2  # to write the tables at the end: the process that does it may be killed
-# What waits for a disk that fails. Seconds: half a day of them.
+_TRIES = 2  # attempts to write the tables at the end, since the process that writes them may be killed
+# Most rows that wait in memory while the disk fails. The limit of the other tables is half a day of seconds.
 MAX_WAITING_INFERENCES, MAX_WAITING_ROWS = 65_536, 43_200
 _RUN_WENT_ON = "the run itself went on"
 
 
 class Recorder:
-    """The writer of one session's folder, from its creation to `finish`."""
+    """Writes the folder of one session, from its creation to `finish`."""
 
     def __init__(
         self, folder: Path, manifest: Manifest, keep: Retention | None = None, tables: TableWriter | None = None
     ) -> None:
-        """Create the folder. Raises InputError if that fails, before anything runs."""
+        """Create the session's folder. Raises InputError if that fails.
+
+        `keep` says what is recorded; `tables` makes the tables, by default in this process.
+        """
         self._keep = keep or Retention()
         create_folder(folder)
         self._tables = tables or InlineTableWriter()
         self._progress = Progress()
-        self._segment = 0  # the current one when segments were last counted
+        self._segment = 0  # number of the current segment when segments were last counted
         self._waiting: list[Batch] = []
-        self._manifest: Manifest | None = None  # to be written
+        self._manifest: Manifest | None = None  # waits to be written
         self._now_ns = self._journalled_ns = self._synced_ns = self._tables_after_ns = 0
-        self._accepted_ns = 0  # the journal has everything up to then except what was dropped
-        self._received = self._accepted = 0  # inferences: in all, and when the journal last accepted a batch
+        self._accepted_ns = 0  # the journal has everything up to this time, except what was dropped
+        self._received = self._accepted = 0  # inferences received: in all, and when the journal last accepted a batch
         self._gap = _Gap()
         self._partial = PartialSecond(manifest.load.deadline_ns, is_paced=manifest.load.is_paced)
         self._tables_failed = self._drop_reported = False
@@ -84,18 +87,18 @@ class Recorder:
 
     @property
     def folder(self) -> Path:
-        """The present path of the folder: it may have been moved."""
+        """The present path of the folder, which may have been moved."""
         return self.handle.name
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Accept a batch; returns events about the recording itself since the last call."""
+        """Accept a batch. Returns the events about the recording itself since the last call."""
         self._now_ns = batch.until_ns
         self._received += len(batch.inferences)
         if not self._keep.raw:
             self._partial.add(batch.inferences, batch.seconds)
             batch = replace(batch, inferences=NO_INFERENCES)
         self._waiting.append(batch)
-        if batch.manifest is not None and batch.manifest.state == "live":  # the final one comes after the tables
+        if batch.manifest is not None and batch.manifest.state == "live":  # `finish` writes the final one
             self._manifest = batch.manifest
         waiting = sum(len(waiting.inferences) for waiting in self._waiting)
         is_late = self._now_ns - self._journalled_ns >= JOURNAL_EVERY_NS
@@ -162,12 +165,12 @@ class Recorder:
     def _collect(self, *, wait: bool) -> None:
         try:
             self._progress = self._tables.result(wait=wait) or self._progress
-        except InterruptedError:  # how far it came is unknown
+        except InterruptedError:  # how many rows it moved is unknown
             self._progress = replace(self._progress, tally=None)
             raise
 
     def _job_due(self) -> TableJob | None:
-        """A job for what the tables lack, if that is enough, or too much for the limit. Raises OSError."""
+        """Return a job if complete segments wait or the folder is too large, else None. Raises OSError."""
         limit = self._keep.max_bytes
         journal = self._journal_file
         if limit is None and journal.number == self._segment and not self._tables_after_ns:
@@ -178,7 +181,7 @@ class Recorder:
             self._segment = journal.number
             return TableJob(number, self._progress) if min(sizes, default=number) < number else None
         piece = limit // _PIECES
-        most = limit - piece - journal.segment_bytes  # room for what is being moved
+        most = limit - piece - journal.segment_bytes  # leaves room for the rows that are being moved
         names = ("catalog", "*.partial")
         pieces = (path for name in names for path in (self.handle.path / JOURNAL).glob(name))
         if sum(sizes.values()) + sum(path.stat().st_size for path in pieces) <= most:
@@ -189,10 +192,10 @@ class Recorder:
         self._events.append(Event(self._now_ns, kind, severity, "edgetop", text, data))
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Publish the tables and the final manifest; returns what is not in them.
+        """Publish the tables and the final manifest. Returns what is missing in them, or None.
 
-        Raises RecordingError if something could not be written, now or before. What the disk has not accepted
-        as tables stays in the journal, and opening the session completes it.
+        Raises RecordingError if something could not be written, now or before. Rows that could not be written as tables
+        stay in the journal, and opening the session later completes the tables.
         """
         failure = None
         lost = lost_in_all(manifest.lost, self._gap.lost_before())
@@ -221,15 +224,15 @@ class Recorder:
         return lost
 
     def prepare_end(self) -> None:
-        """Start the process that `finish` needs."""
+        """Start the process that `finish` will need, so that it is ready."""
         with contextlib.suppress(OSError):
             if not self._tables.is_busy:
                 self._tables.prepare(self.handle, self._lock)
 
     def _publish(self, manifest: Manifest) -> Manifest:
-        """Returns the manifest with what is lost. Raises OSError; the journal then stays."""
+        """Publish the tables, and return the manifest with what is lost. If it raises OSError, the journal stays."""
         for attempt in range(_TRIES):
-            with contextlib.suppress(OSError):  # of the last job; this one may succeed
+            with contextlib.suppress(OSError):  # the last job failed, but this one may succeed
                 if self._tables.is_busy:
                     self._collect(wait=True)
             try:
@@ -243,7 +246,7 @@ class Recorder:
         return self._progress.manifest
 
     def _write_rest(self) -> None:
-        """Raises OSError if the disk does not accept it."""
+        """Write the waiting batches and events into the journal. Raises OSError if the disk does not accept them."""
         if self._waiting or self._gap.is_open:
             self._journal()
         if self._events:
@@ -253,7 +256,7 @@ class Recorder:
             raise self._gap.error
 
     def _cut_short(self, manifest: Manifest, failure: OSError) -> RecordingError:
-        """The disk did not accept the end: what it has accepted becomes tables, now or when there is room."""
+        """Make tables of the journal if possible, and return the error for a disk that did not accept the last rows."""
         from edgetop.recording.recovery import recover  # noqa: PLC0415  loads Arrow
 
         inferences = self._gap.missing_before + self._received - self._accepted
@@ -270,7 +273,7 @@ class Recorder:
         return f"free space; edgetop report {then}. T{_RUN_WENT_ON[1:]}"
 
     def discard(self) -> None:
-        """Remove a session in which nothing ran."""
+        """Close and remove the session, because nothing ran in it."""
         self._close()
         if not self.handle.why_gone:
             with contextlib.suppress(OSError, RecordingError):
@@ -292,21 +295,21 @@ def _error(text: str, advice: str, lost: Lost | None) -> RecordingError:
 
 
 def _reason(error: OSError) -> str:
-    """The system's own words: Arrow wraps them."""
+    """Return the system's words for an error, since Arrow wraps them in its own."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
 class _Gap:
-    """Counts what the disk has not accepted since its first refusal."""
+    """Counts what the disk has not accepted since it first refused a batch."""
 
     def __init__(self) -> None:
         self.first: OSError | None = None
-        self.error: OSError | None = None  # the last one
+        self.error: OSError | None = None  # the last error
         self.is_open = False
         self.began_ns = 0
-        self.inferences = self.rows = 0  # dropped; rows of the other tables
-        self.missing_before = self.ns_before = 0  # of closed gaps: inferences, and the time in which they ran
-        self._ns = self._since_ns = 0  # time dropped in this gap; what waits is of the time since then
+        self.inferences = self.rows = 0  # dropped inferences, and dropped rows of the other tables
+        self.missing_before = self.ns_before = 0  # inferences dropped in closed gaps, and the time in which they ran
+        self._ns = self._since_ns = 0  # time dropped in this gap, and when the rows that wait began
 
     def begin(self, now_ns: int, since_ns: int, error: OSError) -> None:
         self.first = self.first or error
@@ -318,12 +321,12 @@ class _Gap:
         self.ns_before += self._ns
 
     def lost_before(self) -> Lost | None:
-        """What was lost in closed gaps."""
+        """Return what was lost in closed gaps, or None."""
         why = "the disk took nothing for a time: it was full, or failed"
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 
     def shortened(self, waiting: Batch, now_ns: int) -> Batch:
-        """Shorten a waiting batch to what may wait in memory."""
+        """Drop rows of a waiting batch if it has more than may wait in memory."""
         dropped = self.inferences + self.rows
         if len(waiting.inferences) > MAX_WAITING_INFERENCES:
             self.inferences += len(waiting.inferences)
@@ -350,13 +353,13 @@ class _Gap:
         return f"{self.inferences} inferences{rows} are missing"
 
 
-MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; above that single inferences are dropped, and seconds are not
+MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; if more wait, single inferences are dropped, but seconds are kept
 
 
 class BackgroundRecorder:
-    """A recorder on a thread of its own: calls return at once, except `finish` and `discard`, which wait.
+    """Runs a recorder on a thread, so that an SD card which stalls for seconds does not delay the caller.
 
-    An SD card that stalls for seconds delays nothing but this thread.
+    Calls return at once, except `finish` and `discard`, which wait for the thread.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -364,14 +367,14 @@ class BackgroundRecorder:
         self._queue: queue.SimpleQueue[Batch | Literal["prepare"] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._waiting_inferences = self._last_ns = 0
-        self._behind = self._dropped = self._dropped_ns = 0  # inferences: since the disk fell behind; in all
+        self._behind = self._dropped = self._dropped_ns = 0  # dropped inferences: since the disk fell behind, in all
         self._events: list[Event] = []
         self._defect: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
         self._thread.start()
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Returns events about the recording of earlier batches. Raises what the recorder raised."""
+        """Queue a batch. Returns the events about the recording of earlier batches, and raises what that raised."""
         with self._lock:
             self._enqueue(batch)
             defect, self._defect = self._defect, None
@@ -381,7 +384,7 @@ class BackgroundRecorder:
         return tuple(events)
 
     def _enqueue(self, batch: Batch) -> None:
-        """Hand the batch to the thread, without its inferences if too many wait."""
+        """Queue a batch, without its inferences if too many are waiting."""
         if self._waiting_inferences + len(batch.inferences) > MAX_QUEUED_INFERENCES:
             if not self._behind:
                 text = "the disk is too slow: inferences are not recorded until it has caught up; all seconds are"
@@ -408,14 +411,14 @@ class BackgroundRecorder:
             events: tuple[Event, ...] = ()
             try:
                 events = self._recorder.write(batch)
-            except Exception as error:  # noqa: BLE001  a defect of ours: the next write raises it, recording goes on
+            except Exception as error:  # noqa: BLE001  a defect of edgetop: the next write raises it, recording goes on
                 self._defect = error
             with self._lock:
                 self._events.extend(events)
                 self._waiting_inferences -= len(batch.inferences)
 
     def prepare_end(self) -> None:
-        """Start what `finish` needs: the end is near."""
+        """Prepare for `finish`, because the end is near."""
         self._queue.put("prepare")
 
     def _end(self) -> None:
@@ -423,9 +426,12 @@ class BackgroundRecorder:
         self._thread.join()
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Returns what is not in the recording. Raises RecordingError if something could not be written."""
+        """Finish the recording. Returns what is missing in it, or None.
+
+        Raises RecordingError if something could not be written.
+        """
         self._end()
-        if self._events:  # no caller asks for them any more, but they belong into the recording
+        if self._events:  # no caller will ask for them, but the recording must have them
             self._recorder.write(Batch(self._last_ns, events=tuple(self._events)))
         here = Lost(self._dropped_ns / NS, self._dropped, "the disk was too slow") if self._dropped else None
         lost = self._recorder.finish(replace(manifest, lost=lost_in_all(manifest.lost, here)))

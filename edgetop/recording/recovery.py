@@ -1,8 +1,8 @@
 """Complete the session of a writer that died.
 
-Its rows are in the journal and in the pieces of its tables; missing are the last, partial
-second, the event of its end, and the tables under their names. The journal's files are
-removed only when everything is on the disk, so a recovery may itself be killed at any moment.
+Its rows are in the journal and in the pieces of its tables. Missing are the last, incomplete second, the event that
+tells of the end, and the tables under their final names. The journal's files are removed only when everything is on the
+disk, so a recovery may be killed at any moment and repeated.
 """
 
 import json
@@ -31,17 +31,17 @@ from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, 
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
 END_NOTE_BYTES = 4096
-LONGEST_GAP_S = 3_600  # of seconds without an inference that are made up for
-COARSE_TIME_NS = 3 * NS  # a file system may round the time of a file down by so much: FAT by 2 s
-_CLOSING = "closing"  # the source of last rows
+LONGEST_GAP_S = 3_600  # seconds are rebuilt only up to this time after the last complete second
+COARSE_TIME_NS = 3 * NS  # a file's time may be rounded down by less than this; FAT rounds by 2 s
+_CLOSING = "closing"  # source of the rows that recovery adds, if the journal has no segment
 
 Recovered = Literal["live", "recovered", "unwritable"]
 
 
 def recover(folder: Path) -> Recovered:
-    """Complete a session if its writer is dead, else return "live".
+    """Complete the session in `folder` if its writer is dead, and return "recovered"; return "live" if it lives.
 
-    "unwritable": the medium, or a file on it, does not allow it at present; no row has been lost.
+    Returns "unwritable" if the disk or a file does not allow the recovery at present. No row is lost then.
     """
     try:
         lock = WriterLock(folder, for_recovery=True)
@@ -87,9 +87,9 @@ def _recover(folder: Path) -> None:
 
 
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
-    """What recovery adds behind the last row that was written, with the final manifest.
+    """Return what recovery adds after the last row that was written: seconds, an event and the final manifest.
 
-    `manifest`: the one in the folder.
+    `manifest` is the one in the folder. For a live session, the batch has only the newest manifest.
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
@@ -104,7 +104,7 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
         return Batch(last.until_ns, manifest=last.manifest)
     if manifest.state != "live" and not snapshot.segments:  # only publishing remains
         return Batch(manifest.duration_ns or 0, manifest=manifest)
-    if manifest.state == "recovered":  # by a recovery that was interrupted after it had read everything
+    if manifest.state == "recovered":  # an earlier recovery was interrupted after it had read everything
         return _closing(snapshot, last, _missing_seconds(snapshot, last), manifest.end_reason, manifest.lost)
     unwritten = read_unwritten(snapshot.folder / JOURNAL)
     is_complete = last.manifest.state == "finished" and unwritten.until_ns <= last.until_ns
@@ -122,11 +122,14 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """What was written or should have been, and cannot be read. `death`: why the writer did not finish."""
+    """Return what cannot be read although it was, or should have been, written; None if nothing is lost.
+
+    `death` says why the writer did not finish; None if it did.
+    """
     each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
     first_tally = last.state.first_tally
     catalogued = snapshot.catalogued_inferences()
-    is_first = min(snapshot.segments, default=1) == 1  # what its first batch lacks is counted as missing already
+    is_first = min(snapshot.segments, default=1) == 1  # then `missing` counts what is lost before it
     if first_tally and not is_first and catalogued is not None and first_tally.inferences > catalogued:
         why = "a part of the journal or of the tables is damaged or gone"
         each.append(Lost(None, first_tally.inferences - catalogued, why))
@@ -145,10 +148,10 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 
 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
-    """What a dead writer had not written yet.
+    """Return what a dead writer had not written yet.
 
-    Only the engine knows how long it went on: its writer may have been stopped or have waited for its disk for any
-    time before it died. A change of the journal's files after the last batch tells that more was there.
+    Only the engine knows how long the run went on, since its writer may have been stopped, or have waited for the disk,
+    for any time before it died. If the journal was changed well after its last batch, more had been written to it.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
@@ -165,7 +168,7 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Los
 
 
 def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost:
-    """What is lost, by the count of an engine that went on until then."""
+    """Return what is lost after the last batch if the engine went on until `until_ns` and made `sent` inferences."""
     tally = last.state.tally or Tally()
     is_counted = tally.counted <= tally.inferences <= sent and tally.inferences  # all single inferences are recorded
     seconds = (until_ns - last.until_ns) / NS
@@ -174,7 +177,7 @@ def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost
 
 
 def _end_note(folder: Path) -> tuple[int, int] | None:
-    """When the engine ended (CLOCK_MONOTONIC), and how many inferences it had made; None: it left no note."""
+    """Read when the engine ended (ns of CLOCK_MONOTONIC) and how many inferences it made; None if it left no note."""
     try:
         note = json.loads(read_file(folder / END_NOTE, END_NOTE_BYTES))
         t_ns, count = note["t_ns"], note["inferences"]
@@ -191,7 +194,7 @@ class _JournalEnd:
         self.manifest = manifest
         self.until_ns = 0
         self.seconds_until_ns: int | None = None
-        self.inferences: list[Inferences] = []  # of the journal's last minute or so
+        self.inferences: list[Inferences] = []  # those since the last complete second, and the piece before
         self.damaged_bytes = self.longest_frame = 0
         self.state = JournalState()
 
@@ -211,12 +214,13 @@ class _JournalEnd:
 
 
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
-    """The seconds after the last complete one: from the recorded inferences, or the partial second of the journal."""
+    """Rebuild the seconds after the last complete one, from the inferences or from the journal's partial second."""
     begin = last.seconds_until_ns
     if begin is None:
         rows = next(snapshot.last_rows("seconds"), None)
         begin = last.seconds_until_ns = 0 if rows is None else int(rows.rows["t_ns"][-1]) + NS
-    earlier: list[Inferences] = []  # row groups back to the first that began before `begin`, if the journal is shorter
+    # Row groups back to the first one that began before `begin`, needed if the journal begins later.
+    earlier: list[Inferences] = []
     first_ns = int(last.inferences[0]["t_ns"][0]) if last.inferences else begin
     for rows in snapshot.last_rows("inferences") if first_ns >= begin else ():
         earlier.insert(0, sound("inferences", rows))
@@ -226,7 +230,7 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
     inferences = join([NO_INFERENCES, *earlier, *last.inferences])
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
-        partial: Seconds = sound("seconds", last.state.partial)  # of a recording without single inferences
+        partial: Seconds = sound("seconds", last.state.partial)  # the recording has no single inferences
         return partial.where(partial.rows["t_ns"] >= begin)
     counted = measured(inferences[inferences["t_ns"] < begin])
     first = max(begin // NS, int(later["t_ns"][0]) // NS - LONGEST_GAP_S)
@@ -273,7 +277,10 @@ def _recovery_text(snapshot: Snapshot, last: _JournalEnd, until_ns: int, lost: L
 
 
 def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
-    """Warm-up runs, their time in ns (0 without single inferences), measured runs."""
+    """Return the number of warm-up runs, the time in ns that they took, and the number of measured runs.
+
+    The time is 0 if single inferences were not recorded. `missing` are the seconds that recovery adds.
+    """
     runs, total_ns = _warmup_runs(snapshot), 0
     for place, inferences in enumerate(snapshot.rows("inferences")):
         runs = runs if place else 0
@@ -287,7 +294,7 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
 
 
 def _warmup_runs(snapshot: Snapshot) -> int:
-    """The number of warm-up runs before measuring began, from the events; 0 if it never began."""
+    """Return the number of warm-up runs that the events give; 0 if measuring never began."""
     runs = 0
     for events in snapshot.rows("events"):
         for event in (event for event in events if event.kind == "phase"):

@@ -1,7 +1,7 @@
-"""Find sessions by path, by name or by the beginning of their id; store their outcomes.
+"""Find sessions by path, by name or by the beginning of their id, and store their outcomes.
 
-A session outside the home folder leaves a link under its id in `sessions/` at home, when it begins or is moved. A link
-that does not lead to a session any more is removed.
+Home is the default folder of recordings. When a session elsewhere begins or is moved, a link with its id as the name is
+made in `sessions/` at home. A link that no longer leads to a session is removed.
 """
 
 import contextlib
@@ -29,11 +29,11 @@ from edgetop.recording.session_folder import (
 from edgetop.session.manifest import Manifest, built
 
 REGISTER = "sessions"
-_MOST_NAMED = 10  # in the message about an unknown name
+_MOST_NAMED = 10  # most names listed in the message about an unknown name
 
 
 def register(home: Path, folder: Path, session_id: str) -> None:
-    """Make a session known at home. Raises OSError, and InputError if the id can be no name of a link."""
+    """Make a session known at home. Raises OSError, and InputError if the id cannot be a file name."""
     folder = folder.absolute()
     if folder.parent.resolve() == home.resolve() and folder.name.endswith(SUFFIX):
         return
@@ -46,9 +46,9 @@ def register(home: Path, folder: Path, session_id: str) -> None:
 
 
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
-    """The folders of all sessions at home, registered there, and in `here`; each once.
+    """Return the folders of all sessions at home, registered there, or in `here`, each once.
 
-    Raises InputError if the home is there and cannot be read.
+    Raises InputError if the home folder exists but cannot be read.
     """
     near: list[Path] = []
     try:
@@ -66,7 +66,7 @@ def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
 
 
 def _sessions_in(folder: Path) -> list[Path]:
-    """The sessions in a folder; [] if it is not there. Raises OSError if it cannot be read."""
+    """Return the sessions in a folder; none if it does not exist. Raises OSError if it cannot be read."""
     try:
         entries = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
     except (FileNotFoundError, NotADirectoryError):
@@ -86,19 +86,19 @@ def _registered(home: Path) -> list[Path]:
             if read_manifest(folder).id == link.name:
                 folders.append(folder)
                 continue
-        with contextlib.suppress(OSError):  # another process has removed it, or it may not be removed
+        with contextlib.suppress(OSError):  # another process has removed it, or this one may not
             if link.is_symlink():
                 link.unlink()
     return folders
 
 
 def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
-    """The sessions that run now, the newest first."""
+    """Return the sessions that run now, with their manifests, the newest first."""
     return newest_first(folder for folder in all_sessions(home, here) if is_live(folder))
 
 
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
-    """Sessions with their manifests; a folder without a readable one is left out."""
+    """Return sessions with their manifests, the newest first. Folders without a readable manifest are left out."""
     sessions = [(folder, manifest) for folder in folders if (manifest := _manifest_of(folder))]
     return sorted(sessions, key=lambda session: session[1].began_utc, reverse=True)
 
@@ -111,9 +111,9 @@ def _manifest_of(folder: Path) -> Manifest | None:
 
 
 def successor(folder: Path) -> Path | None:
-    """The session beside this one in which its engine runs on, or ran on; None: there is none.
+    """Return the session in the same folder in which this session's engine went on (`--rotate`), or None.
 
-    It began later on the same clock, so whoever goes from successor to successor comes to an end.
+    A successor always began later on the same clock, so a chain of successors ends.
     """
     manifest = _manifest_of(folder)
     if manifest is None or not manifest.followed_by:
@@ -130,11 +130,11 @@ def successor(folder: Path) -> Path | None:
 
 
 def locate(given: str, home: Path) -> Path:
-    """The folder of a session. `home`: the default folder of recordings.
+    """Return the folder of the session that a user named: by path, name, or the beginning of a name or id.
 
-    Raises InputError if none or several match.
+    Raises InputError if no session or several match.
     """
-    if not given:  # such as a variable that is not set; every name begins with it
+    if not given:  # such as an unset variable of the shell; every name begins with ""
         raise InputError("an empty name is no session", "give a path, a name, or enough of an id")
     for path in (Path(given), Path(given + SUFFIX), home / given, home / (given + SUFFIX)):
         with contextlib.suppress(OSError):  # no file can have that name
@@ -158,7 +158,7 @@ def locate(given: str, home: Path) -> Path:
 
 
 def matching(given: str, folders: Sequence[Path]) -> list[Path]:
-    """The sessions with that name; if there are none, those whose name or id begins with it."""
+    """Return the sessions with the name `given`, or else those whose name or id begins with it."""
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
     if named:
         return named
@@ -170,9 +170,9 @@ def matching(given: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def locate_live(given: str | None, home: Path) -> Path:
-    """The folder of a session, preferably of one that runs; of None, the only one that runs.
+    """Return the folder of the session that a user named, preferring one that runs now; it need not run.
 
-    Raises InputError if none or several match. A session that is named need not run.
+    With None, returns the only session that runs. Raises InputError if no session or several match.
     """
     running = [folder for folder, _ in live_sessions(home, Path.cwd())]
     if given is None:
@@ -187,13 +187,13 @@ def locate_live(given: str | None, home: Path) -> Path:
 
 
 def _distinct_names(folders: Sequence[Path]) -> str:
-    """The first few, by name if the names differ."""
+    """List the first five folders: by name, or by path if two names are equal."""
     names = [path.name for path in folders]
     return ", ".join(names[:5] if len(set(names)) == len(names) else map(str, folders[:5]))
 
 
 def _other_owner(folder: Path) -> int | None:
-    """The owner of a folder that this user may not enter."""
+    """Return the user id that owns a folder which this user may not enter, else None."""
     try:
         status = folder.stat()
     except (OSError, ValueError):
@@ -207,19 +207,19 @@ MAX_OUTCOME_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a session in three figures, stored beside its tables, so that a list need not read them.
+    """The result of a session in short, stored beside the tables so that `edgetop sessions` need not read them.
 
     It follows from the tables and can be deleted at any time. It is valid only for the manifest and the version of
-    edgetop that it was made with.
+    edgetop from which it was made.
     """
 
     verdict: str  # in a few words: "throttled 6x, 22 %"
-    p50_ms: float | None = None  # None: nothing was measured
+    p50_ms: float | None = None  # None if nothing was measured
     p99_ms: float | None = None
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """None if there is no readable one for this manifest."""
+    """Return the stored outcome of a session, or None if there is none that is readable and valid."""
     try:
         document: Any = read_json(folder / OUTCOME, MAX_OUTCOME_BYTES)
         return built(Outcome, document, OUTCOME) if document.pop("of") == _basis(folder) else None
@@ -228,7 +228,7 @@ def read_outcome(folder: Path) -> Outcome | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Store it if that is possible; without it a list is only slower."""
+    """Store an outcome if possible. A failure is ignored: a list of sessions is only slower then."""
     with contextlib.suppress(OSError):
         write_file(folder / OUTCOME, json.dumps(asdict(outcome) | {"of": _basis(folder)}), durable=False)
 

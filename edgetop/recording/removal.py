@@ -1,9 +1,9 @@
 """Remove a session: the files that edgetop wrote into its folder, and nothing else.
 
-A user may have put files there, and a link or a replaced folder may lead elsewhere. So names are fixed, links are never
-followed, and every step uses descriptors of the folder that was looked at (openat(2)). The files are first moved aside,
-the manifest before the others. If one cannot be moved, as a file that is immutable, all are moved back: a session is
-removed as a whole or left as it was. A removal that was killed goes on with the next call.
+A user may have put other files into the folder, and a link or a replaced folder may lead elsewhere. So only fixed names
+are removed, links are never followed, and every step uses descriptors of the folder that was examined (openat(2)). The
+files are first moved aside, the manifest before the others. If one cannot be moved (an immutable file), all are moved
+back: a session is removed as a whole or left as it was. The next call continues a removal that was killed.
 """
 
 import contextlib
@@ -31,36 +31,35 @@ from edgetop.recording.session_folder import (
 from edgetop.session.turns import SIDES
 
 OUTCOME = "outcome.json"
-PUSHED = "pushed.json"  # in the folder of a session, written by `edgetop push` when the lake has all of it
+PUSHED = "pushed.json"  # written by `edgetop push` when the lake has the whole session
 ASIDE = ".removing"
 TABLE_FILES = tuple(f"{table}.parquet" for table in TABLES)
 OUTPUT_FILES = (OUTPUTS, *map(outputs_file, SIDES))
-DERIVED = (OUTCOME, PUSHED, LOCK, SOCKET, END_NOTE)  # follow from the others, or are of use only beside them
+DERIVED = (OUTCOME, PUSHED, LOCK, SOCKET, END_NOTE)  # made from the other files, or useless without them
 _NAMES = {MANIFEST, LOG, PROGRAM_LOG, *TABLE_FILES, *OUTPUT_FILES, *DERIVED}
 _TEMPORARY = re.compile(rf"\.?({'|'.join(map(re.escape, sorted(_NAMES)))})(\.[\w-]+)*\.(tmp|partial)")
 _DAMAGED = re.compile(r"(\d{8}\.journal|catalog|closing)\.damaged")
 _IN_JOURNAL = re.compile(r"\d{8}\.journal|catalog|closing|[a-z]+-\d{4}\.partial|unwritten-\d+-\d+-\d+")
 
-# Of a file: device, inode, bytes, time of the last change in ns.
-Stamp = tuple[int, int, int, int]
+Stamp = tuple[int, int, int, int]  # device, inode, size in bytes, time of the last change in ns
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Identify a file and its contents: it changes when either does."""
+    """Return a stamp that changes if the file is replaced or its contents are changed."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    freed_bytes: int  # of the disk; a file that has another name elsewhere frees nothing
-    left: tuple[str, ...]  # what stays in the folder, folders with a slash; (): the folder is gone too
+    freed_bytes: int  # bytes freed on the disk; a file with another hard link frees nothing
+    left: tuple[str, ...]  # names that stay, folders with a slash; empty if the session's folder is gone too
 
 
 class SessionFiles:
-    """The files of edgetop in a session's folder, by descriptors."""
+    """The files that edgetop wrote into a session's folder, reached through descriptors of the folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError, as for a link to a folder."""
+        """Open the folder. Raises OSError if that fails or if `folder` is a link."""
         self._folder = folder.absolute()
         self._open: list[int] = []
         self.fd = self._opened(str(self._folder), None)
@@ -78,7 +77,7 @@ class SessionFiles:
         return fd
 
     def own(self) -> list[tuple[int, str]]:
-        """Each file as the descriptor of its folder and its name; the manifest first."""
+        """Return edgetop's files as (descriptor of the folder, name), the manifest first."""
         found = [(self.fd, name) for name in _names_in(self.fd) if _is_own(name)]
         if self._journal is not None:
             journal = self._journal
@@ -88,12 +87,12 @@ class SessionFiles:
 
     @property
     def own_bytes(self) -> int:
-        """The space that they take on the disk."""
+        """Bytes that edgetop's files take on the disk."""
         return sum(_blocks(at, name) for at, name in self.own())
 
     @property
     def others(self) -> dict[str, int]:
-        """Everything else in the folder, folders with a slash, and the space that each file takes."""
+        """Bytes that each other file in the folder takes, by name; names of subfolders end with a slash."""
         own = {name for at, name in self.own() if at == self.fd} | {ASIDE}
         names = [name for name in _names_in(self.fd) if name not in own and name != JOURNAL]
         return {name + "/" * _is_folder(self.fd, name): _blocks(self.fd, name) for name in sorted(names)}
@@ -105,9 +104,10 @@ class SessionFiles:
         return MANIFEST not in names and ASIDE in names
 
     def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
-        """Remove these files of `own`, and return how many bytes that freed.
+        """Remove the files `going`, some or all of those that `own` returns, and return the number of bytes freed.
 
-        Raises OSError if one cannot be removed, and ValueError that names one that is not as `expected`: none is then.
+        Raises OSError if a file cannot be removed, and ValueError with the name of a file whose stamp is not the
+        `expected` one. In both cases no file is removed.
         """
         with contextlib.suppress(FileExistsError):
             os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
@@ -132,12 +132,12 @@ class SessionFiles:
                 os.unlink(name, dir_fd=aside)
                 freed += size
         for name in (ASIDE, JOURNAL):
-            with contextlib.suppress(OSError):  # it holds something else
+            with contextlib.suppress(OSError):  # it is not empty
                 os.rmdir(name, dir_fd=self.fd)
         return freed
 
     def remove_folder(self) -> None:
-        """Remove the folder if it is empty, and still the one at its path."""
+        """Remove the folder if it is empty and was not replaced by another one."""
         with contextlib.suppress(OSError):
             parent, name = self._opened(str(self._folder.parent), None), self._folder.name
             if os.path.samestat(os.lstat(name, dir_fd=parent), os.fstat(self.fd)):
@@ -145,10 +145,11 @@ class SessionFiles:
 
 
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
-    """Remove a session. `verified`: only these files and what follows from them.
+    """Remove a session, or only its `verified` files and those that are made from them.
 
-    Raises RecordingError if a process writes the session, or if a file is not as it was when it was verified, and
-    OSError if a file cannot be removed. Nothing is removed then.
+    `verified` maps names to the stamps of files of which a copy exists elsewhere. Raises RecordingError if a process
+    writes the session or if a verified file has changed, and OSError if a file cannot be removed. In these cases
+    nothing is removed.
     """
     with contextlib.closing(SessionFiles(folder)) as files, contextlib.ExitStack() as stack:
         try:
@@ -174,7 +175,7 @@ def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) ->
 
 
 def _require(expected: Mapping[str, Stamp], folder: int) -> None:
-    """Raises ValueError that names a file which is not there, or not as it was."""
+    """Check the stamps of files in a folder. Raises ValueError with the name of a file that is missing or changed."""
     for name, stamp in expected.items():
         try:
             is_same = stamp_of(os.lstat(name, dir_fd=folder)) == stamp
@@ -185,7 +186,7 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether a copy elsewhere has the file. The note of where that is stays beside what stays."""
+    """Whether a file may be removed: it is verified, or it is made from others. The note of the push stays."""
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 
 
@@ -199,7 +200,7 @@ def _names_in(folder: int) -> list[str]:
 
 
 def _blocks(at: int, name: str) -> int:
-    """The bytes on the disk that a removal of this name frees; a writer may have removed it meanwhile."""
+    """Return the bytes that removing a name frees on the disk; 0 if a writer has removed it meanwhile."""
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(name, dir_fd=at)
         return status.st_blocks * 512 if status.st_nlink == 1 else 0  # stat(2): blocks of 512 bytes

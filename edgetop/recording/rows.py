@@ -1,7 +1,7 @@
-"""Rows of a table as a batch has them: structured arrays, `Seconds`, tuples of events or bursts; and which are sound.
+"""Operations on the rows of any table, in the types that a batch has for them, and checks that they are plausible.
 
-Sessions come from other people and from failing cards: an implausible row would make an analysis raise, run for ever or
-fill the memory, so it is left out.
+The types are structured arrays, `Seconds`, and tuples of events or bursts. Sessions come from other people and from
+failing cards; an implausible row could make an analysis raise, run for ever or fill the memory, so it is left out.
 """
 
 import ctypes
@@ -29,12 +29,12 @@ NO_ROWS: dict[str, Any] = {
     "seconds": NO_SECONDS,
 }
 TABLES = tuple(NO_ROWS)
-FIELDS = {name: "bursts" if name == "operators" else name for name in TABLES}  # of a batch
+FIELDS = {name: "bursts" if name == "operators" else name for name in TABLES}  # field of a batch for each table
 
 LATE_NS, ALL_BUT = 5 * NS, 0.9
 MAX_SESSION_NS = 10 * 366 * 86_400 * NS
 MAX_TEXT = 100_000
-MAX_VALUE = 1e30  # of a reading: no quantity has more in its unit, and sums of squares stay finite
+MAX_VALUE = 1e30  # of a reading; no quantity is larger in its unit, and sums of squares stay finite
 
 Mask = npt.NDArray[np.bool_]
 Times = npt.NDArray[np.int64]
@@ -42,7 +42,7 @@ Times = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a session's time: from `begin_ns` up to, not including, `end_ns`."""
+    """A part of a session's time, from `begin_ns` to `end_ns`, which is excluded."""
 
     begin_ns: int = -(2**62)
     end_ns: int = 2**62
@@ -55,7 +55,7 @@ class Span:
         return last_ns >= self.begin_ns and first_ns < self.end_ns
 
     def in_steps_of(self, step_ns: int) -> "Span":
-        """Widened to whole steps: to seconds, since rows of `seconds` cannot be divided.
+        """Return the span widened to whole steps: to seconds, for example, since a row of `seconds` cannot be divided.
 
         >>> Span(1_500, 2_001).in_steps_of(1_000)
         Span(begin_ns=1000, end_ns=3000)
@@ -70,21 +70,21 @@ WHOLE = Span()
 class Piece:
     """Consecutive rows of a table, read when they are needed. Unreadable rows are left out."""
 
-    first_ns: int  # the earliest time in it
-    last_ns: int
-    rows: int  # at most
+    first_ns: int  # the earliest time of a row
+    last_ns: int  # the latest
+    rows: int  # upper bound of the number of rows
     read: Callable[[], Any]
 
 
 def times(rows: Any) -> Any:
-    """The `t_ns` of each row."""
+    """Return the `t_ns` of each row as an array."""
     if isinstance(rows, tuple):
         return np.array([row.t_ns for row in rows], np.int64)
     return (rows.rows if isinstance(rows, Seconds) else rows)["t_ns"]
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """Join consecutive pieces of a table; a burst may be cut at the end of a piece."""
+    """Join consecutive pieces of the table `name`. A burst that goes on in the next piece becomes one burst."""
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -96,7 +96,7 @@ def joined(name: str, pieces: Sequence[Any]) -> Any:
 
 
 def between(rows: Any, begin: int, end: int) -> Any:
-    """The rows from one position to another."""
+    """Return the rows between two positions, the second one excluded."""
     if isinstance(rows, Seconds):
         place = np.arange(len(rows))
         return rows.where((place >= begin) & (place < end))
@@ -104,7 +104,7 @@ def between(rows: Any, begin: int, end: int) -> Any:
 
 
 def where(rows: Any, wanted: Mask) -> Any:
-    """The rows that are wanted."""
+    """Return the rows for which `wanted` is true."""
     if wanted.all():
         return rows
     if isinstance(rows, tuple):
@@ -113,15 +113,15 @@ def where(rows: Any, wanted: Mask) -> Any:
 
 
 def within(span: Span, rows: Any) -> Any:
-    """The rows whose time lies in `span`."""
+    """Return the rows whose time lies in `span`."""
     return where(rows, span.holds(times(rows))) if len(rows) else rows
 
 
 def in_order(rows: Any) -> Any:
-    """Sort rows that another program may have written in another order; ours are in order of creation.
+    """Sort rows that another program has written in another order. edgetop writes rows in order of creation.
 
-    Seconds are always sorted, without duplicates. Among other rows some are late, so they are sorted only if a row is
-    nearly as late as the time that all of them span.
+    Seconds are always sorted, and duplicates dropped. In the other tables some rows are always late, so they are sorted
+    only if a row is late by nearly the whole time that all rows span.
     """
     if len(rows) < 2:
         return rows
@@ -137,7 +137,7 @@ def in_order(rows: Any) -> Any:
 
 
 def sound(name: str, rows: Any) -> Any:
-    """The plausible rows of a table."""
+    """Return the plausible rows of the table `name`. Too long messages of events are cut."""
     if not len(rows):
         return rows
     if name == "events":
@@ -152,24 +152,24 @@ def sound(name: str, rows: Any) -> Any:
         return where(rows, mask if rows.response is None else mask & _are_sound_seconds(rows.response))
     mask = _in_time(rows["t_ns"])
     if name == "readings":
-        return where(rows, mask & (np.abs(rows["value"]) < MAX_VALUE))  # which NaN is not
+        return where(rows, mask & (np.abs(rows["value"]) < MAX_VALUE))  # false for NaN
     latency, wait = rows["latency_ns"], rows["wait_ns"]
     mask &= (rows["phase"] < len(PHASES)) & (latency >= 0) & (latency < MAX_SESSION_NS)
     return where(rows, mask & (np.abs(wait) < MAX_SESSION_NS))
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Within the years that a session may last; rounding may give a time shortly before its origin."""
+    """Whether each time is plausible. Rounding may give a time shortly before the session's origin."""
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 
 def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
-    """For each row of `operators`, whether it is plausible."""
+    """Whether each row of `operators` is plausible."""
     return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
 
 
 def _are_sound_seconds(seconds: Seconds) -> Mask:
-    """For each second, whether its figures and its histogram are plausible."""
+    """Whether the figures and the histogram of each second are plausible."""
     rows = seconds.rows
     mask: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2"):
@@ -182,7 +182,10 @@ def _are_sound_seconds(seconds: Seconds) -> Mask:
 
 
 def sound_data(value: object) -> dict[str, JsonValue]:
-    """The data of an event without values that are not plain, which only another program can have written."""
+    """Return the data of an event without lists, objects and huge integers; numbers that are not finite become None.
+
+    Only another program can have written such values.
+    """
     if not isinstance(value, dict):
         return {}
     finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
@@ -194,15 +197,16 @@ def sound_data(value: object) -> dict[str, JsonValue]:
 
 
 def sound_batch(batch: Batch) -> Batch:
-    """The plausible part of a batch."""
+    """Return a batch with only its plausible rows."""
     kept = {field: sound(name, getattr(batch, field)) for name, field in FIELDS.items()}
     return replace(batch, until_ns=min(batch.until_ns, MAX_SESSION_NS), **kept)
 
 
 def release_memory() -> None:
-    """Return the memory that Arrow and the C library cache for the next rows, which may be minutes away: 20 MiB.
+    """Give memory that Arrow and the C library keep for later back to the system: 20 MiB.
 
-    By itself glibc returns only the end of its heap (malloc_trim(3)); musl and others have no such call.
+    The next rows may be minutes away. By itself glibc gives back only the end of its heap (malloc_trim(3)); musl and
+    other C libraries have no such function.
     """
     if pool := getattr(sys.modules.get("pyarrow"), "default_memory_pool", None):  # None: another thread imports it now
         pool().release_unused()

@@ -19,31 +19,31 @@ from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_jso
 @dataclass(frozen=True, slots=True)
 class Retention:
     raw: bool = True  # whether single inferences are recorded
-    max_bytes: int | None = None  # of the folder: above it the oldest single inferences are dropped
-    fsync_interval_ns: int = 5_000_000_000  # SD cards wear with each fsync
+    max_bytes: int | None = None  # size of the folder above which the oldest single inferences are dropped
+    fsync_interval_ns: int = 5_000_000_000  # not shorter, since SD cards wear with each fsync
 
 
 SUFFIX = ".edgetop"
 MANIFEST = "session.json"
 LOCK = "session.json.lock"
 JOURNAL = "journal"
-SOCKET = "control.sock"  # of a live session, which takes orders there
+SOCKET = "control.sock"  # takes orders for a live session
 DAMAGED = ".damaged"  # suffix of a journal file that could not be read completely
 LOG = "run.log"  # output of a run that went on without a terminal
-END_NOTE = "engine-end.json"  # what an engine left whose edgetop was killed
-PROGRAM_LOG = "program.log"  # what a watched program printed
-MAX_MANIFEST_BYTES = 4 * 1024 * 1024  # parsed, it takes some 25 times as much memory
+END_NOTE = "engine-end.json"  # written by an engine if its edgetop was killed
+PROGRAM_LOG = "program.log"  # output of a watched program
+MAX_MANIFEST_BYTES = 4 * 1024 * 1024  # a parsed manifest takes some 25 times as much memory
 MIN_FREE_BYTES = 16 * 1024 * 1024
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 
 
 def session_folder(output: Path) -> Path:
-    """The folder that `-o PATH` names: `.edgetop` is appended where it is missing."""
+    """Return the folder that `-o PATH` names: the path, with `.edgetop` appended if it is missing."""
     return output if output.name.endswith(SUFFIX) else output.parent / (output.name + SUFFIX)
 
 
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
-    """Create a new session's folder. Raises InputError if it exists or cannot be created, or the disk is full."""
+    """Create the folder of a new session. Raises InputError if it exists or cannot be created, or the disk is full."""
     try:
         folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
         folder.mkdir(mode=FOLDER_MODE)
@@ -63,12 +63,12 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it atomically: a reader sees the old manifest or the new one. Raises OSError."""
+    """Write the manifest atomically: a reader sees the old one or the new one. Raises OSError."""
     write_file(folder / MANIFEST, json.dumps(to_json(manifest), indent=1), FILE_MODE)
 
 
 class Descriptor:
-    """A file descriptor that is closed with its last user."""
+    """A file descriptor that is closed when nothing refers to this object any more."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
@@ -83,24 +83,24 @@ def set_aside(folder: Path, name: str) -> None:
 
 
 class FolderHandle:
-    """A folder, referred to by a descriptor: a move or a replacement of the path does not change which folder it is."""
+    """A folder, held by a descriptor: it stays the same folder if it is moved or its path is given to another one."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError."""
+        """Open the folder. Raises OSError."""
         self._file = Descriptor(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         self.fd = self._file.fd
-        self.path = Path(f"/proc/self/fd/{self.fd}")  # where this process reaches its files (proc_pid_fd(5))
+        self.path = Path(f"/proc/self/fd/{self.fd}")  # path for this process (proc_pid_fd(5))
         self._name = folder.absolute()
 
     @property
     def name(self) -> Path:
-        """The present path of the folder for people; the last one if it has none any more."""
+        """The folder's present path, for messages; its last known path if it has none any more."""
         _ = self.why_gone
         return self._name
 
     @property
     def why_gone(self) -> str:
-        """Why no path leads to the folder any more; "" if one does."""
+        """Why no path leads to the folder any more; "" if a path does."""
         if self._is_at(self._name):
             return ""
         try:
@@ -121,12 +121,12 @@ class FolderHandle:
             return False
 
     def with_name(self, text: str) -> str:
-        """The text with the folder's name in place of its /proc path."""
+        """Return the text with the folder's name in place of its /proc path."""
         return text.replace(str(self.path), str(self.name))
 
 
 def open_folder(folder: Path) -> FolderHandle:
-    """Raises InputError if there is no such folder."""
+    """Open a folder. Raises InputError if that fails."""
     try:
         return FolderHandle(folder)
     except OSError as error:
@@ -134,17 +134,17 @@ def open_folder(folder: Path) -> FolderHandle:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Raises OSError if the folder cannot be listed."""
+    """Return the names of all files in a folder. Raises OSError if it cannot be listed."""
     return {path.name for path in folder.iterdir()}
 
 
 def has_journal(folder: Path) -> bool:
-    """Whether the session is unfinished: its writer lives, or died. A writer without the lock does not count yet."""
+    """Whether the session is unfinished: its writer lives or has died. False until the writer has made its manifest."""
     return is_real_folder(folder / JOURNAL) and os.path.lexists(folder / MANIFEST)
 
 
 def is_real_folder(path: Path) -> bool:
-    """Whether it is a folder and not a link to one."""
+    """Whether `path` is a folder, and not a link to one."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -152,7 +152,7 @@ def is_real_folder(path: Path) -> bool:
 
 
 def write_all(fd: int, data: bytes, offset: int) -> None:
-    """Write all bytes or raise OSError: on a nearly full disk, write(2) accepts only a part."""
+    """Write all bytes at `offset`, or raise OSError. On a nearly full disk, write(2) alone may write only a part."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
@@ -161,7 +161,7 @@ def write_all(fd: int, data: bytes, offset: int) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises InputError if there is no manifest, or it is damaged or of a newer format."""
+    """Read the manifest of a session. Raises InputError if it is missing, damaged or of a newer format."""
     path = folder / MANIFEST
     try:
         with os.fdopen(open_regular(path), "rb") as file:
@@ -177,7 +177,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parsed_manifest(path: Path, text: str) -> Manifest:
-    """Parse the text of a `session.json`, whose place is `path`. Raises InputError."""
+    """Parse the text of a `session.json`. Raises InputError, which names `path`."""
     if len(text) > MAX_MANIFEST_BYTES:
         raise InputError(f"{path}: not a manifest: larger than {formatting.size(MAX_MANIFEST_BYTES)}")
     try:
@@ -196,18 +196,19 @@ def parsed_manifest(path: Path, text: str) -> Manifest:
 
 
 class WriterLock:
-    """Held while a writer lives: the kernel releases it however the writer ends.
+    """The lock that a writer holds while it lives. The kernel releases it however the writer ends.
 
-    The descriptor is close-on-exec, so no child inherits it (flock(2)) but the one that writes the tables.
-    Raises RecordingError if another writer lives.
+    The descriptor is close-on-exec, so that the only child which inherits it (flock(2)) is the one that writes the
+    tables.
     """
 
     def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
-        """`for_recovery`: to complete the session of a dead writer; waits for other processes that do so.
+        """Take the lock. Raises RecordingError if another writer lives, and OSError.
 
-        A byte in the file distinguishes the two kinds of holders: a recovery writes it under the shared lock, which it
-        can only get if no writer holds the lock, and before it takes the exclusive lock. No session gets a second
-        writer, so the byte stays.
+        `for_recovery` is set to complete the session of a dead writer; it waits for other processes that do the same.
+        A byte in the lock file tells a recovery from a writer. A recovery writes it while it holds the shared lock,
+        which it gets only if no writer lives, and then takes the exclusive lock. No session gets a second writer, so
+        the byte stays.
         """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
@@ -233,7 +234,7 @@ class WriterLock:
 
 
 def is_live(folder: Path) -> bool:
-    """Whether a writer lives. Checks only its lock: reads and recovers nothing."""
+    """Whether the session's writer lives. Checks only the lock; reads and recovers nothing."""
     if not has_journal(folder):
         return False
     try:
@@ -250,5 +251,5 @@ def is_live(folder: Path) -> bool:
 
 
 def _is_recovery(fd: int) -> bool:
-    """Whether the writer is dead and the lock belongs to a recovery."""
+    """Whether a lock file says that the writer is dead and a recovery holds, or held, the lock."""
     return os.fstat(fd).st_size > 0

@@ -1,8 +1,8 @@
 """The contents of a session's folder at one moment, whether its writer lives, has died or has finished.
 
-This only reads. The segments of the journal are opened before the catalog is read, and their rows
-are then read from them alone, so that no row is read twice or missed while a writer goes on.
-Arrow is loaded if there is a table to read: not for a young session that still runs.
+Nothing is written here. The segments of the journal are opened before the catalog is read, and rows of an open segment
+are read only from that segment. So no row is read twice or missed while a writer goes on. Arrow is loaded only if there
+is a table to read, which a session that just began does not have.
 """
 
 import contextlib
@@ -30,16 +30,20 @@ if TYPE_CHECKING:  # loads Arrow
 
 
 class Problems:
-    """What could not be read of a recording, each thing once."""
+    """Collects what could not be read of a recording, each problem once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._rows: dict[tuple[str, int], int] = {}  # by the table's name and the place of the first row: how many
-        self._uncounted: set[str] = set()  # names of tables of which an unknown number of rows is missing
+        self._rows: dict[tuple[str, int], int] = {}  # missing rows, by table name and the place of the problem in it
+        self._uncounted: set[str] = set()  # names of tables that lack an unknown number of rows
 
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
-        """`rows`: how many rows of a table are missing; None: unknown."""
-        text = f"{path}: {' '.join(what.split())}"  # a message of Arrow may have several lines
+        """Report that `what` is wrong with the file at `path`.
+
+        `rows` is the number of rows that are missing because of it, or None if unknown. `place` tells the problems of
+        one file apart, so that the same rows are counted once.
+        """
+        text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:
             self.lines.append(text)
         if rows is None:
@@ -48,27 +52,30 @@ class Problems:
             self._rows[path.stem, place] = rows
 
     def leave_out(self, path: Path, place: int, rows: int) -> None:
-        """Report implausible rows of a table."""
+        """Report that `rows` implausible rows of a table are left out; `place` is that of `report`."""
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
-        """How many rows of a table could not be read so far; None: unknown."""
+        """Return how many rows of a table could not be read so far, or None if unknown."""
         if table in self._uncounted:
             return None
         return sum(rows for (name, _), rows in self._rows.items() if name == table)
 
 
 class MissingSeconds:
-    """Rebuilds seconds that damaged frames held from those of their inferences that are in other frames."""
+    """Rebuilds seconds that were in damaged frames, from their inferences that are in other frames."""
 
     def __init__(self, load: Load, begin_ns: int | None) -> None:
-        """`begin_ns`: where the seconds before the first batch end; None: unknown until the first row."""
+        """Rebuild seconds for a session with this load.
+
+        `begin_ns` is the end of the last second before the first batch, or None if it is unknown.
+        """
         self._load = load
         self._begin_ns = begin_ns
         self._inferences: list[Inferences] = []
 
     def completed(self, batch: Batch) -> Batch:
-        """The batch, with the missing seconds before its own."""
+        """Return the batch with the missing seconds inserted before its own. Batches must be given in order."""
         if batch.manifest is not None:
             self._load = batch.manifest.load
         if len(inferences := sound("inferences", batch.inferences)):
@@ -101,21 +108,24 @@ class MissingSeconds:
 
 class Snapshot:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
-        """Raises FileNotFoundError if the writer finished meanwhile: take another snapshot."""
+        """Open the journal and the pieces of the tables.
+
+        Raises FileNotFoundError if the writer finishes meanwhile; then take another snapshot.
+        """
         self.folder = folder
         self.problems = Problems()
         self._journal = folder / JOURNAL
         self._manifest = manifest
-        self.sensor_ids = [info.id for info in manifest.sensors]  # by which readings refer to sensors
+        self.sensor_ids = [info.id for info in manifest.sensors]  # the ids to which readings refer by number
         self._infos: dict[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = {}  # shared by bursts
-        self.segments: dict[int, SegmentReader] = {}  # each up to the last complete frame
+        self.segments: dict[int, SegmentReader] = {}  # each was read up to its last complete frame
         self.catalog = CatalogContent([], 0, 0)
         self._pieces: dict[tuple[str, int], Descriptor] = {}
         if has_journal(folder):
             self._open_segments()
             try:
                 present = {*names_in(self._journal), *map(segment_name, self.segments)}
-                self.catalog = read_catalog(self._journal, present)  # row groups that are valid beside the segments
+                self.catalog = read_catalog(self._journal, present)  # without row groups made from an open segment
                 for key in {(group.table, group.piece) for group in self.catalog.groups}:
                     self._pieces[key] = Descriptor(open_regular(self._journal / piece_name(*key)))
             except FileNotFoundError:
@@ -126,7 +136,7 @@ class Snapshot:
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
-        """Open the last one first: a writer removes the first ones first, so there are no holes."""
+        """Open all segments, the last one first. A writer removes them from the first on, so no hole can appear."""
         for number in reversed(segments(self._journal)):
             path = self._journal / segment_name(number)
             try:
@@ -136,7 +146,7 @@ class Snapshot:
             except OSError as error:
                 self.problems.report(path, f"cannot be read: {error.strerror}")
                 continue
-            for _ in segment.frames.read():  # to the end of what is complete by now
+            for _ in segment.frames.read():  # moves to the end of the last complete frame
                 continue
             self.segments[number] = segment
         self.segments = dict(sorted(self.segments.items()))
@@ -145,45 +155,48 @@ class Snapshot:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether the last frame was not written to its end."""
+        """Whether the last frame is incomplete."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
-        """When the journal was last changed, by the wall clock, since 1970; 0 if it is empty."""
+        """Return when the last segment was changed, in ns since 1970 by the wall clock; 0 without segments."""
         return os.fstat(self.segments[max(self.segments)].file.fd).st_mtime_ns if self.segments else 0
 
     def again(self, number: int, state: JournalState | None = None) -> SegmentReader:
-        """A segment from its beginning to its end at the moment of this snapshot. `state`: after earlier segments."""
+        """Return a reader of a segment from its beginning to its end at the moment of this snapshot.
+
+        `state` is the state after the earlier segments.
+        """
         segment = self.segments[number]
         return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
-        """How many are in the unpublished tables; None if the first were dropped to make room."""
+        """Return the number of inferences in the unpublished table, or None if the first were dropped to make room."""
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return what adds missing seconds to the batches of all segments; it is given them in their order."""
+        """Return an object that adds missing seconds to the batches of all segments, given in order."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest.load, begin_ns)
 
     def follow(self) -> Follower:
-        """Follow what the writer appends after this moment."""
+        """Return a follower of what the writer appends after this snapshot."""
         if not self.segments:
             return Follower(self._journal)
         last = max(self.segments)
         return Follower(self._journal, last, self.segments[last].frames.offset, self.segments[last].file)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """The readable rows of a table in pieces of bounded size: all in `span`, and others read along with them."""
+        """Yield the readable rows of a table in pieces of bounded size: all rows in `span`, and perhaps others."""
         for file in self.files(name):
             yield from self._row_groups(file, span)
         yield from self.journalled(name)
 
     def files(self, name: str) -> Iterator["TableFile"]:
-        """Each file with row groups of a table."""
+        """Yield each file with row groups of a table."""
         path = self.folder / f"{name}.parquet"
         if name in self._published:
             yield from self._opened(name, path, path, None)
@@ -193,7 +206,7 @@ class Snapshot:
         yield from self._unpublished(name)
 
     def journalled(self, name: str) -> Iterator[Any]:
-        """The rows of a table that are not in a row group yet."""
+        """Yield the rows of a table that are still only in the journal."""
         if name in self._published or not self.segments:
             return
         spoilt = name == "seconds" and any(segment.is_spoilt for segment in self.segments.values())
@@ -210,12 +223,12 @@ class Snapshot:
                     yield rows
 
     def last_rows(self, name: str) -> Iterator[Any]:
-        """The row groups of an unpublished table, the last one first, without the rows in the journal."""
+        """Yield the row groups of an unpublished table, the last one first. Rows in the journal are not included."""
         for file in reversed(list(self._unpublished(name))):
             yield from self._row_groups(file, backwards=True)
 
     def _unpublished(self, name: str) -> Iterator["TableFile"]:
-        """Each piece; it can be read even if it was removed meanwhile."""
+        """Yield each piece of a table, which can be read even if it was removed meanwhile."""
         for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue
@@ -227,7 +240,7 @@ class Snapshot:
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """One file, or none if it cannot be opened."""
+        """Yield a table's file, or nothing if it cannot be opened."""
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_reported(place):
@@ -243,7 +256,7 @@ class Snapshot:
                         yield rows
 
     def read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """The rows of some row groups. Raises OSError, and ValueError if they are damaged."""
+        """Read some row groups of a file. Raises OSError, and ValueError if they are damaged."""
         rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
         if left_out:
             self.problems.leave_out(file.place, numbers[0], left_out)
@@ -251,7 +264,10 @@ class Snapshot:
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
-        """Report errors of a table and go on. `rows`: how many rows of row group `number` are lost; None: unknown."""
+        """Report an error of reading a table instead of raising it.
+
+        `rows` is the number of rows of row group `number` that are lost then, or None if unknown.
+        """
         try:
             yield
         except (OSError, ValueError) as error:
@@ -270,7 +286,10 @@ def _are_valid(name: str, groups: list[RowGroup]) -> bool:
 
 
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
-    """Renumber readings by another list of sensors; readings of unlisted sensors and NaN are dropped."""
+    """Renumber the sensors of readings from positions in `own_ids` to positions in `sensor_ids`.
+
+    Readings of sensors that are not in both lists, and readings that are NaN, are dropped.
+    """
     readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
     if own_ids != sensor_ids[: len(own_ids)]:
         place = {sensor_id: number for number, sensor_id in enumerate(sensor_ids)}

@@ -1,7 +1,7 @@
-"""Run the work of turning the journal into tables: in a process of its own for runs that last, else in this one.
+"""Run the jobs that turn the journal into tables: for long runs in a process of their own, else in this one.
 
-Arrow takes 40 MiB, which a run of days would hold for work of seconds. The process lives for one job: it receives it
-over a pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
+Arrow takes 40 MiB, which a run of days would hold for seconds of work. The process lives for one job. It receives the
+job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
 process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was killed.
 """
 
@@ -22,7 +22,7 @@ _LEAN = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX"
 
 
 class InlineTableWriter:
-    """Does each job in this process, at once."""
+    """Runs each job in this process, at once."""
 
     is_busy = False
 
@@ -30,10 +30,10 @@ class InlineTableWriter:
         self._done: Progress | None = None
 
     def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
-        """Nothing needs preparation."""
+        """Do nothing: a job in this process needs no preparation."""
 
-    def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:  # noqa: ARG002  it is held anyway
-        """Raises OSError, which `result` of the other one raises."""
+    def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:  # noqa: ARG002  it is held
+        """Run a job. Raises the OSError that `ChildTableWriter.result` would raise."""
         from edgetop.recording.compaction import run_job  # noqa: PLC0415  loads Arrow
 
         self._done = run_job(folder.path, job)
@@ -43,18 +43,18 @@ class InlineTableWriter:
         return done
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no job is under way."""
 
 
 class ChildTableWriter:
-    """Does each job in a process, which has low priority while the run goes on."""
+    """Runs each job in another process, which has low priority while the run goes on."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self.is_busy = False
 
     def prepare(self, folder: FolderHandle, lock: WriterLock) -> None:
-        """Start the process: a job will come soon."""
+        """Start the process, because a job will come soon."""
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
                 [sys.executable, "-I", "-S", "-c", _PROGRAM, *filter(None, sys.path)],
@@ -67,7 +67,7 @@ class ChildTableWriter:
             )
 
     def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:
-        """Raises OSError if the process cannot be started."""
+        """Start a job. Raises OSError if the process cannot be started."""
         self.prepare(folder, lock)
         process = self._process
         assert process
@@ -82,9 +82,10 @@ class ChildTableWriter:
             return
 
     def result(self, *, wait: bool) -> Progress | None:
-        """The result of the job, once; None if there is none yet.
+        """Return the result of the job, once, or None if there is none yet.
 
-        Raises OSError: what was not done stays in the journal. InterruptedError: it was killed, and can be tried again.
+        Raises OSError if the job failed; the rows that are not in the tables stay in the journal. Raises
+        InterruptedError if the process was killed; the job can be tried again.
         """
         process = self._process
         if process is None or not self.is_busy or (not wait and process.poll() is None):
@@ -106,7 +107,7 @@ class ChildTableWriter:
 
     def _end(self, process: "subprocess.Popen[bytes]") -> int:
         for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
-            with contextlib.suppress(OSError):  # a job that it did not read
+            with contextlib.suppress(OSError):  # closing flushes, and fails if the process did not read its job
                 pipe.close()
         self._process, self.is_busy = None, False
         return process.wait()
