@@ -1,9 +1,9 @@
-"""Limits as on the device: the engine alone in a cgroup of its own, with a quota of CPU time or of memory.
+"""Run the engine in a cgroup of its own that limits its CPU time or memory, as on the target device (`--limit`).
 
-If systemd runs the machine, the limit is a scope of it (systemd-run(1)), else a cgroup of its own, below or beside that
-of edgetop, of version 2, or of version 1 if that has the controller. A command enters the cgroup and executes the
-engine, so that nothing of the engine runs outside. Nothing else is ever put there.
-Documentation/admin-guide/cgroup-v2.rst; cgroup-v1/memory.rst; scheduler/sched-bwc.rst.
+If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Otherwise it is made below or beside the
+cgroup of edgetop, in the hierarchy of version 2, or of version 1 for a controller that version 2 does not have. A
+command enters the cgroup and then executes the engine, so that no part of the engine runs outside. No other process is
+put into it. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 """
 
 import contextlib
@@ -22,26 +22,27 @@ from edgetop.sensors.process_table import HOST
 from edgetop.sensors.root import Root
 
 DEFAULT_PERIOD_US = 100_000  # sched-bwc.rst
-PERIODS_US, LEAST_QUOTA_US = (1_000, 1_000_000), 1_000  # kernel/sched/core.c: min_cfs_quota_period and its opposite
+# kernel/sched/core.c: min_cfs_quota_period and max_cfs_quota_period
+PERIODS_US, LEAST_QUOTA_US = (1_000, 1_000_000), 1_000
 PROBE_TIMEOUT_S = 20.0
-PREFIX = "edgetop-"  # of a folder's name; edgetop's process id follows
+PREFIX = "edgetop-"  # a cgroup's name begins with this and edgetop's process id
 BOOTED = "run/systemd/system"  # sd_booted(3)
 _REMOVALS, _REMOVAL_PAUSE_S = 20, 0.05
 
-# Enters each of the cgroups of which the files come first, and becomes the command that follows them.
+# Arguments: a number n, the cgroup.procs files of n cgroups, a command. Enters the cgroups and executes the command.
 _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 97; shift; n=$((n - 1)); done; exec "$@"'
-# Prints what the cgroup of version 2 that it runs in allows.
+# Prints a limit (the file named by the argument) of the version 2 cgroup in which the shell runs.
 _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do cat /sys/fs/cgroup$m$g/$1; done 2>&-'
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What the engine may use of the machine. None: all of it."""
+    """The resources that the engine may use. None means no limit."""
 
-    cpus: int | None = None  # affinity, and threads where none are asked for
-    memory_bytes: int | None = None  # no swap beyond it
-    quota_pct: float | None = None  # of a CPU's time; 100: one CPU
-    period_us: int = DEFAULT_PERIOD_US  # in which the quota is given
+    cpus: int | None = None  # number of CPUs it is pinned to, and of threads if that option is not given
+    memory_bytes: int | None = None  # swap is not allowed either
+    quota_pct: float | None = None  # CPU time; 100 is one CPU
+    period_us: int = DEFAULT_PERIOD_US  # length of the periods in which the quota is given
 
     @property
     def is_any(self) -> bool:
@@ -50,7 +51,7 @@ class Limit:
 
     @property
     def quota_us(self) -> int | None:
-        """CPU time in each period."""
+        """CPU time in microseconds that each period allows; None without a quota."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
 
@@ -58,13 +59,16 @@ class Limit:
 class Enclosure:
     """The cgroup in which the engine runs, if any."""
 
-    way: str = ""  # "systemd scope", "cgroup v2", "cgroup v1"; "": no cgroup of its own
-    prefix: tuple[str, ...] = ()  # of the command that starts it
+    way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
+    prefix: tuple[str, ...] = ()  # put before the command that starts the engine
 
 
 @contextlib.contextmanager
 def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
-    """A cgroup with that limit, removed at the end. Raises InputError where none can be had, with what would help."""
+    """Provide a cgroup with this limit, and remove it at the end.
+
+    Raises InputError, with advice, if no such cgroup can be made.
+    """
     if limit.memory_bytes is None and limit.quota_pct is None:
         yield Enclosure()
         return
@@ -84,7 +88,7 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
 
 
 def _scope(limit: Limit, root: Root) -> tuple[str, ...]:
-    """The command that starts one of systemd with that limit in force; (): there is none to be had."""
+    """Return the command that runs another one in a systemd scope with this limit, or () if the limit has no effect."""
     program = shutil.which("systemd-run")
     if not program or not root.exists(BOOTED):
         return ()
@@ -105,7 +109,7 @@ def _scope(limit: Limit, root: Root) -> tuple[str, ...]:
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
-    """Run a command that enters a cgroup. Return what it printed, and why it failed; None: it did not."""
+    """Run a command that enters a cgroup. Return its output, and why it failed or None."""
     try:
         done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -117,7 +121,10 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _make(limit: Limit, root: Root) -> tuple[list[Path], str]:
-    """Folders with that limit, and of which version they are. Raises InputError; what was made is removed then."""
+    """Make cgroups with this limit. Return their folders, and the cgroup version in words.
+
+    Raises InputError if that fails, and removes what it made.
+    """
     wanted = {name for name, value in (("memory", limit.memory_bytes), ("cpu", limit.quota_us)) if value is not None}
     memberships, mounts = root.text("proc/self/cgroup"), root.text("proc/self/mountinfo")
     for controller in ("", "memory", "cpu"):
@@ -151,13 +158,16 @@ _numbers = itertools.count()
 
 
 def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequence[str], *, is_v1: bool) -> Path | None:
-    """The innermost that can be made: below the cgroup of edgetop or, where that may have none, beside it."""
+    """Make a cgroup below the first of `parents` that allows it, and return its folder, or None.
+
+    The first parent is edgetop's own cgroup, the second is the cgroup above, and so on.
+    """
     for parent in parents:
         above = Path(root.real(parent))
         folder = above / f"{PREFIX}{os.getpid()}-{next(_numbers)}"
         try:
             if not is_v1 and not controllers <= set(root.text(f"{parent}/cgroup.subtree_control").split()):
-                # Refused with EBUSY where processes are in it: "no internal process" of cgroup-v2.rst
+                # Fails with EBUSY if processes are in the parent: "no internal process" in cgroup-v2.rst
                 (above / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in sorted(controllers)))
             folder.mkdir()
         except OSError:
@@ -173,7 +183,7 @@ def _first_made(limit: Limit, root: Root, controllers: set[str], parents: Sequen
 
 
 def _settings(limit: Limit, controllers: set[str], *, is_v1: bool) -> Iterator[tuple[str, str, bool]]:
-    """File, value, and whether the limit is none without it. Swap is counted by some kernels only."""
+    """Yield each file to write, its value, and whether it is required. Only some kernels count swap."""
     memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
     swap = ("memory.memsw.limit_in_bytes", memory, False), ("memory.swappiness", "0", False)
     files = {
@@ -196,9 +206,9 @@ def _remove_abandoned(parent: Path, root: Root) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The next run removes what cannot be removed now."""
+    """Remove a cgroup. If that fails, the next run removes it."""
     for _ in range(_REMOVALS):
-        with contextlib.suppress(OSError):  # an engine that was killed is in it until it is all gone
+        with contextlib.suppress(OSError):  # a killed engine stays in it for a moment
             folder.rmdir()
         if not folder.exists():
             return
@@ -206,7 +216,7 @@ def _remove(folder: Path) -> None:
 
 
 def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """Combine several `--limit` options. Raises ValueError where one resource is limited twice."""
+    """Combine several `--limit` options. Raises ValueError if a resource is limited twice."""
     fields: dict[str, float] = {}
     for each in limits:
         if both := each.keys() & fields.keys():

@@ -1,7 +1,7 @@
-"""The conductor of one session, on a thread of its own.
+"""The conductor runs a session, on a thread of its own.
 
-Twice a second, or four times if there is much data, it empties the engine's pipe and the sensors' readings into one
-batch, passes that to the recorder and to the feed, and decides whether the session is over. It has no screen and
+Twice a second, or four times if there is much data, it collects the engine's inferences and the sensors' readings into
+a batch, passes the batch to the recorder and the feed, and decides whether the session is over. It has no screen and
 formats nothing.
 """
 
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
 TICK_S = 0.5
-BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # after a step with so many
-END_TICK_S = 0.05  # from where on the end is due, which is so noticed when it comes
-OPENING_TICK_S = 0.02  # until the first inferences are measured, so that the screen is not late
-MOST_AHEAD_NS = 3_600_000_000_000  # of now: an inference cannot have begun later
-LATE_NS = 2_000_000_000  # records that waited longer in the engine are reported as late
-STOP_PATIENCE_NS = 10_000_000_000  # for the inference in hand; then the engine is killed
+BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # pause after a step with more inferences than this
+END_TICK_S = 0.05  # shortest pause when the end is due, so that it is noticed in time
+OPENING_TICK_S = 0.02  # pause until the first inferences are measured, so that the screen shows them at once
+MOST_AHEAD_NS = 3_600_000_000_000  # starts of inferences are cut to this time after now
+LATE_NS = 2_000_000_000  # records that waited longer than this in the engine are reported as late
+STOP_PATIENCE_NS = 10_000_000_000  # time for the running inference to end; then the engine is killed
 
 
 Derived = Callable[[Batch], tuple[Event, ...]]
@@ -85,9 +85,11 @@ class Conductor:
         rotation: Rotation | None = None,
         measure_shapes: "Callable[[], RuntimeShapes | None]" = lambda: None,
     ) -> None:
-        """`derived` makes a function for each session, which returns the events to record with each batch.
+        """Prepare a session; `start` begins it.
 
-        `rotation`: of the sessions that follow. `measure_shapes`: asks the runtime what the model's file leaves open.
+        `derived` is called for each session and returns a function that returns the events to record with a batch.
+        `rotation` provides the sessions that follow (`--rotate`). `measure_shapes` asks the runtime for the shapes that
+        do not follow from the model's file.
         """
         self._engine = engine
         self._sensors = sensors
@@ -96,33 +98,33 @@ class Conductor:
         self._state = session_state
         self._clock = clock
         self._make_derived = derived
-        self._derived: Derived | None = None  # made with the first batch: it may have much to load
+        self._derived: Derived | None = None  # made with the first batch, since making it may take time
         self._rotation = rotation
         self._model_files = ModelFiles(session_state, measure_shapes)
         self._surroundings = Surroundings()
         self._aggregator = self._seconds()
         self._stop_reason: str | None = None
         self._stop_since_ns: int | None = None
-        self._is_urgent = False  # the user asked twice
-        self._lets_go = False  # of a program that is watched: it goes on when this session ends
+        self._is_urgent = False  # the user asked for the end twice
+        self._lets_go = False  # whether a watched program goes on when this session ends
         self._recording_paused = False
         self._profile_asked = False
         self._tick_s = OPENING_TICK_S
-        self._updates: list[EngineUpdate] = []  # since the last step
+        self._updates: list[EngineUpdate] = []  # updates since the last step
         self._poll_due_ns = 0  # on CLOCK_MONOTONIC
         self._is_engine_over = False
-        self._asked_ns = 0  # when the engine was last asked for news, and had sent all
-        self._is_late = False  # what it sends
-        self._reached_ns = 0  # on CLOCK_MONOTONIC: no inference to come began before
+        self._asked_ns = 0  # when the engine was last polled and had nothing more to send
+        self._is_late = False  # whether records wait in the engine for too long
+        self._reached_ns = 0  # on CLOCK_MONOTONIC; every later record is of an inference that began after this time
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
         self.outcome: Outcome | None = None
-        self.began_measuring = threading.Event()  # or is over
+        self.began_measuring = threading.Event()  # set when measuring begins or the session is over
 
-    # From any thread.
+    # The methods up to the next comment may be called from any thread.
 
     def start(self) -> None:
-        """Start the engine and the thread. Raises InputError where the engine cannot be started."""
+        """Start the engine and the thread. Raises InputError if the engine cannot be started."""
         try:
             self._engine.start()
         except BaseException:
@@ -135,17 +137,17 @@ class Conductor:
         self._thread.start()
 
     def stop(self, reason: str = "user") -> None:
-        """Request the end of the session; the first reason counts."""
+        """Request the end of the session. Only the first `reason` counts."""
         self._stop_reason = self._stop_reason or reason
         self._wake.set()
 
     def hurry(self) -> None:
-        """Request that what is being stopped ends at once."""
+        """Request that an engine or program that is being stopped ends at once."""
         self._is_urgent = True
         self._wake.set()
 
     def let_go(self, reason: str) -> None:
-        """Request the end of the session, but not of a program that it watches."""
+        """Request the end of the session; a watched program goes on."""
         self._lets_go = self._engine.isolation == "program"
         self.stop(reason)
 
@@ -169,11 +171,11 @@ class Conductor:
         self._wake.set()
 
     def join(self, timeout_s: float | None = None) -> Outcome | None:
-        """Wait for the end; None where it has not come in time."""
+        """Wait for the end of the session and return its outcome, or None if it has not ended in time."""
         self._thread.join(timeout_s)
         return self.outcome
 
-    # On the conductor's thread.
+    # All that follows runs on the conductor's thread.
 
     def _conduct(self) -> None:
         try:
@@ -181,15 +183,15 @@ class Conductor:
             while self.outcome is None:
                 self._wait()
                 self.step()
-        except Exception as error:  # noqa: BLE001  a defect of ours must not lose the recording or leave a load behind
-            with contextlib.suppress(Exception):  # such as no memory
+        except Exception as error:  # noqa: BLE001  a defect must not lose the recording or leave an engine running
+            with contextlib.suppress(Exception):  # for example MemoryError
                 self._state.add_event("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
             self._end("internal-error", _internal(error))
         finally:
             self.began_measuring.set()
 
     def _wait(self) -> None:
-        """Wait until the next step is due. Meanwhile empty the buffer of an engine that fills it sooner."""
+        """Wait until the next step is due. Poll the engine meanwhile if its buffer would fill up."""
         due_ns = self._clock.monotonic_ns() + int(self._tick_s * NS)
         while self._poll_due_ns < due_ns and not self._is_engine_over:
             if self._wake.wait(max(0, self._poll_due_ns - self._clock.monotonic_ns()) / NS):
@@ -208,7 +210,8 @@ class Conductor:
     def step(self) -> None:
         """Process the data since the last step, and end the session if it is over."""
         state = self._state
-        readings, sensor_events = self._sensors.drain()  # before the poll, which so has an end that a sensor met
+        # Sensors first, then the engine: if a sensor noticed that the engine has ended, the update says so as well.
+        readings, sensor_events = self._sensors.drain()
         asked_ns = state.now_ns()
         self._poll()
         update, self._updates = join_updates(self._updates), []
@@ -233,7 +236,7 @@ class Conductor:
                 return
         if state.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
-            gc.freeze()  # the objects of now stay: to search them for garbage takes 50 ms each time
+            gc.freeze()  # all objects made so far stay; collecting them would take 50 ms each time
         self._hand_on(self._batch(update, readings, sensor_events))
         self._rotate_if_due()
         if self.began_measuring.is_set():
@@ -242,7 +245,11 @@ class Conductor:
         self._end_if_overdue()
 
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
-        """Note that records wait in the engine: until they come, nothing is known of the time since."""
+        """Report it when records wait too long in the engine, and when they no longer do.
+
+        `asked_ns` is the time of the poll. Until waiting records arrive, nothing is known about the time since the last
+        complete poll.
+        """
         if not is_behind:
             self._asked_ns = asked_ns
         if is_behind and not self._is_late and asked_ns - self._asked_ns > LATE_NS:
@@ -254,7 +261,7 @@ class Conductor:
             self._state.add_event("records-on-time", "info", "edgetop", "edgetop has caught up")
 
     def _end_if_overdue(self) -> None:
-        """End the session if the engine does not. A watched program takes its own time to end, unless it is let go."""
+        """End the session if a stopped engine does not end. A watched program may take its time, unless it goes on."""
         state, since_ns = self._state, self._stop_since_ns
         if since_ns is None or not self._stop_reason:
             return
@@ -270,7 +277,7 @@ class Conductor:
         state = self._state
         state.engine_said(message)
         match message:
-            case Started():  # its own pid: `--engine-python` may be a wrapper around it
+            case Started():  # has the engine's own pid, since `--engine-python` may be a wrapper
                 self._surroundings.watch_engine(message.pid, self._sensors.of_engine(message.pid))
             case PhaseBegan("measure"):
                 self._surroundings.began(message.monotonic_ns - state.manifest.clock.origin_monotonic_ns)
@@ -280,9 +287,10 @@ class Conductor:
                 self._model_files.begin_other()
 
     def _rotate_if_due(self) -> None:
-        """End the session with all data so far; begin the next where no later inference can have begun before.
+        """End the session with all data so far if the next one is ready, and begin that.
 
-        Who watches this process sees the next one begin; the end of the other is in its recording.
+        Time 0 of the next session is before the start of every inference still to come. The feed only gets the
+        beginning of the next session; the end of this one is in its recording.
         """
         state, recorder, rotation = self._state, self._recorder, self._rotation
         if rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
@@ -294,7 +302,7 @@ class Conductor:
         recorder.prepare_end()
         state.followed_by(following.session_id)
         last = self._with_derived(self._last_batch("rotated"))
-        if news := recorder.write(last):  # of the recording itself
+        if news := recorder.write(last):  # events about the recording itself
             recorder.write(Batch(last.until_ns, events=news))
         manifest, before_ns = state.manifest, state.manifest.clock.origin_monotonic_ns
         origin_ns = max(self._reached_ns, before_ns)
@@ -339,7 +347,7 @@ class Conductor:
         events = (*state.take_events(), *sensor_events)
         ends_ns = [last_end_ns(inferences)] if len(inferences) else []
         return Batch(
-            # What came since the poll is unknown, however late it is now on a machine that others keep busy.
+            # Not now, since nothing is known about the time after the poll, which on a busy machine may be long ago.
             until_ns=max([self._asked_ns, *(event.t_ns for event in events), *ends_ns]),
             inferences=inferences,
             seconds=self._aggregator.add(inferences),
@@ -353,21 +361,23 @@ class Conductor:
         if not len(records):
             return records
         manifest = self._state.manifest
-        # On CLOCK_MONOTONIC: of one stream, when the last ended; several may have one in hand since the last start.
+        # A single stream has no inference in progress after its last end. Several streams may have one in progress that
+        # began after the last known start.
         is_many = manifest.load.streams > 1 or manifest.watched
         self._reached_ns = max(self._reached_ns, int(records["t_ns"].max()) if is_many else last_end_ns(records))
         inferences = copied(records)
         inferences["t_ns"] -= manifest.clock.origin_monotonic_ns
-        # Programs that are watched are not that orderly. Times far ahead would make a row for each second up to them.
+        # Times from watched programs may be wrong. A time far in the future would make a row for each second until
+        # then.
         np.clip(inferences["t_ns"], 0, self._state.now_ns() + MOST_AHEAD_NS, out=inferences["t_ns"])
         return inferences
 
     def _with_derived(self, batch: Batch) -> Batch:
-        """Add the events that are derived from the batch. If that fails, none are derived any more."""
+        """Return the batch with the events that are derived from it. If that fails once, no more are derived."""
         try:
             self._derived = self._derived or self._make_derived()
             derived = self._derived(batch)
-        except Exception as error:  # noqa: BLE001  a defect of ours there must not cost the recording
+        except Exception as error:  # noqa: BLE001  a defect of the analysis must not cost the recording
             self._derived, derived = _derive_nothing, ()
             text = f"throttling and turns are recorded no more as events: {_internal(error)}"
             trace = traceback.format_exc(limit=-3)
@@ -376,7 +386,7 @@ class Conductor:
 
     def _hand_on(self, batch: Batch) -> None:
         batch = recorded = self._with_derived(batch)
-        if self._recording_paused:  # events are recorded, and the seconds, of which none may be missing
+        if self._recording_paused:  # events are still recorded, and so are seconds, of which none may be missing
             recorded = replace(batch, inferences=NO_INFERENCES, readings=NO_READINGS, bursts=())
         try:
             if self._recorder:
@@ -385,7 +395,7 @@ class Conductor:
             self._feed.put(batch)
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
-        """Close everything, after the last messages. If one step fails, the rest is done and the outcome is set."""
+        """Close everything and set the outcome. A step that fails does not keep the next ones from being done."""
         steps: list[Callable[[], object]] = [
             self._sensors.stop,
             self._close_engine,
@@ -409,13 +419,13 @@ class Conductor:
         self._model_files.finish()
         last = self._last_batch(reason)
         self._hand_on(last)
-        if news := self._state.take_events():  # of the recorder: that it fails, or goes on again
+        if news := self._state.take_events():  # from the recorder: it has failed, or works again
             self._hand_on(Batch(until_ns=last.until_ns, events=news))
 
     def _last_batch(self, reason: str) -> Batch:
         self._state.ended(reason, self._surroundings.background())
         return Batch(
-            until_ns=self._state.manifest.duration_ns or 0,  # where its replay ends
+            until_ns=self._state.manifest.duration_ns or 0,  # a replay ends at this time
             seconds=self._aggregator.close(),
             events=self._state.take_events(),
             manifest=self._state.take_manifest(),
@@ -430,17 +440,17 @@ class Conductor:
             lost = error.lost
             raise
         finally:
-            if lost:  # viewers get it too
+            if lost:  # tell viewers as well
                 self._feed.put(Batch(manifest.duration_ns or 0, manifest=replace(manifest, lost=lost)))
 
 
 def _failure_of(step: Callable[[], object]) -> EdgetopError | None:
-    """Run `step` and return its error; None: it succeeded."""
+    """Run `step`. Return its error, or None if it succeeded."""
     try:
         step()
     except EdgetopError as error:
         return error
-    except Exception as error:  # noqa: BLE001  a defect of ours in one step must not keep the next from being done
+    except Exception as error:  # noqa: BLE001  a defect in one step must not keep the next from being done
         return _internal(error)
     return None
 

@@ -1,4 +1,4 @@
-"""Rest until the board is as cool as it was, so that the heat of one session does not decide the next."""
+"""Wait until the board has cooled down, so that the heat of one session does not change the results of the next."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Cooldown:
 
     target_c: float
     seconds: float
-    reached: Heat | None  # at its end; None: no temperature can be read, and nothing was waited for
+    reached: Heat | None  # the hottest zone at the end; None if no temperature can be read, so that no wait took place
 
     @property
     def is_cool(self) -> bool:
@@ -32,7 +32,7 @@ class Cooldown:
 
 
 def hottest(found: Found) -> Heat | None:
-    """The hottest zone of a board now, by one read of each source of temperatures; None: none can be read."""
+    """Read each source of temperatures once and return the hottest zone, or None if no temperature can be read."""
     heats = []
     for source in found.sources:
         if any(info.kind == "temp" for info in source.sensors):
@@ -50,9 +50,10 @@ def cool_down(
     pause: Callable[[float], object],
     report: Callable[[Heat], None] = lambda _: None,
 ) -> Cooldown:
-    """Wait until the hottest zone of `found` is at `target_c` or below, at most `longest_s`.
+    """Wait until the hottest zone of `found` is at `target_c` or below, but at most `longest_s`.
 
-    `pause` waits so many seconds; `report` gets what was read before each pause. A virtual board must run by then.
+    `pause` waits for a number of seconds; `report` gets the hottest zone before each pause. A virtual board must be
+    running.
     """
     began_ns = clock.monotonic_ns()
     while True:

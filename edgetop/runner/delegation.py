@@ -1,7 +1,7 @@
-"""An engine that fails as soon as an operator runs elsewhere than requested (`--require-full-delegation`).
+"""Make an engine fail as soon as an operator runs elsewhere than requested (`--require-full-delegation`).
 
-Only instrumented inferences prove where operators run: the plan of a runtime may differ. The first such inference is
-the one that tries the profiler, before the warm-up, so that even the shortest run is checked.
+Only instrumented inferences prove where operators run; what a runtime plans may differ. The first instrumented
+inference is the one that tries the profiler before the warm-up, so that even the shortest run is checked.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ ADVICE = "run without it to see them all, or use a model of which the provider h
 
 
 class FullyDelegated:
-    """Wraps an engine. If an operator runs elsewhere than requested, it fails with an input error."""
+    """An engine that wraps another one and fails with an input error if an operator runs elsewhere than requested."""
 
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation
         self._engine = engine
         self._asked = spec.requested
-        self._hosts: frozenset[str] = frozenset()  # providers that shall run nothing
+        self._hosts: frozenset[str] = frozenset()  # providers that must not run any operator
         self._dropped = ""
         self._is_proven = self._is_over = False
         self.start, self.stop, self.profile, self.close = engine.start, engine.stop, engine.profile, engine.close

@@ -1,6 +1,6 @@
-"""Measures what a board can do at most with a runtime, and stores it for later runs of the same kind.
+"""Measure the highest FLOP/s and bytes/s that a board reaches with a runtime, and store them for later runs.
 
-The file is edgetop's own: a damaged or unknown entry is measured again, and is never an error.
+A damaged or unknown entry in the file of stored ceilings is never an error: the ceilings are measured again.
 """
 
 import json
@@ -23,13 +23,13 @@ from edgetop.session.operators import OperatorInfo
 
 RUNS = 12
 WARMUP_RUNS = 3
-MAX_STORED = 64  # kinds of run; the ones measured longest ago go
+MAX_STORED = 64  # kinds of run; those measured longest ago are dropped
 VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """The conditions under which ceilings hold; another power mode of the same board has other ceilings."""
+    """The conditions under which ceilings hold. The same board in another power mode has other ceilings."""
 
     board: str | None
     cpu: str | None
@@ -37,8 +37,8 @@ class Kind:
     runtime: str
     version: str
     providers: tuple[str, ...]
-    threads: int  # 0: the runtime's default
-    cpus: tuple[int, ...]  # that the engine is pinned to
+    threads: int  # 0 means the runtime's default
+    cpus: tuple[int, ...]  # CPUs to which the engine is pinned
 
     def to_json(self) -> dict[str, Any]:
         fields = {name: getattr(self, name) for name in self.__slots__}
@@ -57,7 +57,10 @@ class Measured:
 
 
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
-    """Run the probe as `spec` would run its model. Takes about two seconds. Raises EdgetopError."""
+    """Measure the ceilings with a probe model that is run as `spec` runs its model. Takes about two seconds.
+
+    Raises EdgetopError if the probe cannot be run or profiled.
+    """
     probe = replace(
         spec, model=str(probe_path(spec.format)), batch=None, inputs={}, shapes={}, warmup_runs=WARMUP_RUNS,
         warmup_ns=0, warmup_until_steady=False, runs=None, duration_ns=None, profile_every_ns=PROFILE_EVERY_NS,
@@ -72,8 +75,8 @@ def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board:
 
 
 def _ceilings(profiled: Profiled, probe: EngineSpec, now: str) -> Ceilings:
-    """Compute each ceiling from the fastest burst of its operator: other load can only make a burst slower."""
-    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed for what is stored
+    """Compute each ceiling from the fastest burst of its operator, since other load can only make a burst slower."""
+    from edgetop.models.executed import with_work  # noqa: PLC0415  not needed if the ceilings are stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
     inspection = inspected(read_model(Path(probe.model), probe.format), {})
@@ -95,13 +98,13 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the ceilings that were measured last for such a run; None: there are none."""
+    """Return the latest stored ceilings for this kind of run, or None."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 
 
 def store(measured: Measured, path: Path) -> None:
-    """Raises OSError where it cannot be written."""
+    """Store measured ceilings in place of older ones of the same kind. Raises OSError if that fails."""
     kind = measured.kind.to_json()
     entries = [entry for entry in _entries(path) if entry.get("kind") != kind][1 - MAX_STORED :]
     content = {"version": VERSION, "ceilings": [*entries, {"kind": kind, **measured.ceilings.to_json()}]}

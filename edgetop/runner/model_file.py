@@ -1,7 +1,7 @@
-"""Reads of the model's file during its session: its SHA-256, and the work of its operators.
+"""Read the model's file during its session, for its SHA-256 and for the work of its operators.
 
-Both run on threads of low priority, and only once the model is loaded: reading the file first would warm the page cache
-and make the load look faster than a user's first one is.
+Both are done on threads of low priority, and only once the model is loaded: reading the file earlier would warm the
+page cache and make the load look faster than the first one on a user's machine.
 """
 
 import contextlib
@@ -20,20 +20,20 @@ from edgetop.session.operators import Burst, OperatorInfo
 if TYPE_CHECKING:
     from edgetop.models.inspection import Inspection, RuntimeShapes
 
-CHUNK_BYTES = 64 * 1024  # Python 3.11's own digest holds its lock for the time that this takes
-LARGE_BYTES = 64 * 1024 * 1024  # from here on speed counts more than memory
+CHUNK_BYTES = 64 * 1024  # small, since Python 3.11's own digest holds the interpreter's lock for a whole chunk
+LARGE_BYTES = 64 * 1024 * 1024  # for larger files, speed counts more than memory
 NICENESS = 19
-PATIENCE_S = 0.5  # of the first burst
+PATIENCE_S = 0.5  # how long the first burst waits for the file to be read
 FINGERPRINT_PATIENCE_S = 1.0
 
 
 def _lower_priority() -> None:
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread alone, on Linux
+        os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # on Linux this affects only the calling thread
 
 
 def sha256(path: str) -> str | None:
-    """Return the hexadecimal digest of a file; None: it cannot be read, and may be gone by now."""
+    """Return the hexadecimal digest of a file, or None if it cannot be read (any more)."""
     with contextlib.suppress(OSError), open(path, "rb") as file:  # noqa: PTH123  a path from the manifest
         digest = _empty_digest(os.fstat(file.fileno()).st_size)
         while chunk := file.read(CHUNK_BYTES):
@@ -43,7 +43,10 @@ def sha256(path: str) -> str | None:
 
 
 def _empty_digest(file_bytes: int) -> Any:
-    """Python's own (3.12, 3.11); for large files that of hashlib, which is faster, and loads 4 MiB of OpenSSL."""
+    """Return a new SHA-256 object: Python's own for most files, that of hashlib for large ones.
+
+    Python's own is `_sha2` in 3.12 and `_sha256` in 3.11. hashlib is faster, but loads OpenSSL, which takes 4 MiB.
+    """
     if file_bytes < LARGE_BYTES:
         for name in ("_sha2", "_sha256"):
             with contextlib.suppress(ImportError):
@@ -52,36 +55,37 @@ def _empty_digest(file_bytes: int) -> Any:
 
 
 class Work:
-    """The FLOPs and bytes of the model's operators, computed from its file during the warm-up.
+    """The FLOPs and bytes of the model's operators, computed from its file on a thread during the warm-up.
 
-    Its numbers only stand beside the measured ones: where it fails or is late, they are unknown.
+    They only accompany measured times. If they cannot be computed in time, they are unknown.
     """
 
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
-        """`ask` is called, on its thread, for shapes that do not follow from the file."""
+        """Prepare to read `model`. `ask` is called on the thread for shapes that do not follow from the file."""
         self._model = model
         self._ask = ask
         self._inputs: Sequence[TensorInfo] = ()
         self._inspection: Inspection | None = None
-        self.precision: str | None = None  # the dtype on which most of it is computed; None: not read (yet)
-        # The types of operators whose work depends on values, and how many there are; empty until the file is read.
+        self.precision: str | None = None  # dtype of most of the computation; None until the file is read
+        # Number of operators of each type whose work depends on values; empty until the file is read.
         self.data_dependent: dict[str, int] = {}
         self._patience_s = PATIENCE_S
-        self._joined: tuple[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = ((), ())  # of the last burst
+        # The operators of the last burst, without and with their work.
+        self._joined: tuple[tuple[OperatorInfo, ...], tuple[OperatorInfo, ...]] = ((), ())
         self._thread = threading.Thread(target=self._read, name="work", daemon=True)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """`inputs`: with the shapes in which the model runs."""
+        """Start to read the file. `inputs` have the shapes in which the model runs."""
         self._inputs = inputs
         self._thread.start()
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until the file is read, for a limited time."""
+        """Wait until the file is read, at most `timeout_s`."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
     def joined_to(self, bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-        """The same bursts; their operators with the work that the file shows."""
+        """Return the bursts with the FLOPs and bytes of their operators, as far as the file shows them."""
         return tuple(replace(burst, infos=self._with_work(burst.infos)) for burst in bursts)
 
     def _with_work(self, infos: tuple[OperatorInfo, ...]) -> tuple[OperatorInfo, ...]:
@@ -89,19 +93,19 @@ class Work:
         self._patience_s = 0.0
         if self._inspection is None:
             return infos
-        from edgetop.models.executed import with_work  # noqa: PLC0415  imported by `_read`, off this thread
+        from edgetop.models.executed import with_work  # noqa: PLC0415  `_read` has imported it on its thread
 
         if self._joined[0] is not infos:
             joined = infos
-            with contextlib.suppress(Exception):  # a model that nobody has foreseen must not end its session
+            with contextlib.suppress(Exception):  # an unusual model must not end its session
                 joined = with_work(self._inspection, infos)
             self._joined = infos, joined
         return self._joined[1]
 
     def _read(self) -> None:
         _lower_priority()
-        with contextlib.suppress(Exception):  # as above: the engine has loaded it, and says what it says
-            from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed where nothing is profiled
+        with contextlib.suppress(Exception):  # an unusual model, which the engine has loaded all the same
+            from edgetop.models.executed import main_dtype  # noqa: PLC0415  not needed if nothing is profiled
             from edgetop.models.graph import data_dependent  # noqa: PLC0415
             from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
@@ -113,23 +117,23 @@ class Work:
 
 
 class ModelFiles:
-    """Reads the file of a session's model, and of B's in an A/B session, for the session's state."""
+    """Reads the file of a session's model, and that of model B in an A/B session, for the session's state."""
 
     def __init__(self, session_state: SessionState, ask: "Callable[[], RuntimeShapes | None]") -> None:
-        """`ask`: as that of `Work`."""
+        """Prepare to read the files of the session's models. `ask` is that of `Work`."""
         self._state = session_state
         self._hashing: list[threading.Thread] = []
-        self._hashed: dict[int, str] = {}  # digests that were not reported yet, of the model (0), and of B's (1)
+        self._hashed: dict[int, str] = {}  # digests that were not reported yet, by side: 0 is the model, 1 model B
         self.work = Work(session_state.manifest.model, ask)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """The model is loaded. `inputs`: with the shapes in which it runs."""
+        """Start to read the file of the model, which is loaded. `inputs` have the shapes in which it runs."""
         self._begin_hash(0, self._state.manifest.model.path)
         if self._state.profiles:
             self.work.begin(inputs)
 
     def begin_other(self) -> None:
-        """B's model is loaded."""
+        """Start to read the file of model B, which is loaded."""
         assert self._state.manifest.ab
         self._begin_hash(1, self._state.manifest.ab.variants[1].model.path)
 
@@ -143,13 +147,13 @@ class ModelFiles:
         self._hashing[-1].start()
 
     def report(self) -> None:
-        """Report what has been read by now."""
+        """Report what has been read so far to the session's state."""
         self._report_digests()
         self._state.precision_known(self.work.precision)
         self._state.data_dependent(self.work.data_dependent)
 
     def finish(self) -> None:
-        """Wait for the SHA-256, for a limited time, and report it."""
+        """Wait for the digests, for a limited time, and report them."""
         for thread in self._hashing:
             thread.join(FINGERPRINT_PATIENCE_S)
         self._report_digests()

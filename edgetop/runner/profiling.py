@@ -1,7 +1,7 @@
-"""Profiles a model and no more: bursts of instrumented inferences among others, until there are enough.
+"""Profile a model without recording, sensors or screen: bursts of instrumented inferences, until there are enough.
 
-No recording, no sensors, no screen. What is measured lies between the bursts, in the same
-process and under the same heat, so that the two can be compared.
+Plain inferences are measured between the bursts, in the same process and under the same heat, so that the two can be
+compared.
 """
 
 import time
@@ -25,25 +25,26 @@ from edgetop.errors import EngineDiedError, InputError
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, plain_ns
 from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
 
-# A burst may take a hundredth of the time between two, which are asked for: so it may take ten seconds.
+# A burst may take a hundredth of this interval: ten seconds. Bursts are requested one by one, not at this interval.
 PROFILE_EVERY_NS = 1_000_000_000_000
-BETWEEN_BURSTS = 20  # un-instrumented inferences, or ...
-BETWEEN_BURSTS_NS = 1_000_000_000  # ... as many as there are in this time
-# An inference that began so long after a burst was asked for comes after it; where no burst came, it failed.
+# Plain inferences between two bursts: this number, or as many as fit into this time.
+BETWEEN_BURSTS = 20
+BETWEEN_BURSTS_NS = 1_000_000_000
+# If a plain inference began this long after a burst was requested, and no burst came, the burst failed.
 ANSWERED_AFTER_NS = 250_000_000
-MAX_BURSTS_A_RUN = 4  # where bursts fail, or bring hardly anything, there is an end
-MOST_TIMES = 3  # as many as are needed, where other processes disturb most of them
+MAX_BURSTS_A_RUN = 4  # most bursts for each inference requested, in case bursts fail
+MOST_TIMES = 3  # if other processes disturb most inferences, stop after this multiple of what is needed
 POLL_S = 0.01
 
 
 @dataclass(slots=True)
 class Profiled:
-    """The result so far."""
+    """The results of profiling so far."""
 
     loaded: Loaded | None = None
     chosen: ProfilerChosen | None = None
     taken: list[BurstTaken] = field(default_factory=list)
-    records: list[Inferences] = field(default_factory=list)  # measured ones
+    records: list[Inferences] = field(default_factory=list)  # measured inferences
     is_measuring: bool = False
 
     @property
@@ -52,17 +53,17 @@ class Profiled:
 
     @property
     def undisturbed(self) -> list[BurstTaken]:
-        """Bursts with inferences from which other processes took nothing."""
+        """Bursts that other processes did not disturb."""
         return [burst for burst in self.taken if not burst.disturbed]
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """Return the bursts that count: the undisturbed ones, or all where every burst was disturbed."""
+        """Bursts that count: the undisturbed ones, or all if every burst was disturbed."""
         return self.undisturbed or self.taken
 
     @property
     def runs(self) -> int:
-        """Instrumented inferences that count."""
+        """Number of instrumented inferences that count."""
         return sum(len(burst.run_ns) for burst in self.bursts)
 
     @property
@@ -70,33 +71,36 @@ class Profiled:
         return sum(len(burst.run_ns) + len(burst.left_out_ns) for burst in self.taken)
 
     def is_enough(self, runs: int) -> bool:
-        """So many undisturbed ones in as many bursts as it takes; or too many, where other processes disturb most."""
-        least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1  # fewer inferences than shares need come in one
+        """Whether there are `runs` undisturbed inferences, or so many disturbed ones that more would not help.
+
+        From LEAST_RUNS inferences on, they must come from LEAST_BURSTS bursts.
+        """
+        least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1
         has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts
         is_too_many = self.all_runs >= MOST_TIMES * runs and len(self.taken) >= MOST_TIMES * least_bursts
         return has_all or is_too_many
 
     @property
     def p50_ns(self) -> float | None:
-        """Return the p50 of the inferences that were not instrumented and did not fail."""
+        """Median latency of the plain inferences that did not fail; None if there are none."""
         records = join([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
     def run_ns(self) -> float | None:
-        """An instrumented inference as a whole, median."""
+        """Median time of a whole instrumented inference; None if there are none."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(np.median(every)) if every else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
-        """Median of the inferences just before a burst that were not instrumented; None: unknown."""
+        """Return the median latency of the plain inferences just before a burst, or None if unknown."""
         if burst.plain_disturbed:
             return None
         return plain_ns(join([NO_INFERENCES, *self.records]), burst.monotonic_ns)
 
 
 class Profiling:
-    """Polls one engine until there is enough."""
+    """Profiles a model in one engine."""
 
     def __init__(
         self,
@@ -105,7 +109,7 @@ class Profiling:
         pause: Callable[[float], None] = time.sleep,
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`report` gets the result so far. `clock_ns`: CLOCK_MONOTONIC, as the engine's."""
+        """`report` is called with the results so far. `clock_ns` reads CLOCK_MONOTONIC, the engine's clock."""
         self._engine = engine
         self._report = report
         self._pause = pause
@@ -113,9 +117,9 @@ class Profiling:
         self.profiled = Profiled()
 
     def run(self, runs: int) -> Profiled:
-        """Run at least `runs` instrumented inferences; fewer where the greatest number of bursts brings too few.
+        """Run at least `runs` instrumented inferences, or fewer if most bursts fail.
 
-        Raises InputError where the model cannot be run or its operators not be timed, EngineDiedError.
+        Raises InputError if the model cannot be run or its operators cannot be timed, and EngineDiedError.
         """
         self._engine.start()
         try:
@@ -127,7 +131,7 @@ class Profiling:
                 self._engine.profile()
                 while len(self.profiled.taken) == had:
                     records = self._poll()
-                    if len(records) and records["t_ns"][-1] > answered_ns:  # it failed
+                    if len(records) and records["t_ns"][-1] > answered_ns:  # the burst failed
                         break
                 if self.profiled.is_enough(runs):
                     break

@@ -1,7 +1,7 @@
-"""Rotation of sessions (`--rotate`): one session follows another without a pause of the engine.
+"""Rotation of sessions (`--rotate`): a new session begins while the engine goes on without a pause.
 
-Work that may wait for a disk is done on threads: the next recording is made before the present one ends, which is
-completed while the next one runs.
+Work that may have to wait for a disk is done on threads: a session's recording is made before the previous session
+ends, and completed after the next one has begun.
 """
 
 import threading
@@ -19,30 +19,34 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store it, or continue without. Returns events about the recording itself."""
+        """Store a batch, or go on without it if the disk fails. Returns events about the recording itself."""
 
     def prepare_end(self) -> None:
-        """`finish` will be called soon."""
+        """Prepare for `finish`, which will be called soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording and return what it lacks. Raises RecordingError where something could not be stored."""
+        """Finish the recording and return what it lacks. Raises RecordingError if something could not be stored."""
 
     def discard(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The next recording: created, and still empty."""
+    """The recording of the next session, created and still empty."""
 
     name: str  # of the session
     session_id: str
     recorder: Recorder
-    taken: Callable[[], None]  # called when the session goes on in it
+    taken: Callable[[], None]  # called when the next session has begun
 
 
 class Rotation:
     def __init__(self, every_ns: int, make: Callable[[Manifest], Following], report: Callable[[str], None]) -> None:
-        """`make`: of the manifest until now; raises EdgetopError. `report` is called with what went wrong, in words."""
+        """Rotate at `every_ns` of a session's time.
+
+        `make` creates the next recording from the present manifest, and may raise EdgetopError. `report` is called with
+        a sentence about what went wrong.
+        """
         self._every_ns = every_ns
         self._make = make
         self._report = report
@@ -52,9 +56,9 @@ class Rotation:
         self._finishing: list[threading.Thread] = []
 
     def ready(self, now_ns: int, manifest: Manifest) -> Following | None:
-        """The next recording, where it is time for it and it has been made. To be asked at every step.
+        """Return the next recording if it is due and made, else None. The conductor calls this at every step.
 
-        `now_ns` is the time of the session until now. Where one cannot be made, it is tried again a minute later.
+        `now_ns` is the present session's time. If the recording cannot be made, it is tried again a minute later.
         """
         if self._making is None and now_ns >= self._due_ns:
             self._making = threading.Thread(target=self._prepare, args=(manifest,), name="rotation", daemon=True)
@@ -72,7 +76,7 @@ class Rotation:
             self._report(f"no new session can begin, the recording goes on in this one: {error}")
 
     def finish(self, recorder: Recorder, manifest: Manifest) -> None:
-        """Complete a recording while the next goes on."""
+        """Complete a recording on a thread while the next session goes on."""
         thread = threading.Thread(target=self._complete, args=(recorder, manifest), name="rotation", daemon=True)
         thread.start()
         self._finishing = [*(thread for thread in self._finishing if thread.is_alive()), thread]
@@ -82,11 +86,11 @@ class Rotation:
             recorder.finish(manifest)
         except EdgetopError as error:
             self._report(str(error))
-        except Exception as error:  # noqa: BLE001  a defect of ours is reported, and the next session goes on
+        except Exception as error:  # noqa: BLE001  a defect is reported, and the next session goes on
             self._report(f"{manifest.name}: internal error: {type(error).__name__}: {error}")
 
     def close(self) -> None:
-        """The last session is over: wait for those before it; what was made for a next one is not needed."""
+        """Wait for the recordings that are being completed, and discard one that was made for a further session."""
         for thread in (*self._finishing, *filter(None, [self._making])):
             thread.join()
         if self._made:

@@ -1,6 +1,6 @@
-"""The sensors of the running session: those of the board, those of the engine's process, and what the engine samples.
+"""The sensors of the running session: those of the board and of the engine's process, and the engine's own samples.
 
-One sampler reads them for all sessions that follow each other; here their times become those of the running session.
+One sampler reads them for all sessions of a rotation. This module converts times to those of the running session.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,13 +22,13 @@ class SessionSensors:
     def __init__(
         self, sampler: Sampler, board: Found, engine_sensors: Callable[[int], Found], session_state: SessionState
     ) -> None:
-        """`board`: its sensors; `engine_sensors` finds those of the engine's process once it has a pid."""
+        """Read the sensors in `board` with `sampler`; `engine_sensors` takes a pid and finds those of the engine."""
         self._sampler = sampler
         self._board = board
         self._engine_sensors = engine_sensors
         self._state = session_state
-        self._ends_with_engine: set[str] = set()  # sources of events
-        self._shift_ns = 0  # from the origin of the first session to that of this one
+        self._ends_with_engine: set[str] = set()  # sources of the events of the engine's sensors
+        self._shift_ns = 0  # time from the first session's origin to that of this one
 
     def start(self) -> None:
         """Begin to read the sensors of the board."""
@@ -36,7 +36,7 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Find the sensors of the engine's process, and begin to read them as well."""
+        """Find the sensors of the engine's process and begin to read them. Returns their sources."""
         found = self._engine_sensors(pid)
         self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
         self._add(found)
@@ -46,7 +46,7 @@ class SessionSensors:
         self._sampler.stop()
 
     def follow(self, after_ns: int) -> None:
-        """Continue in a session that begins this much later than the present one."""
+        """Continue in the next session, which begins `after_ns` later than the present one."""
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
@@ -59,7 +59,7 @@ class SessionSensors:
         return readings, events
 
     def with_samples(self, readings: Readings, samples: Sequence[Sampled]) -> Readings:
-        """Add the samples that the engine takes of itself to the readings; each kind becomes a sensor of its own."""
+        """Return the readings with the samples that the engine took of itself. Each kind of sample becomes a sensor."""
         parts = [readings]
         for sampled in samples:
             places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
@@ -75,7 +75,7 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Drop the "sensor-lost" events of the engine's own sensors: once its process is gone, they are no news."""
+        """Drop the "sensor-lost" events of the engine's sensors, which only say that its process is gone."""
         return tuple(
             event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine
         )

@@ -1,7 +1,7 @@
 """The state of the running session: its manifest, its phase, and the events that were not passed on yet.
 
-The conductor's memory. It turns what the engine says into events and manifest fields, and
-notices when the wall clock steps.
+The conductor keeps it. It turns the engine's messages into events and manifest fields, and notices when the wall clock
+steps.
 """
 
 import math
@@ -64,7 +64,7 @@ from edgetop.session.records import (
 )
 
 STREAMS_EVERY_NS = 10_000_000_000
-# These events hold for a session that follows without a new engine as well.
+# Events that are repeated in the next session of a rotation, because they still hold for the same engine.
 _STANDING = frozenset({
     "alert-rule", "assumed-shape", "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
     "engine-started", "foreign-times", "model-misnamed", "no-sensors", "partly-accelerated", "profiler",
@@ -73,7 +73,7 @@ _STANDING = frozenset({
 CLOCK_STEP = timedelta(seconds=0.1)
 
 _PHASES = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}
-# Of engines/child/own_memory.py, in words.
+# The stages of engines/child/own_memory.py, in words.
 _STAGES = {
     "interpreter": "the interpreter started",
     "runtime": "the runtime imported",
@@ -92,7 +92,7 @@ class SessionState:
         clock: Clock,
         ceilings_for: Callable[[Kind], Ceilings | None] = lambda _: None,
     ) -> None:
-        """`ceilings_for`: what was measured of a run of this kind before."""
+        """`ceilings_for` returns the ceilings that an earlier run of the same kind measured, or None."""
         self.manifest = manifest
         self._ceilings_for = ceilings_for
         self._spec = spec
@@ -105,31 +105,31 @@ class SessionState:
         self._standing: list[Event] = []
         self._bursts: list[Burst] = []
         self._last_burst: Burst | None = None
-        self._before = self._latest = NO_INFERENCES  # measured: the last ones before an update, and those of it
-        self._warmup_runs: int | None = 0  # None: in a session that this one follows
+        self._before = self._latest = NO_INFERENCES  # measured inferences: before the last update, and in it
+        self._warmup_runs: int | None = 0  # None if the warm-up was in an earlier session of a rotation
         self._warmup_ns = 0
-        self._measured_runs = self._runs_before = 0  # in this session, and in those that it follows
+        self._measured_runs = self._runs_before = 0  # in this session, and in earlier ones of the rotation
         self._stream_runs = np.zeros(spec.streams, np.int64)
-        self._stream_counts: dict[int, histogram.Counts] = {}  # of a program that is watched, by stream
+        self._stream_counts: dict[int, histogram.Counts] = {}  # latencies of a watched program, by stream
         self._streams_due_ns = 0
         self._overlap = Overlap()
         self._dependence_reported = False
-        self._last_end_ns = 0  # of all inferences
+        self._last_end_ns = 0  # latest end of an inference
         self._engine_ended_ns: int | None = None
         self.is_measuring = False
         self._measuring_since_ns = 0
-        self.has_ended = False  # events from then on are in no recording
+        self.has_ended = False  # once set, further events are in no recording
 
     @property
     def profiles(self) -> bool:
-        """Whether operators are to be profiled at all."""
+        """Whether operators are profiled."""
         return self._spec.profile_every_ns > 0
 
     def now_ns(self) -> int:
         return self._clock.monotonic_ns() - self._origin_ns
 
     def time_left_s(self) -> float:
-        """Return the time left of the measurement, by its duration or the pace of its runs; infinite without end."""
+        """Return the time left to measure, from the duration or from the pace of the runs; infinite without a limit."""
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:
@@ -139,12 +139,12 @@ class SessionState:
         return max(0.0, min(left_ns) / 1e9)
 
     def add_event(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
-        """An event of now. Safe from any thread."""
-        with self._lock:  # also of the origin, which changes with `follow`
+        """Add an event that happens now. May be called from any thread."""
+        with self._lock:  # also protects the origin, which `follow` changes
             self._append(Event(self.now_ns(), kind, severity, source, message, data))
 
     def _engine_reached(self, monotonic_ns: int, kind: str, message: str, **data: JsonValue) -> None:
-        """An event of the engine, at the time on CLOCK_MONOTONIC that it gives."""
+        """Add an event of the engine at a time of CLOCK_MONOTONIC."""
         with self._lock:
             self._append(Event(monotonic_ns - self._origin_ns, kind, "info", "engine", message, data))
 
@@ -154,7 +154,7 @@ class SessionState:
             self._standing.append(event)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
-        """Safe from any thread."""
+        """Add events. May be called from any thread."""
         with self._lock:
             self._events.extend(events)
 
@@ -168,7 +168,7 @@ class SessionState:
         return tuple(bursts)
 
     def take_manifest(self) -> Manifest | None:
-        """The manifest, where it changed since the last time."""
+        """Return the manifest if it has changed since the last call, else None."""
         changed, self._manifest_changed = self._manifest_changed, False
         return self.manifest if changed else None
 
@@ -177,7 +177,7 @@ class SessionState:
         self._manifest_changed = True
 
     def set_sha256(self, sha256: str, side: int) -> None:
-        """`side`: of an A/B session, whose model it is."""
+        """Store the digest of a model's file; `side` is 1 for model B of an A/B session, else 0."""
         if side == 0:
             self._amend(model=replace(self.manifest.model, sha256=sha256))
         if ab := self.manifest.ab:
@@ -190,7 +190,10 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int]) -> None:
-        """Report once the operators whose work depends on values, where the input is made up."""
+        """Report once, if the input is made up, the operators whose work depends on its values.
+
+        `types` has the number of such operators by type.
+        """
         made_up = {"random", "zeros"} & set(self.manifest.load.input.split(", "))
         if self._dependence_reported or not types or not made_up:
             return
@@ -205,20 +208,23 @@ class SessionState:
             self.add_event("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
 
     def take_records(self, records: Inferences) -> None:
-        """Take the records of an update, on the engine's clock, before its messages: a burst is compared with them."""
+        """Take the records of an update, on the engine's clock. Call this before its messages are handled.
+
+        The time of a burst is compared with them.
+        """
         if self.profiles:
             self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
             self._latest = measured(records)
 
     def take_surroundings(self, surroundings: Surroundings) -> None:
-        """Store heat, scheduler and CPUs, each as soon as it is measured."""
+        """Store temperatures, scheduler, CPUs and other processes in the manifest as soon as they are measured."""
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
             self._amend(methodology=methodology, constraints=constraints)
 
     def count_inferences(self, inferences: Inferences) -> None:
-        """Count phases, and store when the last inference ended."""
+        """Count the inferences of each phase, and note when the last one ended."""
         if not len(inferences):
             return
         first = inferences[inferences["phase"] == FIRST]
@@ -242,7 +248,7 @@ class SessionState:
             self._stream_runs += np.bincount(measured(inferences)["stream"], minlength=self._spec.streams)
 
     def watch_wall_clock(self) -> None:
-        """Note an anchor when the wall clock has stepped against the monotonic one (NTP after boot)."""
+        """Add an anchor to the manifest if the wall clock has stepped (NTP after boot)."""
         offset = self._clock.utc() - timedelta(microseconds=self._clock.monotonic_ns() / 1000)
         step = offset - self._wall_offset
         if abs(step) <= CLOCK_STEP:
@@ -253,7 +259,7 @@ class SessionState:
         seconds = step.total_seconds()
         self.add_event("clock-step", "info", "system", f"the wall clock stepped by {seconds:+.1f} s", step_s=seconds)
 
-    def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  a case a kind of message
+    def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  one case for each kind of message
         match message:
             case Started():
                 text = f"Python {message.python}" if message.python else f"process {message.pid}"
@@ -318,7 +324,7 @@ class SessionState:
             self.add_event("stream", "info", "program", text, number=number)
 
     def _write_streams(self) -> None:
-        """The figures of each stream go into the manifest every ten seconds, and at the end."""
+        """Store the figures of each stream in the manifest: every ten seconds, and at the end."""
         watched = self.manifest.watched
         if watched and self._stream_counts:
             self._streams_due_ns = self.now_ns() + STREAMS_EVERY_NS
@@ -358,7 +364,7 @@ class SessionState:
             self.add_event(kind, severity, "engine", f"B: {sentence}")
 
     def _stage_reached(self, memory: StageMemory) -> None:
-        """An event, because a value that is taken five times in a session is no sensor."""
+        """Add the engine's memory at a stage as an event: a value read five times in a session needs no sensor."""
         when = _STAGES.get(memory.stage, memory.stage)
         sizes = {"rss_mib": memory.rss_kib, "anon_mib": memory.anon_kib, "file_mib": memory.file_kib}
         data: dict[str, JsonValue] = {name: kib / 1024 for name, kib in sizes.items() if kib is not None}
@@ -405,9 +411,10 @@ class SessionState:
         self._engine_reached(message.monotonic_ns, "profile-burst", text, **data)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
-        """Continue as another session of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
+        """Continue as the next session of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
 
-        The one until now has ended, and its last events are taken, but for those that came since from other threads.
+        Call this after the present session has ended and its events were taken. Events that other threads have added
+        since then belong to the next session.
         """
         before, shift_ns = self.manifest, origin_ns - self._origin_ns
         watched = before.watched
@@ -437,7 +444,7 @@ class SessionState:
         with self._lock:
             self._append(Event(0, "rotated", "info", "edgetop", text, {"before": before.id}))
         left_ns = None
-        if self._spec.duration_ns is not None:  # to the second, as it is shown
+        if self._spec.duration_ns is not None:  # rounded to seconds, as it is shown
             left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
         left = None if self._spec.runs is None else self._spec.runs - self._runs_before
         self._engine_reached(origin_ns, "phase", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns)
@@ -447,9 +454,12 @@ class SessionState:
         self._amend(followed_by=session_id)
 
     def ended(self, reason: str, background: tuple[BackgroundProcess, ...] = ()) -> None:
-        """The last event of a session, whatever ended it. `background`: other processes while it was measured."""
-        # When the last inference ended; the engine says that it is over some milliseconds later. Where none was
-        # measured, there is nothing better than what the engine says.
+        """Add the last event of the session and complete the manifest.
+
+        `reason` is why it ended, `background` the other processes that ran while it was measured.
+        """
+        # A session ends with its last inference; the engine says that it is over some milliseconds later. Without a
+        # measured inference, the engine's word is all there is.
         is_by_engine = not self._measured_runs and self._engine_ended_ns is not None
         last_end_ns = self._engine_ended_ns if is_by_engine else self._last_end_ns
         self._write_streams()
@@ -469,7 +479,7 @@ class SessionState:
 
 
 def loading_warnings(loaded: Loaded) -> Iterator[tuple[str, Severity, str]]:
-    """Kind, severity and sentence of what was assumed or left out as the model was loaded."""
+    """Yield the kind, severity and message of an event for each assumption or omission when the model was loaded."""
     yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
     if loaded.dropped:
         yield "provider-dropped", "critical", loaded.dropped

@@ -1,6 +1,6 @@
-"""The conditions of a session: the heat as it began, other processes, and what the engine was given.
+"""The conditions of a session: temperatures at the start, other processes, and the engine's scheduler and CPUs.
 
-Without these a figure cannot be compared. Each is read once, or derived from readings that are made anyway.
+Figures cannot be compared without them. Each is read once, or derived from readings that are made anyway.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology
 from edgetop.session.records import Readings
 from edgetop.session.seconds import NS
 
-SURVEY_FIRST_NS, SURVEY_MOST_NS = 10 * NS, 600 * NS  # other processes are measured then, and at twice the time each
-LATE_NS = 5 * NS  # of a sensor without a reading before measuring began, the first one until then counts
+SURVEY_FIRST_NS, SURVEY_MOST_NS = 10 * NS, 600 * NS  # first measurement of other processes; then at doubled times
+LATE_NS = 5 * NS  # a sensor without a reading before measuring began may have its first one this much later
 
-# sched(7), "Scheduling policies"; a number that is none of these is shown as it is.
+# sched(7), "Scheduling policies". A number that is not among these is shown as it is.
 _POLICIES = {getattr(os, name): name for name in ("SCHED_OTHER", "SCHED_BATCH", "SCHED_IDLE", "SCHED_FIFO", "SCHED_RR")}
 _REAL_TIME = ("SCHED_FIFO", "SCHED_RR")
 
@@ -26,28 +26,28 @@ class Surroundings:
         self._pid: int | None = None
         self._process_surveys: tuple[SurveysProcesses, ...] = ()
         self._began_ns: int | None = None
-        self._sensors = 0  # how many there are
-        self._ids: dict[int, str] = {}  # of the sensors of temperature, by their place
+        self._sensors = 0  # number of sensors
+        self._ids: dict[int, str] = {}  # ids of the temperature sensors, by place in the manifest
         self._temperatures: dict[str, float] = {}
         self._scheduler: str | None = None
-        self._cpus: float | None = None  # on how many it may run
+        self._cpus: float | None = None  # number of CPUs on which the engine may run
         self._background: tuple[BackgroundProcess, ...] = ()
         self._survey_due_ns = 0
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
-        """Watch the engine's process. `sources`: its sensors."""
+        """Watch the engine's process, whose sensors are `sources`."""
         self._pid = pid
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Return the surroundings of the next session of the same engine: its measured phase begins at once."""
+        """Return the surroundings of the next session of the same engine, whose measured phase begins at once."""
         following = Surroundings()
         following.__dict__.update(self.__dict__, _temperatures={})
         following.began(0)
         return following
 
     def began(self, t_ns: int) -> None:
-        """The measured phase begins: the engine has set up itself, and what ran until now does not count."""
+        """Note that the measured phase begins at `t_ns`. Other processes count only from now on."""
         self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
             source.begin_survey()
@@ -57,13 +57,16 @@ class Surroundings:
                 self._cpus = float(len(os.sched_getaffinity(self._pid)))
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
-        """The last reading before the phase begins counts; where there was none, the first soon after."""
+        """Take start temperatures from readings: the last one before measuring began, or else the first one soon after.
+
+        Other processes are measured here as well, when that is due.
+        """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
             self._ids = {place: info.id for place, info in enumerate(sensors) if info.kind == "temp"}
         now_ns = int(readings["t_ns"].max()) if len(readings) else 0
         if self._began_ns is not None and len(readings) and now_ns >= self._survey_due_ns:
-            # Now and then, for the session that is killed: it cannot at its end.
+            # A session that is killed cannot do this at its end.
             self._background = self.background()
             self._survey_due_ns = now_ns + min(now_ns - self._began_ns, SURVEY_MOST_NS)
         if self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS):
@@ -77,14 +80,14 @@ class Surroundings:
         return replace(before, cpus=self._cpus)
 
     def methodology(self, before: Methodology) -> Methodology:
-        """Return the methodology with what was measured so far; unchanged before the measured phase."""
+        """Return the methodology `before` with what was measured so far; unchanged before the measured phase."""
         if self._began_ns is None:
             return before
         return replace(before, start_temperatures=dict(self._temperatures), scheduler=self._scheduler,
                        background=self._background)  # fmt: skip
 
     def background(self) -> tuple[BackgroundProcess, ...]:
-        """Return how much of a core other processes used on average since the phase began, the busiest first."""
+        """Return how much of a core each other process used on average since measuring began, the busiest first."""
         if self._began_ns is None:
             return ()
         found = [pair for source in self._process_surveys for pair in source.survey()]
@@ -92,7 +95,10 @@ class Surroundings:
 
 
 def _scheduler(pid: int) -> str | None:
-    """`SCHED_OTHER, nice 0`, `SCHED_FIFO, priority 50`; None: its process is gone, or is another's business."""
+    """Return a process's scheduling policy, such as `SCHED_OTHER, nice 0` or `SCHED_FIFO, priority 50`.
+
+    Returns None if the process is gone or may not be examined.
+    """
     try:
         number = os.sched_getscheduler(pid)
         policy = _POLICIES.get(number, f"policy {number}")

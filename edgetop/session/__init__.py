@@ -1,7 +1,6 @@
-"""The data of a session: frozen values, columnar batches and the clock. Imports nothing else of edgetop.
+"""The data of a session: frozen values, columnar batches and the clock. It imports no other part of edgetop.
 
-The words used everywhere: a *session* is one run of a model on a board, with everything
-that was observed; an *inference* is one timed call; a *reading* is one value of one
-*sensor* at one time; an *event* is something that happened; a *batch* is what a feed
-delivers, all of it on one clock.
+A *session* is one run of a model on a board, with everything that was observed. An *inference* is one timed call of the
+model. A *reading* is the value of a *sensor* at one time. An *event* is something that happened. A *batch* has the data
+of all these kinds for a span of time, on one clock.
 """

@@ -1,4 +1,4 @@
-"""A batch is what a feed delivers: everything that happened since the last batch, on one clock."""
+"""A batch: everything that happened since the last batch, on one clock. Feeds deliver batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +13,11 @@ from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A piece of a session. Rows of each kind are in the order in which they were made.
+    """The data of a span of a session's time. Rows of each kind are in the order in which they were made.
 
-    `seconds` holds every second that became complete, and no inference is missing from
-    them; `inferences` may lack some where a reader fell behind or they were not recorded.
-    No reading is in both `readings` and `aggregates`, and no aggregate comes after a reading of its sensor.
+    `seconds` has every second that became complete, with all its inferences counted. `inferences` may lack some,
+    because a reader fell behind or because they were not recorded. No reading is in both `readings` and `aggregates`,
+    and no aggregate comes after a reading of the same sensor.
     """
 
     until_ns: int = 0  # the session's time at which this batch was made
@@ -25,23 +25,23 @@ class Batch:
     seconds: Seconds = NO_SECONDS
     readings: Readings = field(default_factory=lambda: NO_READINGS)
     events: tuple[Event, ...] = ()
-    manifest: Manifest | None = None  # the manifest from here on, where it changed
-    restart: bool = False  # forget what came before: a seek, a reconnect
-    bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are none of `inferences`
-    aggregates: Aggregates = field(default_factory=lambda: NO_AGGREGATES)  # in place of readings, in the distant past
+    manifest: Manifest | None = None  # the new manifest, if it has changed
+    restart: bool = False  # whether earlier batches are void: after a seek or a reconnect
+    bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are not in `inferences`
+    aggregates: Aggregates = field(default_factory=lambda: NO_AGGREGATES)  # replace readings of the distant past
     checkpoint: Mapping[str, Any] | None = None  # of a restart: the state of an analysis that what is here follows
     judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
     def is_empty(self) -> bool:
-        """Whether only time has passed."""
+        """Whether the batch has no data: only time has passed."""
         rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.aggregates)
         rows += len(self.events) + len(self.bursts)
         return not (rows or self.manifest or self.restart or self.judged)
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """Merge batches into one that folds to the same result as these in turn. Raises ValueError without batches."""
+    """Merge batches into one from which an analysis gets the same results. Raises ValueError if there are none."""
     if not batches:
         raise ValueError("nothing to merge")
     starts = [i for i, batch in enumerate(batches) if batch.restart]

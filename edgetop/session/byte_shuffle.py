@@ -1,7 +1,7 @@
-"""Columns of numbers as bytes that compress well: the lowest bytes of all numbers, then their second ones, and so on.
+"""Pack columns of numbers into bytes that compress well: the lowest bytes of all numbers, then the second ones, etc.
 
-Numbers of one column differ in their low bytes; the high ones are runs of zeros, which deflate
-reduces to nearly nothing. No bit is lost.
+The numbers of a column differ in their low bytes. Their high bytes are runs of zeros, which deflate reduces to nearly
+nothing. No bit is lost.
 """
 
 import struct
@@ -9,21 +9,21 @@ import struct
 import numpy as np
 import numpy.typing as npt
 
-MAX_ROWS = 200_000  # of a column that says that it is all zeros, and so has no bytes
+MAX_ROWS = 200_000  # longest accepted column; one of zeros has no bytes, so its length alone could fill the memory
 
 Ints = npt.NDArray[np.int64]
 
-_HEAD = struct.Struct("<IB")  # numbers, bytes of each
+_HEAD = struct.Struct("<IB")  # number of values, bytes of each value
 
 
 def pack(values: npt.ArrayLike) -> bytes:
-    """Whole numbers."""
+    """Pack integers."""
     values = np.asarray(values)
     if values.dtype.itemsize == 1 and values.dtype.kind in "ub" and (most := int(values.max(initial=0))) < 128:
-        doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # the same bytes, for an eighth of the work
+        doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # gives the same bytes with less work
         return _HEAD.pack(len(values), bool(most)) + doubled
     numbers = values.astype(np.int64)
-    folded = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")  # small where they are near 0: zigzag
+    folded = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")  # zigzag: small for values near 0
     most = int(folded.max(initial=0))
     width = (most.bit_length() + 7) // 8
     byte_shuffle = folded.view(np.uint8).reshape(-1, 8)[:, :width].T
@@ -31,19 +31,19 @@ def pack(values: npt.ArrayLike) -> bytes:
 
 
 def pack_steps(values: npt.ArrayLike) -> bytes:
-    """Whole numbers of which each is near the one before it."""
+    """Pack integers that change little from one to the next."""
     return pack(steps(np.asarray(values).astype(np.int64)))
 
 
 def steps(values: Ints) -> Ints:
-    """Along the last axis; the first as it is."""
+    """Replace values along the last axis by differences; keep the first value."""
     differences: Ints = values.copy()
     differences[..., 1:] -= values[..., :-1]
     return differences
 
 
 def pack_table(rows: npt.NDArray[np.void]) -> bytes:
-    """Pack all fields of a structured array together: for few rows this is cheaper than column by column."""
+    """Pack all fields of a structured array together, which for few rows is cheaper than field by field."""
     names = rows.dtype.names or ()
     numbers = np.empty((len(names), len(rows)), np.int64)
     for place, name in enumerate(names):
@@ -53,10 +53,10 @@ def pack_table(rows: npt.NDArray[np.void]) -> bytes:
 
 
 class Columns:
-    """Reads what was packed, one column after the other. Raises ValueError where the bytes are not that."""
+    """Reads packed columns one after the other. Methods raise ValueError if the bytes are invalid."""
 
     def __init__(self, data: bytes, most: int = MAX_ROWS) -> None:
-        """`most`: so many numbers a column may have."""
+        """Read from `data`. A column with more than `most` numbers is invalid."""
         self._data = data
         self._most = most
         self._offset = 0
@@ -66,7 +66,7 @@ class Columns:
         return self._offset == len(self._data)
 
     def take(self, rows: int | None = None) -> Ints:
-        """`rows`: how many it must have."""
+        """Unpack a column. Raises ValueError unless it has exactly `rows` numbers, if that is given."""
         if len(self._data) - self._offset < _HEAD.size:
             raise ValueError("a column is missing")
         count, width = _HEAD.unpack_from(self._data, self._offset)
@@ -84,7 +84,7 @@ class Columns:
         return np.asarray((folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64))
 
     def rest(self, size: int) -> bytes:
-        """Return the bytes behind the columns, which must be exactly `size`."""
+        """Return the bytes after the last column. Raises ValueError unless there are exactly `size`."""
         data = self._data[self._offset :]
         self._offset = len(self._data)
         if len(data) != size:
@@ -95,7 +95,7 @@ class Columns:
         return np.cumsum(self.take(rows))
 
     def take_table(self, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Unpack what `pack_table` packed, after checking that every number fits its field and floats are finite."""
+        """Unpack the result of `pack_table`. Raises ValueError if a number does not fit its field or is not finite."""
         names = dtype.names or ()
         flat = self.take()
         if len(flat) % len(names):

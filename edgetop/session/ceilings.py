@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgetop.session.events import JsonValue
 
-DTYPE = "float32"  # of the probe: other types have other ceilings
+DTYPE = "float32"  # of the probe model; other types have other ceilings
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Ceilings:
 
 
 def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
-    """Parse what `to_json` wrote; None: it is something else."""
+    """Parse the result of `to_json`, or return None if `data` is something else."""
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None

@@ -1,7 +1,7 @@
-"""The clock of a session, passed as an argument (nothing else asks the system for the time), and its wall time.
+"""The clock, which is passed as an argument to all code that needs the time, and the wall time of a session.
 
-Every `t_ns` is CLOCK_MONOTONIC less the session's origin, so that steps of the wall clock
-(NTP after boot, boards without an RTC) do not change the data.
+Every `t_ns` is CLOCK_MONOTONIC less the session's origin, so that steps of the wall clock (NTP after boot, boards
+without an RTC) do not change the data.
 """
 
 import time
@@ -50,14 +50,14 @@ def format_utc(moment: datetime) -> str:
 class WallTime:
     """Converts session time to wall time.
 
-    It uses the clock as it was set last: a board without a battery starts in 1970 until NTP sets its clock, and its
-    whole session must get the real time.
+    It uses the latest setting of the wall clock. A board without a battery starts in 1970 until NTP sets its clock, and
+    its whole session must get the real time.
     """
 
-    origin_us: int  # of the session, since 1970
+    origin_us: int  # wall time of the session's origin, in microseconds since 1970
 
     def microseconds(self, t_ns: Any) -> Any:
-        """Microseconds since 1970, of an integer or an array."""
+        """Return microseconds since 1970. `t_ns` is an integer or an array, and so is the result."""
         return self.origin_us + t_ns // 1000
 
     def utc(self, t_ns: int) -> str:
@@ -65,7 +65,7 @@ class WallTime:
         return format_utc(self._at(t_ns))
 
     def local(self, t_ns: int) -> datetime:
-        """Return the time in the time zone of the reader."""
+        """Return the time in this machine's time zone."""
         return self._at(t_ns).astimezone()
 
     def _at(self, t_ns: int) -> datetime:
@@ -73,7 +73,7 @@ class WallTime:
 
 
 def wall_time_at(anchor: Anchor) -> WallTime | None:
-    """None if the anchor is not a valid time."""
+    """Return the wall time of a session with this anchor, or None if the anchor is not a valid time."""
     try:
         then = datetime.fromisoformat(anchor.utc.replace("Z", "+00:00"))
         origin_us = (then - _EPOCH) // timedelta(microseconds=1) - anchor.t_ns // 1000
@@ -83,9 +83,9 @@ def wall_time_at(anchor: Anchor) -> WallTime | None:
 
 
 def boot_id() -> str | None:
-    """The kernel's id of this boot (random(4)), or None if it has none.
+    """Return the kernel's id of this boot (random(4)), or None if it has none.
 
-    Read from the real /proc: it distinguishes a killed writer from a loss of power.
+    It is always read from the real /proc, since it tells a killed writer from a loss of power.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

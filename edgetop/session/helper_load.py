@@ -1,4 +1,4 @@
-"""CPU time of edgetop's short-lived helper processes: it is edgetop's own load, though not of this process."""
+"""CPU time of edgetop's short-lived helper processes, which is part of edgetop's own load."""
 
 _spent_s = 0.0
 
@@ -10,5 +10,5 @@ def add(cpu_s: float) -> None:
 
 
 def spent_s() -> float:
-    """Return the CPU time of all helper processes that have ended."""
+    """Return the CPU time in seconds of all helper processes that have ended."""
     return _spent_s

@@ -1,9 +1,9 @@
-"""The log-linear histogram of the session format: exact to merge, at most 1 % relative error.
+"""The log-linear histogram of the session format. It can be merged without loss; its relative error is at most 1 %.
 
-With `UNIT_NS` u and `SUB_BUCKET_BITS` b, q = latency_ns // u. For q < 2^(b+1) the bucket is
-q itself; above, with e = floor(log2 q) - b, it is e*2^b + (q >> e). So buckets are exact
-below 2.56 us and 1/128 wide above. The same shape as HdrHistogram's
-(https://hdrhistogram.github.io/HdrHistogram/), with another choice of unit and bits.
+With u = `UNIT_NS`, b = `SUB_BUCKET_BITS` and q = latency_ns // u: for q < 2^(b+1) the bucket is q; above, with e =
+floor(log2 q) - b, it is e*2^b + (q >> e). So a bucket is 10 ns wide below 2.56 us, and above at most 1/128 of its
+latency. HdrHistogram (https://hdrhistogram.github.io/HdrHistogram/) has the same shape with another unit and other
+bits.
 """
 
 import math
@@ -21,27 +21,27 @@ _OFFSET = (_EXPONENT_BIAS + SUB_BUCKET_BITS - 1) << SUB_BUCKET_BITS
 
 Counts = npt.NDArray[np.int64]
 
-# Buckets up to 2^42 ns, over an hour: what is longer counts in the last one.
+# Number of buckets. They reach up to 2^42 ns, over an hour; longer latencies count in the last one.
 SIZE = int(((42 - 4) - SUB_BUCKET_BITS) * _SUB + 2 * _SUB)
 
 
 def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The bucket of each latency. Shape is kept; negative latencies count as 0."""
+    """Return the bucket of each latency, in an array of the same shape. Negative latencies count as 0."""
     q = np.maximum(latency_ns, 0) // UNIT_NS
-    # The bits of an IEEE 754 double are the exponent plus 1023 and, below it, the mantissa without its first bit:
-    # without the lowest of them, e and the b bits of q >> e after its first are one number, and buckets are as well.
+    # An IEEE 754 double has the biased exponent in its high bits and below it the mantissa without the leading one. Its
+    # upper bits, down to the first b bits of the mantissa, are therefore the bucket plus a constant.
     number = q.astype(np.float64).view(np.int64) >> (_MANTISSA_BITS - SUB_BUCKET_BITS)
     return np.asarray(np.where(q < _SUB, q, np.minimum(number - _OFFSET, SIZE - 1)))
 
 
 def lower_edge_ns(bucket: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The smallest latency of each bucket; of `bucket + 1`, the end of it."""
+    """Return the smallest latency of each bucket in ns. The end of a bucket is the lower edge of `bucket + 1`."""
     exponent = np.maximum(bucket // _SUB - 1, 0)
     return np.asarray(((bucket - exponent * _SUB) << exponent) * UNIT_NS)
 
 
 def count_buckets(latency_ns: npt.NDArray[np.int64]) -> Counts:
-    """A dense histogram, shape (SIZE,)."""
+    """Return a dense histogram of the latencies, with shape (SIZE,)."""
     return np.bincount(bucket_of(latency_ns), minlength=SIZE).astype(np.int64)
 
 
@@ -52,10 +52,10 @@ def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]
 
 
 def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, highest_ns: int) -> tuple[float, ...]:
-    """Nearest-rank percentiles in ns, placed within their bucket by rank.
+    """Return nearest-rank percentiles in ns, interpolated within their buckets by rank.
 
-    `lowest_ns` and `highest_ns` are the exact extremes, which no percentile may leave.
-    Raises ValueError on an empty histogram.
+    `lowest_ns` and `highest_ns` are the exact extremes, to which the percentiles are limited. Raises ValueError if the
+    histogram is empty.
     """
     bucket = np.flatnonzero(counts)
     held = counts[bucket]
@@ -71,17 +71,17 @@ def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, hi
 
 
 def count_above(counts: Counts, latency_ns: int | None) -> int:
-    """Return how many latencies exceed the limit, with a bucket's precision; 0 where there is no limit."""
+    """Return how many latencies exceed `latency_ns`, with a bucket's precision; 0 if it is None."""
     if latency_ns is None:
         return 0
     return int(counts[bucket_of(np.array([latency_ns], np.int64))[0] :].sum())
 
 
 def nearest_rank(count: int, quantile: float) -> int:
-    """The index, in sorted order, of the smallest value with at least `quantile` of all at or below it.
+    """Return the index, among `count` sorted values, of the smallest one with at least `quantile` of all up to it.
 
     >>> nearest_rank(100, 0.99), nearest_rank(100, 0.5), nearest_rank(1, 0.999)
     (98, 49, 0)
     """
-    # The products of such quantiles and counts are not exact in binary: 0.07 * 100 is 7.000000000000001.
+    # Products of quantiles and counts are not exact in binary: 0.07 * 100 is 7.000000000000001.
     return min(max(math.ceil(quantile * count - 1e-9) - 1, 0), count - 1)

@@ -1,10 +1,10 @@
-"""The manifest: what ran, where and how. Written as `session.json`, so its keys are a contract.
+"""The manifest: what ran, where and how. It is written as `session.json`, so its keys are a contract.
 
-Every class here is one object of that file, field by field. An unknown value is
-None. A board's serial number, host name and user name have no field.
+Every class here is one object of that file, field by field. An unknown value is None. There is no field for a board's
+serial number, host name or user name.
 
-A manifest may come from anybody: in a folder, in a journal, over a link, in a row of a lake. `from_json` is the only
-way in, and what passes it has the right types and bounded sizes, an id that is a UUID, and a date that is a date.
+A manifest may come from anybody: in a folder, in a journal, over a link, in a row of a lake. Every manifest is read by
+`from_json`, whose result has the right types and bounded sizes, a UUID as its id, and valid dates.
 """
 
 import math
@@ -22,7 +22,7 @@ from edgetop.session.clock import Anchor, WallTime, wall_time_at
 from edgetop.session.typed_json import NOT_EXPORTED, Form, require
 
 FORMAT_VERSION = 1
-IMPORTED = "imported"  # the label that names the other tool that measured a session
+IMPORTED = "imported"  # label with the name of the other tool that measured the session
 
 State = Literal["live", "finished", "recovered"]
 
@@ -67,7 +67,7 @@ class Model:
     sha256: str | None = None
     size_bytes: int | None = None
     format: str | None = None  # "onnx" or "tflite"
-    inputs: tuple[TensorInfo, ...] = ()  # as they ran: every dimension a number
+    inputs: tuple[TensorInfo, ...] = ()  # with the shapes in which they ran
     precision: str | None = None
 
 
@@ -76,17 +76,17 @@ class EngineInfo:
     runtime: str | None = None
     version: str | None = None
     providers: tuple[str, ...] = ()
-    threads: int = 0  # 0: the runtime's own default
+    threads: int = 0  # 0 means the runtime's default
     isolation: str = "process"
-    init_ns: int | None = None  # model file to ready to run, runtime import included
+    init_ns: int | None = None  # time to load the model, the import of the runtime included
     first_ns: int | None = None  # latency of the first inference
     partitions: int | None = None
     asked: tuple[str, ...] = ()  # requested providers, accelerators or paths of delegates, first choice first
-    xnnpack: bool | None = None  # False: switched off; None: nothing was asked
+    xnnpack: bool | None = None  # whether XNNPACK was requested or switched off; None if neither
 
     @property
     def preferred(self) -> tuple[str, ...]:
-        """The requested providers, and then those that the engine has."""
+        """The requested providers, followed by those that the engine has."""
         return (*self.asked, *self.providers)
 
 
@@ -101,24 +101,24 @@ class Load:
     streams: int = 1
     batch: int | None = None
     input: str = "random"
-    delay_ns: int | None = None  # after each inference of a closed load; the longest between arrivals that are replayed
-    duty_on_ns: int | None = None  # work, and then rest, in turn
-    duty_off_ns: int | None = None
+    delay_ns: int | None = None  # pause after each inference of a closed load; longest pause of replayed arrivals
+    duty_on_ns: int | None = None  # duration of work in each duty cycle
+    duty_off_ns: int | None = None  # duration of the rest after it
     seed: int | None = None  # of Poisson arrivals
 
     @property
     def is_random(self) -> bool:
-        """Whether intervals between starts vary."""
+        """Whether the intervals between starts vary."""
         return self.mode in ("poisson", "replayed")
 
     @property
     def is_paced(self) -> bool:
-        """Whether starts are planned, so that an inference can wait. A file with an invalid rate plans nothing."""
+        """Whether starts are planned, so that an inference can be late. False if a file gives an invalid rate."""
         return self.mode != "closed" and self.rate_hz is not None and MIN_RATE_HZ <= self.rate_hz <= MAX_RATE_HZ
 
     @property
     def stream_hz(self) -> float | None:
-        """The mean rate of a stream over its duty cycles; None: not paced."""
+        """Mean rate of a stream over its duty cycles; None if the load is not paced."""
         if not self.is_paced or self.rate_hz is None:
             return None
         on_ns, off_ns = (max(0, ns or 0) for ns in (self.duty_on_ns, self.duty_off_ns))
@@ -126,12 +126,12 @@ class Load:
 
     @property
     def asked_hz(self) -> float | None:
-        """The mean rate of all streams together."""
+        """Mean rate of all streams together; None if the load is not paced."""
         return None if self.stream_hz is None else self.stream_hz * self.streams
 
     @property
     def longest_rest_ns(self) -> int:
-        """The longest time in which nothing is due. Of Poisson arrivals, one pause in half a billion is longer."""
+        """Longest time without a planned start. With Poisson arrivals, one pause in half a billion is longer."""
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))
@@ -150,15 +150,15 @@ class Battery:
 
     volts: float
     capacity_mah: float
-    rate_hz: float | None = None  # inferences; None: as many as ran
-    extra_w: float = 0.0  # what else the battery feeds
+    rate_hz: float | None = None  # inferences per second; None means as many as ran
+    extra_w: float = 0.0  # power that the battery gives to other consumers
 
 
 @dataclass(frozen=True, slots=True)
 class Methodology:
-    warmup_runs: int | None = None  # done, not asked for
+    warmup_runs: int | None = None  # number that ran, not number requested
     measure_runs: int | None = None
-    cooldown_s: float | None = None  # None: none was asked for
+    cooldown_s: float | None = None  # None if no cool-down was requested
     idle_baseline_s: float | None = None
     ambient_c: float | None = None
     enclosure: str | None = None
@@ -167,21 +167,21 @@ class Methodology:
     scheduler: str | None = None
     notes: tuple[str, ...] = ()
     battery: Battery | None = None
-    stream_runs: tuple[int, ...] = ()  # measured inferences of each stream that did not fail; empty: one stream
-    cooldown_to_c: float | None = None  # the temperature that was waited for
-    cooldown_c: float | None = None  # the hottest zone at its end; None: no temperature could be read
+    stream_runs: tuple[int, ...] = ()  # measured inferences of each stream that did not fail; empty for one stream
+    cooldown_to_c: float | None = None  # temperature to which the board had to cool down
+    cooldown_c: float | None = None  # hottest zone after the cool-down; None if no temperature could be read
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedStream:
-    """The measured inferences of one session of a program, as far as the last ten seconds."""
+    """One stream of a watched program: a runtime session in it. The figures are updated every ten seconds."""
 
-    name: str  # path of the model, or what the program calls it; "": not known
-    runs: int = 0  # that did not fail
+    name: str  # path of the model, or the program's name for it; "" if unknown
+    runs: int = 0  # measured inferences that did not fail
     p50_ns: int | None = None
     p99_ns: int | None = None
-    threads: int | None = None  # on which its session runs; 0: as many as the runtime likes; None: not known
-    inputs: str | None = None  # of its first call, with their shapes
+    threads: int | None = None  # threads of the runtime session; 0 means the runtime's default; None if unknown
+    inputs: str | None = None  # inputs of the first call, with their shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +190,24 @@ class Watched:
 
     command: tuple[str, ...]
     sources: tuple[str, ...] = ()  # how its calls were seen: "hook", "preload", "probe"
-    cost_ns: int | None = None  # added to each call by that, as measured in the program
-    streams: tuple[WatchedStream, ...] = ()  # by the number in `stream` of an inference
-    deadline_ns: int | None = None  # of a frame, as the program declares it
-    at_once_mean: float | None = None  # inferences in progress, while there were any
+    cost_ns: int | None = None  # time that watching adds to each call, measured in the program
+    streams: tuple[WatchedStream, ...] = ()  # the index is the `stream` of an inference
+    deadline_ns: int | None = None  # deadline of a frame that the program declares
+    at_once_mean: float | None = None  # mean number of inferences in progress while there were any
     at_once_max: int | None = None
-    outside_share: float | None = None  # of the time from the first to the last: no inference was in progress
+    outside_share: float | None = None  # share of the time between first and last inference without one in progress
 
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
     cpus: float | None = None
     memory_bytes: int | None = None
-    quota_pct: float | None = None  # of the time of a CPU; 100: one CPU
-    quota_period_ms: float | None = None  # in which the quota is given
+    quota_pct: float | None = None  # CPU time; 100 is one CPU
+    quota_period_ms: float | None = None  # length of the periods in which the quota is given
 
     @property
     def words(self) -> str:
-        """The limits of the engine other than its CPUs.
+        """The engine's limits, except its CPUs, in words.
 
         >>> Constraints(2.0, 2**29, 150.0, 10.0).words
         'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
@@ -220,20 +220,20 @@ class Constraints:
 
 @dataclass(frozen=True, slots=True)
 class SensorInfo:
-    """One sensor. Its place in `Manifest.sensors` is its index in READING batches."""
+    """One sensor. Readings refer to it by its index in `Manifest.sensors`."""
 
     id: str  # "kind/label"; the kind fixes the unit
     unit: str
     source: str  # path, bus address or command
     role: str | None = None  # "total": the whole board's input power; "part": a rail below it
-    accuracy: Literal["external-shunt", "on-board-monitor", "firmware-estimate"] | None = None  # of power
+    accuracy: Literal["external-shunt", "on-board-monitor", "firmware-estimate"] | None = None  # for power
     simulated: bool = False
-    trips: Mapping[str, float] | None = None  # of temperatures, in °C; "passive" only where it throttles
-    throttles: bool | None = None  # of cooling devices
-    max_state: int | None = None  # of cooling devices
-    max: float | None = None  # of clocks, in MHz
-    note: str | None = None  # what the value leaves out or stands for, where that is not obvious
-    averages: bool | None = None  # of power: a reading is the mean of all since the one before; None: not known
+    trips: Mapping[str, float] | None = None  # for temperatures, in °C; has "passive" only if that trip throttles
+    throttles: bool | None = None  # for cooling devices: whether it slows the board down
+    max_state: int | None = None  # for cooling devices
+    max: float | None = None  # for clocks, in MHz
+    note: str | None = None  # what the value includes or leaves out, if that is not obvious
+    averages: bool | None = None  # for power: whether a reading is the mean since the previous one; None if unknown
 
     @property
     def kind(self) -> str:
@@ -250,11 +250,11 @@ class Variant:
 
     model: Model
     engine: EngineInfo
-    options: str = ""  # in which it differs, as they were written
+    options: str = ""  # options in which it differs from the other variant, as the user wrote them
 
     @property
     def name(self) -> str:
-        """The model's file and the options.
+        """The name of the model's file, and the options.
 
         >>> Variant(Model("models/net.onnx"), EngineInfo(), "--threads 2").name
         'net.onnx --threads 2'
@@ -267,21 +267,22 @@ class Ab:
     """The setup of an A/B session: two variants that run in turns."""
 
     variants: tuple[Variant, ...]  # A and B
-    until: float  # half the width of the interval of p50's ratio at which the session is over, as a share
-    seed: int = 0  # of the order of turns
+    # The session ends once half the width of the interval of p50's ratio is below this share.
+    until: float
+    seed: int = 0  # for the random order of turns
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is missing in a recording. What was excluded (`--no-raw`, `--max-size`) is not lost."""
+    """What is missing in a recording. Data that the user excluded (`--no-raw`, `--max-size`) is not lost."""
 
-    seconds: float | None  # session time of which something is missing; None: not known
-    inferences: int | None  # that ran and are missing; None: not known
+    seconds: float | None  # session time in which something is missing; None if unknown
+    inferences: int | None  # number of inferences that ran and are missing; None if unknown
     why: str
 
     @property
     def words(self) -> str:
-        """The amounts in words.
+        """The lost time and inferences in words.
 
         >>> Lost(36.0, 1_234, "").words, Lost(None, None, "").words
         ('36 s and 1234 inferences', 'a time that is not known, and inferences that nobody counted')
@@ -293,7 +294,9 @@ class Lost:
 
 
 def lost_in_all(*each: Lost | None) -> Lost | None:
-    """The sum; None: nothing is lost. An amount that is unknown in one part is unknown in the sum; `why` has the rest.
+    """Return the sum of several losses, or None if nothing is lost.
+
+    An amount that is unknown in one loss is unknown in the sum; `why` then gives the known amounts of the others.
 
     >>> lost_in_all(Lost(0.5, 25, "damaged bytes"), Lost(None, None, "power was lost"))
     Lost(seconds=None, inferences=None, why='damaged bytes (0.5 s and 25 inferences); power was lost')
@@ -314,7 +317,7 @@ def lost_in_all(*each: Lost | None) -> Lost | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The fields are in the order of the file, so that a person finds what matters first."""
+    """A session's manifest. The fields are in the order of the file, so that a reader finds what matters first."""
 
     format_version: int
     id: str  # uuid4
@@ -334,25 +337,31 @@ class Manifest:
     constraints: Constraints = field(default_factory=Constraints)
     labels: Mapping[str, str] = field(default_factory=dict)
     sensors: tuple[SensorInfo, ...] = ()
-    ab: Ab | None = None  # written only of an A/B session; `model` and `engine` are those of A
-    lost: Lost | None = None  # written only where something is
-    watched: Watched | None = None  # written only where a program was watched
-    followed_by: str | None = None  # the id of the session in which the engine ran on; written only where one follows
-    command: tuple[str, ...] = ()  # that made it, as it was typed, without hooks; () where it is not known
-    unread: tuple[str, ...] = field(default=(), metadata=NOT_EXPORTED)  # keys whose damaged values count as not known
+    ab: Ab | None = None  # only in the file of an A/B session; `model` and `engine` are then those of A
+    lost: Lost | None = None  # only in the file if something is lost
+    watched: Watched | None = None  # only in the file if a program was watched
+    followed_by: str | None = None  # id of the session in which the engine went on; only in the file if there is one
+    command: tuple[str, ...] = ()  # command line that made the session, without hooks; empty if unknown
+    unread: tuple[str, ...] = field(default=(), metadata=NOT_EXPORTED)  # keys whose values were damaged, so are unknown
 
     @property
     def was_imported(self) -> bool:
-        """Whether another tool ran it. The label alone does not prove it: a user may set it on a session of edgetop."""
+        """Whether another tool ran the session.
+
+        The label alone does not prove that, since a user may set the same label on a session of edgetop.
+        """
         return IMPORTED in self.labels and self.clock.boot_id is None
 
     def wall_time(self) -> WallTime | None:
-        """None if the manifest's times are invalid."""
+        """Return the conversion from session time to wall time, or None if the manifest's times are invalid."""
         return wall_time_at((self.clock.anchors or (Anchor(0, self.created_utc),))[-1])
 
     @property
     def began_utc(self) -> str:
-        """`created_utc`, or, if the clock was set later, the time by that: a board without a battery begins in 1970."""
+        """When the session began: `created_utc`, or the corrected time if the wall clock was set later.
+
+        The clock of a board without a battery starts in 1970.
+        """
         wall, said = self.wall_time(), wall_time_at(Anchor(0, self.created_utc))
         is_same = wall and said and abs(wall.origin_us - said.origin_us) < _SET_LATER_US
         if wall is None or is_same or len(self.clock.anchors) < 2:
@@ -364,16 +373,16 @@ class Manifest:
 
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
-    """Plain JSON values, in the order of the fields."""
+    """Return the manifest as plain JSON values, in the order of the fields."""
     optional = ("ab", "lost", "watched", "followed_by", "command")
     return {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
 
 
 def from_json(document: Mapping[str, Any]) -> Manifest:
-    """The manifest in a `session.json`. Unknown keys are ignored: the format may grow.
+    """Parse the manifest in a `session.json`. Unknown keys are ignored, so that the format can grow.
 
-    A damaged value that only describes the session counts as not known, and `unread` names its key. Raises ValueError
-    that names the wrong key if the document is not a manifest, or has no value that the session cannot do without.
+    A damaged value that only describes the session counts as unknown, and its key is added to `unread`. Raises
+    ValueError, which names the wrong key, if the document is not a manifest or lacks a necessary value.
     """
     try:
         manifest = built(Manifest, document, _WHERE)
@@ -391,14 +400,14 @@ def from_json(document: Mapping[str, Any]) -> Manifest:
 
 _WHERE = "session.json"
 _SET_LATER_US = 60_000_000  # a smaller step of the clock is a correction
-# What only describes a session: without it the session can still be read.
+# Keys that only describe a session: it can be read without them.
 _DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels", "watched",
                  "followed_by", "command")  # fmt: skip
 _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest says of losses is damaged"}
 
 
 def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the document without damaged descriptions, and their keys."""
+    """Return the document without its damaged descriptions, and the keys of these."""
     kept: dict[str, Any] = dict(document)
     unread: list[str] = []
     hints = typing.get_type_hints(Manifest)
@@ -411,7 +420,7 @@ def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
             unread += [f"{key}: {name}" for name in damaged]
             continue
         unread.append(key)
-        if key == "lost":  # nothing may be said to be there that is not
+        if key == "lost":  # losses are unknown then, not zero
             kept[key] = _LOSS_UNKNOWN
         elif key in ("board", "engine"):
             kept[key] = {}
@@ -423,7 +432,7 @@ def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
 
 
 def _known_fields(kind: Any, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return an object without its damaged values, and their keys. The path of a model must be there: ""."""
+    """Return an object without its damaged values, and the keys of these. A damaged path of a model becomes ""."""
     hints = typing.get_type_hints(kind)
     damaged = [name for name in hints if name in value and not _fits(hints[name], value[name])]
     kept = {key: item for key, item in value.items() if key not in damaged}
@@ -443,12 +452,12 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-
 
 
 def is_id(text: str) -> bool:
-    """Whether it is a UUID as sessions have: lower case, with dashes."""
+    """Whether the text is a UUID in the form of session ids: lower case, with dashes."""
     return _ID.fullmatch(text) is not None
 
 
 def is_date(text: str) -> bool:
-    """Whether it is a moment in UTC, ISO 8601 with a Z."""
+    """Whether the text is a moment in UTC, in ISO 8601 with a Z."""
     try:
         return _DATE.fullmatch(text) is not None and datetime.fromisoformat(text[:19]).year > 0
     except ValueError:
@@ -459,7 +468,7 @@ MAX_COMMAND_CHARS = 16_384
 
 
 def shortened(command: Sequence[str]) -> tuple[str, ...]:
-    """Cut a command line to a length that a manifest takes: a shell may expand `*` to thousands of words."""
+    """Cut a command line to MAX_COMMAND_CHARS, since a shell may expand `*` to thousands of words."""
     kept: list[str] = []
     room = MAX_COMMAND_CHARS
     for word in command:
@@ -470,9 +479,9 @@ def shortened(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(kept)
 
 
-_TOO_LARGE = 2**63  # for an integer: calculations and tables use 64 bits
-MAX_TEXT_CHARS = 131_072  # as long as a word of a command line can be (MAX_ARG_STRLEN, execve(2))
-MAX_ITEMS = 65_536  # of a list, or keys of an object
+_TOO_LARGE = 2**63  # integers must be smaller, since calculations and tables use 64 bits
+MAX_TEXT_CHARS = 131_072  # longest possible word of a command line (MAX_ARG_STRLEN, execve(2))
+MAX_ITEMS = 65_536  # most items of a list, or keys of an object
 
 
 def _scalar(hint: Any, value: Any, where: str) -> Any:
@@ -490,4 +499,4 @@ def _scalar(hint: Any, value: Any, where: str) -> Any:
 
 
 FORM = Form(_scalar, most_items=MAX_ITEMS)
-built = FORM.read  # of another object with a key for each field
+built = FORM.read  # parses any other object that has a key for each field of a class

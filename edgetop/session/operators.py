@@ -1,8 +1,8 @@
 """Bursts: the operators' times in instrumented inferences.
 
-Instrumented inferences are none of the session's inferences: nothing here may enter its latency.
-A session of a day has thousands of bursts of the same operators, so a burst is columns, and what
-is the same in each of them is held once.
+Instrumented inferences do not count as the session's inferences, and their times never enter its latency. A day-long
+session has thousands of bursts of the same operators, so the times of a burst are columns, and bursts share one list of
+operators.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,30 +15,28 @@ from edgetop.session.records import Inferences
 
 Numbers = npt.NDArray[np.int64]
 
-BASELINE_BURSTS = 3  # after the warm-up, with which everything later is compared
+BASELINE_BURSTS = 3  # the first bursts after the warm-up, with which later ones are compared
 
-# The least from which shares are told without a question mark, and advice follows: undisturbed bursts and inferences.
-# With three, one that was disturbed unseen makes the interval wide, and the median does not follow it.
+# Undisturbed bursts and inferences needed to show shares of time without a question mark, and to give advice. If one of
+# three bursts was disturbed unnoticed, the interval becomes wide and the median hardly changes.
 LEAST_BURSTS, LEAST_RUNS = 3, 10
-LEAST_AVERAGED = 100  # inferences, of what another tool has made one figure of: it tells of no bursts
+LEAST_AVERAGED = 100  # the same for figures that another tool has averaged over inferences, without bursts
 
-NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # inferences that are not instrumented, with which those of a burst are compared
+NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # plain inferences with which those of a burst are compared: at most, at least
 
 CPU, XNNPACK = "CPU", "XNNPACK"
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorInfo:
-    """An operator as the runtime ran it: after fusion, with the runtime's names."""
+    """An operator as the runtime ran it, after fusion and with the runtime's names."""
 
     name: str
     op_type: str
     provider: str  # who executed it: "CPU", "XNNPACK", "CUDA" ...
-    flops: int | None = None  # of a call, from the model's graph; None: not known
-    bytes: int | None = None  # weights and activations that a call moves; None: not known
-    origin: str | None = (
-        None  # the names that it has in the model's file, several where these were merged; None: not known
-    )
+    flops: int | None = None  # FLOPs of a call, from the model's graph; None if unknown
+    bytes: int | None = None  # weights and activations that a call moves; None if unknown
+    origin: str | None = None  # its name in the model's file, or names if several were merged; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +58,12 @@ class Operator:
 class ThreadUse:
     """How the runtime's threads shared the work of instrumented inferences."""
 
-    count: int  # with the one that runs the model
-    all_ns: int  # of all operators
-    wait_ns: int  # of it, in which that one had done its part and waited for the others
-    moves: int  # of threads from one CPU to another; there may have been more
-    most: str  # the operator in which it waited most
-    most_ns: int  # so long
+    count: int  # number of threads, the calling one included
+    all_ns: int  # time of all operators
+    wait_ns: int  # part of `all_ns` in which the calling thread had done its work and waited for the others
+    moves: int  # times that a thread was seen to move to another CPU; a lower bound
+    most: str  # operator in which the calling thread waited longest
+    most_ns: int  # time that it waited there
 
     def to_json(self) -> dict[str, int | str]:
         return {f"thread_{name}": value for name, value in asdict(self).items()}
@@ -75,7 +73,7 @@ class ThreadUse:
 class Burst:
     t_ns: int  # when it began
     number: int  # from 0
-    infos: tuple[OperatorInfo, ...]  # in run order; the same object in burst after burst
+    infos: tuple[OperatorInfo, ...]  # in run order; usually the same object in all bursts
     calls: Numbers
     total_ns: Numbers
 
@@ -94,10 +92,10 @@ class Burst:
 
 
 def hosts(providers: Sequence[str]) -> frozenset[str]:
-    """Return the fallback providers, which run what the preferred ones do not take: the CPU, and XNNPACK on it.
+    """Return the fallback providers: the CPU, and XNNPACK, which runs on it, unless XNNPACK itself is preferred.
 
-    `providers`: whoever was asked for, before those that the engine has, in the order in which it prefers them.
-    Nobody, where the CPU is what was asked for, or all there is.
+    `providers` are the requested providers, followed by those that the engine has in its order of preference. The
+    result is empty if the first one is the CPU, or if there are none.
     """
     first = providers[0].upper() if providers else CPU
     if first == CPU:
@@ -106,13 +104,13 @@ def hosts(providers: Sequence[str]) -> frozenset[str]:
 
 
 def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
-    """Median of the last inferences that began before a burst, none of them instrumented; None: too few of these."""
+    """Return the median latency of the last plain inferences before a burst, or None if there are too few."""
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
     return int(np.median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
 
 
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:
-    """A burst from its operators; of those that `like` has as well, what is the same is shared with it."""
+    """Make a burst from its operators. If they equal those of the burst `like`, the two share one list."""
     rows = tuple(operators)
     infos = tuple(operator.info for operator in rows)
     if like is not None and like.infos == infos:
@@ -122,7 +120,7 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 
 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-    """Join the parts of each burst that was cut, as the pieces of a table may cut it."""
+    """Join the parts of bursts that were split, as at the end of a piece of a table."""
     whole: list[Burst] = []
     for burst in bursts:
         if whole and (whole[-1].t_ns, whole[-1].number) == (burst.t_ns, burst.number):

@@ -1,4 +1,4 @@
-"""Outputs that a session kept, as values: what a model answered, and a hash of its inputs."""
+"""The model outputs that a session stored (`--keep-outputs`), with a hash of each inference's inputs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,22 +13,22 @@ Array = npt.NDArray[Any]
 @dataclass(frozen=True, slots=True)
 class Output:
     name: str
-    scale: float = 0.0  # of a quantised one; 0: it is none
+    scale: float = 0.0  # scale of a quantised output; 0 if it is not quantised
     zero_point: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class KeptOutputs:
-    """Arrays are read when they are asked for: all of them can be 256 MiB."""
+    """The stored outputs of a session. Arrays are read only when they are needed, since all can take 256 MiB."""
 
     outputs: tuple[Output, ...]  # in the model's order
-    inputs: tuple[str, ...]  # a hash of what each inference was fed
-    fed: str  # the same in words
-    read: Callable[[int, int], Array]  # of an inference an output, as the model gives it
+    inputs: tuple[str, ...]  # hash of each inference's inputs
+    fed: str  # description of the inputs
+    read: Callable[[int, int], Array]  # takes an inference and an output number; returns the array as the model gave it
 
     def numbers(self, inference: int, place: int) -> Array:
-        """An output, dequantised where it is quantised."""
-        raw, of = self.read(inference, place), self.outputs[place]
-        if of.scale:
-            return (raw.astype(np.float64) - of.zero_point) * of.scale
+        """Return output number `place` of an inference as floats. A quantised output is dequantised."""
+        raw, output = self.read(inference, place), self.outputs[place]
+        if output.scale:
+            return (raw.astype(np.float64) - output.zero_point) * output.scale
         return raw.astype(np.float64)

@@ -1,6 +1,6 @@
-"""The columnar shapes in which inferences and readings travel: numpy structured arrays.
+"""The numpy structured arrays in which inferences and readings travel.
 
-Never an object per inference: at 50,000 inferences a second that would be the load.
+There is never an object for each inference: at 50,000 inferences a second, making them would be a load of its own.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -11,7 +11,7 @@ import numpy.typing as npt
 PHASES = ("first", "warmup", "measure")
 FIRST, WARMUP, MEASURE = range(3)
 
-# One inference. Packed, so that the engine's wire records are this array without a copy.
+# One inference. The fields are packed, so that the records which the engine sends are this array without a copy.
 INFERENCE = np.dtype(
     [
         ("t_ns", "<i8"),  # start
@@ -20,11 +20,11 @@ INFERENCE = np.dtype(
         ("stream", "u1"),  # which concurrent stream, from 0
         ("phase", "u1"),  # index into PHASES
         ("ok", "?"),  # False: the runtime raised
-        ("variant", "u1"),  # in an A/B session 0 (A) or 1 (B); 0 in any other
+        ("variant", "u1"),  # 0 (A) or 1 (B) in an A/B session, else 0
     ]
 )
 
-# One value of one sensor. NaN never: a failed read is an absent row and an event.
+# One value of one sensor, never NaN: a failed read gives no row, but an event.
 READING = np.dtype(
     [
         ("t_ns", "<i8"),
@@ -33,7 +33,7 @@ READING = np.dtype(
     ]
 )
 
-# The readings of one sensor over a span of time, joined to one row: the distant past as a remote screen gets it.
+# The readings of one sensor in a span of time as one row. Remote screens get the distant past in this form.
 AGGREGATE = np.dtype(
     [
         ("t_ns", "<i8"),  # of the first reading
@@ -47,7 +47,7 @@ AGGREGATE = np.dtype(
     ]
 )
 
-FOLDED_AT_ONCE = 65_536  # readings: what is made of each in passing takes many times its room
+FOLDED_AT_ONCE = 65_536  # readings processed at once; intermediate results take many times their memory
 
 Inferences = npt.NDArray[np.void]
 Readings = npt.NDArray[np.void]
@@ -59,9 +59,9 @@ NO_AGGREGATES: Aggregates = np.empty(0, AGGREGATE)
 
 
 def join(parts: Sequence[npt.NDArray[np.void]]) -> npt.NDArray[np.void]:
-    """Concatenate rows of one of these dtypes, one part or more; a single part is returned as it is.
+    """Concatenate one or more arrays of the same dtype. A single part is returned as it is.
 
-    numpy copies packed rows field by field; as plain bytes that takes a fifteenth of the time.
+    numpy would copy packed rows field by field; copying them as bytes takes a fifteenth of the time.
     """
     filled = [part for part in parts if len(part)] or parts[:1]
     if len(filled) == 1:
@@ -76,28 +76,28 @@ def copied(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
 
 
 def as_bytes(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """View rows as opaque items of their size, which numpy copies at once."""
+    """Return a view of the rows as opaque items, which numpy copies at once."""
     return rows.view(np.dtype((np.void, rows.dtype.itemsize)))
 
 
 def measured(inferences: Inferences) -> Inferences:
-    """The inferences that count in latency statistics: phase `measure`, and the runtime did not raise."""
+    """Return the inferences that count in latency statistics: those of phase `measure` that did not fail."""
     counts = (inferences["phase"] == MEASURE) & inferences["ok"]
     return inferences if counts.all() else inferences[counts]
 
 
 def middles_ns(aggregates: Aggregates) -> npt.NDArray[np.int64]:
-    """The middle of each span of time."""
+    """Return the middle of each aggregate's span of time."""
     return np.asarray((aggregates["t_ns"] + aggregates["until_ns"]) // 2)
 
 
 def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
-    """Response time of each: from when it was meant to start until its outputs were ready."""
+    """Return the response time of each inference: from its intended start until its outputs were ready."""
     return np.asarray(inferences["wait_ns"] + inferences["latency_ns"])
 
 
 def last_end_ns(inferences: Inferences) -> int:
-    """Return when the last inference ended; with several streams it need not be the one that began last."""
+    """Return the latest end of an inference. With several streams, it need not be the one that began last."""
     return int((inferences["t_ns"] + inferences["latency_ns"]).max())
 
 
@@ -108,9 +108,10 @@ def in_pieces(readings: Readings) -> Iterator[Readings]:
 
 
 def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
-    """Return a copy of the readings of the sensors at these few places in the manifest.
+    """Return a copy of the readings of a few sensors, given by their places in the manifest.
 
-    A day has millions: each place is compared with a column that lies side by side, which takes a fifth of a look-up.
+    A day has millions of readings. Comparing a contiguous column with each place takes a fifth of the time of a
+    look-up.
     """
     if not places:
         return NO_READINGS
@@ -125,12 +126,11 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
 
 
 class Overlap:
-    """How many inferences overlap, and how long none runs. They arrive in the order of their starts."""
+    """Measures how many inferences overlap, and how long none runs. They must be added in order of their starts."""
 
     def __init__(self) -> None:
-        self._open_ns: npt.NDArray[np.int64] = np.empty(
-            0, np.int64
-        )  # the ends of those that were in progress when the last one began
+        # Ends of the inferences that were in progress when the last one began.
+        self._open_ns: npt.NDArray[np.int64] = np.empty(0, np.int64)
         self._began_ns: int | None = None
         self._reached_ns = self._busy_ns = self._sum_ns = 0
         self.most = 0
@@ -153,11 +153,11 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """Return the mean number of inferences in progress while any was; None: there was none."""
+        """Mean number of inferences in progress while there were any; None without inferences."""
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 
     @property
     def outside(self) -> float | None:
-        """The share of the time in which none was in progress."""
+        """Share of the time without an inference in progress; None if unknown."""
         whole_ns = self._reached_ns - (self._began_ns or 0)
         return None if self._began_ns is None or whole_ns <= 0 else max(0.0, 1 - self._busy_ns / whole_ns)

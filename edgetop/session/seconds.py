@@ -1,8 +1,8 @@
-"""Seconds: one row of statistics for each second, from which long sessions are opened, drawn and summarised.
+"""The seconds of a session: one row of statistics for each second, from which long sessions are drawn and summarised.
 
-The conductor aggregates once; the recording keeps the rows, and analysis folds the same
-rows live and from disk, so that both come to the same figures. Only inferences with `ok`
-and phase `measure` count; an inference belongs to the second in which it started.
+The conductor makes the rows once, and the recording keeps them. The analysis uses the same rows live and from disk, so
+that both give the same figures. Only inferences with `ok` and phase `measure` count. An inference belongs to the second
+in which it started.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ NS = 1_000_000_000
 QUANTILES = (0.50, 0.90, 0.95, 0.99, 0.999)
 PERCENTILE_FIELDS = ("p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns")
 
-MOST_EMPTY_S = 7 * 86_400  # seconds in a row without an inference that have rows
+MOST_EMPTY_S = 7 * 86_400  # a longer pause without inferences gets no rows
 
-# A percentile of a second without inferences: absent in the file, never drawn.
+# Value of a figure that a second does not have, such as a percentile without inferences. It is null in the file.
 ABSENT = -1
 
 SECOND = np.dtype(
@@ -29,7 +29,7 @@ SECOND = np.dtype(
         ("t_ns", "<i8"),  # start of the second
         ("count", "<i4"),
         ("errors", "<i4"),  # inferences of phase `measure` that raised
-        ("deadline_misses", "<i4"),  # ABSENT where no deadline was declared
+        ("deadline_misses", "<i4"),  # ABSENT without a deadline
         ("sum_ns", "<i8"),
         ("min_ns", "<i8"),
         ("max_ns", "<i8"),
@@ -37,8 +37,8 @@ SECOND = np.dtype(
         ("m2_ns2", "<f8"),  # sum of squared deviations from this second's mean
         ("jitter_sum_ns", "<i8"),  # sum of |difference| between successive latencies
         ("jitter_count", "<i4"),
-        # Successive misses, ABSENT without a deadline: how many in a row at the second's beginning, at its end, and
-        # at most. With them the longest run of a session follows exactly from its seconds.
+        # Successive misses: how many in a row at the second's beginning, at its end, and at most; ABSENT without a
+        # deadline. The longest run of misses of a session follows exactly from these.
         ("miss_run_first", "<i4"),
         ("miss_run_last", "<i4"),
         ("miss_run_longest", "<i4"),
@@ -49,13 +49,13 @@ OF_DEADLINE = ("deadline_misses", "miss_run_first", "miss_run_last", "miss_run_l
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """Consecutive seconds: `rows` of SECOND, and each one's sparse histogram.
+    """Consecutive seconds: `rows` of SECOND, and a sparse histogram for each.
 
-    The buckets of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending, with as many
-    inferences each as `bucket_count` says.
+    The buckets of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending. `bucket_count` has the number of inferences
+    in each.
 
-    `response`: the same seconds with response time (`wait_ns + latency_ns`) for latency; None under a closed
-    load, where nothing waits. Errors and what concerns a deadline stand in the outer rows alone.
+    `response` has the same seconds with response time (`wait_ns + latency_ns`) in place of latency. It is None under a
+    closed load, in which no inference waits. Errors and deadline misses are only in the outer rows.
     """
 
     rows: npt.NDArray[np.void]
@@ -69,31 +69,31 @@ class Seconds:
 
     @property
     def runs(self) -> int:
-        """Return the number of inferences, including those with errors."""
+        """Number of inferences, including those with errors."""
         return int(self.rows["count"].sum(dtype=np.int64) + self.rows["errors"].sum(dtype=np.int64))
 
     def histogram(self) -> histogram.Counts:
-        """Return the histogram of all rows, dense."""
+        """Return the dense histogram of all rows together, with shape (SIZE,)."""
         counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)
         return counts.astype(np.int64)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Seconds":
-        """The rows that are wanted, as a copy unless all are."""
+        """Return the rows for which `wanted` is true, as a copy unless all are."""
         return self if wanted.all() else self.take(np.flatnonzero(wanted))
 
     def before(self, t_ns: int) -> int:
-        """Return how many rows begin before that time."""
+        """Return how many rows begin before `t_ns`."""
         return int(np.searchsorted(self.rows["t_ns"], t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
-        """The rows from one place to another, not copied."""
+        """Return the rows between two positions, the second one excluded, without a copy."""
         held = slice(int(self.offsets[begin]), int(self.offsets[end]))
         response = None if self.response is None else self.response.between(begin, end)
         offsets = self.offsets[begin : end + 1] - self.offsets[begin]
         return Seconds(self.rows[begin:end], offsets, self.bucket[held], self.bucket_count[held], response)
 
     def take(self, places: npt.NDArray[np.int64]) -> "Seconds":
-        """The rows at these places, in this order."""
+        """Return the rows at these positions, in this order."""
         lengths = np.diff(self.offsets)[places]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
         held = np.repeat(self.offsets[:-1][places] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -111,7 +111,7 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     responses = [part.response for part in parts if part.response is not None]
     return Seconds(
-        np.concatenate([part.rows for part in parts], dtype=SECOND),  # without it, field by field in Python
+        np.concatenate([part.rows for part in parts], dtype=SECOND),  # without dtype it is slow
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
         np.concatenate([part.bucket for part in parts]),
         np.concatenate([part.bucket_count for part in parts]),
@@ -120,7 +120,10 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
 
 
 def summed(seconds: Seconds, every_s: int) -> Seconds:
-    """The histograms of each `every_s` seconds, those of one number when divided by it, added up on the first row."""
+    """Add up the histograms of every `every_s` seconds in the first row of each group; the other rows lose theirs.
+
+    A group is the rows whose number of the second gives the same quotient when divided by `every_s`.
+    """
     if not len(seconds):
         return NO_SECONDS
     number = seconds.rows["t_ns"] // (every_s * NS)
@@ -144,11 +147,11 @@ def summed(seconds: Seconds, every_s: int) -> Seconds:
 class SecondAggregator:
     """Turns inferences, in pieces of any size, into complete seconds without a gap between them.
 
-    A second is complete when an inference of a later one has come: they arrive in the
-    order in which they started. `close` completes the last.
+    Inferences must be added in the order in which they started. A second is complete when an inference of a later
+    second arrives; `close` completes the last one.
 
-    Times may be foreign data, and a row for each second up to any of them would fill the memory: a pause of more than
-    MOST_EMPTY_S seconds leaves a gap.
+    A pause of more than MOST_EMPTY_S seconds leaves a gap. Times may come from other programs, and a row for each
+    second up to a wrong time could fill the memory.
     """
 
     def __init__(
@@ -159,9 +162,10 @@ class SecondAggregator:
         *,
         is_paced: bool = False,
     ) -> None:
-        """`last`: inferences before `first_second`, the last of which is the last that counted; none: there were none.
+        """Begin with the second number `first_second`.
 
-        `is_paced`: with response time beside service time.
+        `last` are inferences before that second, if there were any; the last of them must be the last that counted.
+        `is_paced` adds response time to service time.
         """
         self._deadline_ns = deadline_ns
         self._open: list[Inferences] = []
@@ -170,7 +174,7 @@ class SecondAggregator:
         self._response = _Summary(response_ns(last)) if is_paced else None
 
     def add(self, inferences: Inferences) -> Seconds:
-        """The seconds that these inferences complete, in order."""
+        """Add inferences, and return the seconds that they complete, in order."""
         if not len(inferences):
             return NO_SECONDS
         second = inferences["t_ns"] // NS
@@ -182,7 +186,7 @@ class SecondAggregator:
         return concatenate(done)
 
     def close(self) -> Seconds:
-        """The last second, if it holds anything; the aggregator is empty afterwards."""
+        """Return the last second, if it has inferences. The aggregator is empty afterwards."""
         return concatenate(self._advance(self._open_second + 1) if self._open else [])
 
     def _advance(self, second: int) -> list[Seconds]:
@@ -212,7 +216,7 @@ class SecondAggregator:
 
 
 def _repeated(one: Seconds, count: int) -> Seconds:
-    """Return a second without inferences as that many seconds, one after the other."""
+    """Return `count` successive seconds without inferences, of which `one` is the first."""
     rows = np.repeat(one.rows, count)
     rows["t_ns"] += np.arange(count) * NS
     response = None if one.response is None else _repeated(one.response, count)
@@ -220,10 +224,10 @@ def _repeated(one: Seconds, count: int) -> Seconds:
 
 
 class _Summary:
-    """Sums up one kind of time of inferences, second by second."""
+    """Makes the rows of successive seconds from one kind of time: service time or response time."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """`last_ns`: the times before the first second, the last of which counts."""
+        """`last_ns` has times before the first second. Only the last one is used, for jitter."""
         self._last_ns: int | None = int(last_ns[-1]) if len(last_ns) else None
 
     def second(self, t_ns: int, times_ns: npt.NDArray[np.int64]) -> Seconds:
@@ -255,7 +259,7 @@ class _Summary:
 
 
 def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
-    """Return how many true values are in a row at the beginning, at the end and at most.
+    """Return the number of successive true values at the beginning, at the end, and in the longest run.
 
     >>> _runs(np.array([True, False, True, True, True, False, True, True]))
     (1, 2, 3)
@@ -276,7 +280,7 @@ class PartialSecond:
         self._last: Inferences = NO_INFERENCES
 
     def add(self, inferences: Inferences, seconds: Seconds) -> None:
-        """New inferences, and the seconds that they completed."""
+        """Add inferences. `seconds` are those that they completed."""
         inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
@@ -286,7 +290,7 @@ class PartialSecond:
         self._inferences = inferences[inferences["t_ns"] >= self._begin_ns]
 
     def seconds(self) -> Seconds:
-        """The second as far as it has come."""
+        """Return the incomplete second with the inferences so far, or no row if there are none."""
         if not len(self._inferences):
             return NO_SECONDS
         aggregator = SecondAggregator(self._deadline_ns, self._begin_ns // NS, self._last, is_paced=self._is_paced)

@@ -1,7 +1,7 @@
-"""A session in one line, as the analysis on its own board judges it: what is shown of each of many boards.
+"""A session in one line, as the analysis on its own board judges it. `edgetop fleet` shows it for each board.
 
-The names of the fields are keys of `edgetop fleet --json`. A board sends them as JSON, and after the first time only
-those that changed. A reader checks them: a value of another type than its field's, or too long, raises ValueError.
+The names of the fields are keys of `edgetop fleet --json`. A board sends the fields as JSON, at first all of them, then
+only those that changed. The receiver raises ValueError if a value has the wrong type or is too large.
 """
 
 import math
@@ -12,9 +12,9 @@ from typing import Any, get_args
 from edgetop.session.events import JsonValue, Severity
 
 MAX_TEXT, MAX_COURSE, MAX_GATES, MAX_EVENTS = 300, 64, 16, 64
-MAX_AGE_S = 1e8  # of an event: three years
+MAX_AGE_S = 1e8  # oldest age of an event: three years
 LEVELS = ("good", "neutral", "warning", "critical")
-COURSE = 20  # steps
+COURSE = 20  # number of steps of a course
 
 Course = tuple[float | None, ...]
 Json = JsonValue | list[Any] | dict[str, Any]
@@ -22,44 +22,43 @@ Json = JsonValue | list[Any] | dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """None: not known."""
+    """The line of one session. None means that a value is unknown."""
 
     session: str = ""
     model: str = ""
     board: str = ""
     simulated: bool = False
     phase: str = ""
-    word: str = ""  # of the verdict
-    level: str = "neutral"  # one of LEVELS
-    words: str = ""
-    throttled: bool | None = None  # a throttle signal is in force now
-    elapsed_s: float | None = None  # since the session began
-    asked_s: float | None = None  # of the measured phase; None: no end was asked for
+    word: str = ""  # the verdict in one word
+    level: str = "neutral"  # of the verdict; one of LEVELS
+    words: str = ""  # the verdict in a few words
+    throttled: bool | None = None  # whether a throttle signal is set now
+    elapsed_s: float | None = None  # time since the session began
+    asked_s: float | None = None  # requested duration of the measured phase; None if it has no end
     deadline_ms: float | None = None
-    p50_ms: float | None = (
-        None  # of the last ten seconds, or of a session that is over; response time where that counts for the deadline
-    )
+    # Of the last ten seconds, or of the whole session if it is over. Response time if that counts for the deadline.
+    p50_ms: float | None = None
     p99_ms: float | None = None
-    settled: bool = False  # enough inferences stand behind p99
-    misses: float | None = None  # of the deadline, in the whole session
+    settled: bool = False  # whether p99 is made from enough inferences
+    misses: float | None = None  # deadline misses in the whole session
     miss_rate: float | None = None
-    sensor: str = ""  # the zone nearest to its trip, or the hottest
-    temperature_c: float | None = None
-    headroom_c: float | None = None  # to that zone's trip
-    clock_share: float | None = None  # of the best clock
+    sensor: str = ""  # the zone nearest to its trip, or the hottest one
+    temperature_c: float | None = None  # of that zone
+    headroom_c: float | None = None  # from there to the zone's trip
+    clock_share: float | None = None  # present clock as a share of the best one
     power_w: float | None = None
     memory_left_mib: float | None = None
-    course_step_s: float | None = None  # of the courses: the last COURSE steps, oldest first
+    course_step_s: float | None = None  # length of a step of the courses, which have the last COURSE steps
     p99_course_ms: Course = ()
     temperature_course_c: Course = ()
-    failed_gates: dict[str, str] | None = None  # of the gates that the viewer asked for, those that fail, and why
+    failed_gates: dict[str, str] | None = None  # gates requested by the viewer that fail, and why each does
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
     """An event of a board, for the log of the fleet."""
 
-    age_s: float  # when the board reported it
+    age_s: float  # its age when the board reported it
     severity: Severity
     text: str
 
@@ -69,7 +68,7 @@ def changes(before: Mapping[str, Json], now: Mapping[str, Json]) -> dict[str, Js
 
 
 def to_json(summary: Summary) -> dict[str, Json]:
-    """Numbers with five digits: what is sent is for the eye."""
+    """Return a summary as JSON values. Numbers have five digits, since they are only shown."""
     return {field.name: _plain(getattr(summary, field.name)) for field in fields(summary)}
 
 
@@ -80,7 +79,10 @@ def _plain(value: Any) -> Any:
 
 
 def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
-    """`before` with what changed. Of fields that are not known here nothing is read. Raises ValueError."""
+    """Return the summary `before` with the fields that changed. Unknown fields are ignored.
+
+    Raises ValueError if a value is invalid.
+    """
     known = {field.name: field.type for field in fields(Summary)}
     given = {name: _READERS[known[name]](value) for name, value in changed.items() if name in known}
     summary = replace(before, **given)
@@ -90,7 +92,7 @@ def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
 
 
 def parse_events(given: Any) -> tuple[Happened, ...]:
-    """Raises ValueError."""
+    """Parse a list of events. Raises ValueError if it is invalid."""
     if not isinstance(given, list) or len(given) > MAX_EVENTS:
         raise ValueError("no list of events")
     return tuple(map(_happened, given))
@@ -105,7 +107,7 @@ def _happened(given: Any) -> Happened:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("not a text")  # noqa: TRY004  whatever is wrong with it, it is not a summary
+        raise ValueError("not a text")  # noqa: TRY004  callers expect ValueError for every invalid value
     return value[:MAX_TEXT]
 
 

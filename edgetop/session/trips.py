@@ -1,6 +1,7 @@
-"""From when on a board counts as throttled: the trip of a zone, and the share of time lost to over-current.
+"""The limits from which a board counts as throttled: the trip of a zone, and the share of time lost to over-current.
 
-The trip is the temperature in °C at which the board slows down, as the kernel reports it or as its firmware is known.
+A trip is the temperature in °C at which the board slows down, as the kernel reports it or as its firmware is
+documented.
 """
 
 import re
@@ -8,30 +9,30 @@ from collections.abc import Iterable
 
 from edgetop.session.manifest import Manifest, SensorInfo
 
-# A Raspberry Pi's firmware begins to lower the ARM clock there, and tells the kernel of no trip
+# The firmware of a Raspberry Pi lowers the ARM clock from this temperature on, and the kernel reports no trip
 # (raspberrypi/documentation, "Frequency management and thermal control").
 PI_C = 80.0
-# The same page: the 3B+ has a soft limit, at which its clock falls from 1.4 to 1.2 GHz (temp_soft_limit can raise it).
+# Same page: the 3B+ has a soft limit at which its clock falls from 1.4 to 1.2 GHz; temp_soft_limit can raise it.
 PI_3_PLUS_C = 60.0
 
-# An over-current event of a Jetson Orin halves its clocks for a millisecond, and NVIDIA expects some in the largest
-# power mode: so much of the time, in percent, must be lost to them before the board counts as throttled.
+# Percentage of time lost to over-current events from which a Jetson Orin counts as throttled. Each event halves its
+# clocks for a millisecond, and NVIDIA expects some in the largest power mode.
 OVER_CURRENT_PERCENT = 1.0
 
-# hwmon chips that measure a CPU, a GPU or a whole SoC, as their drivers name them; `-2` is the second one of its name.
-# Others measure a drive, a network card, memory or a mainboard, whose open inputs read anything from -60 to 127 °C
+# Names of hwmon chips that measure a CPU, a GPU or a whole SoC; `-2` marks the second chip with a name. Other chips
+# measure a drive, a network card, memory or a mainboard, whose unconnected inputs read anything from -60 to 127 °C
 # (lm-sensors/lm-sensors#441 and #461).
 _COMPUTES = re.compile(
     r"(coretemp|k8temp|k10temp|zenpower|via_cputemp|amdgpu|radeon|nouveau|i915|xe|apex|sfctemp|scpi_sensors|scmi_sensors)"
     r"(-\d+)?"
 )
-CHIP_MARK = ":"  # in labels, between an hwmon chip and its input; those of thermal zones have none
+CHIP_MARK = ":"  # separates an hwmon chip from its input in labels; labels of thermal zones do not contain it
 
 _PI, _PI_ZONE = "Raspberry Pi", "cpu-thermal"
 
 
 def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
-    """None where no such temperature is known.
+    """Return the temperature in °C at which a sensor's zone throttles, or None if it is unknown.
 
     >>> throttles_at_c(SensorInfo("temp/cpu-thermal", "C", "a file"), "Raspberry Pi 4 Model B Rev 1.4")
     80.0
@@ -47,13 +48,13 @@ def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
 
 
 def trips_c(manifest: Manifest) -> dict[int, float]:
-    """Return the trip in °C of each zone that is known to throttle, by the zone's place in the manifest."""
+    """Return the trip in °C of each zone that has a known one, by the zone's place in the manifest."""
     found = (throttles_at_c(info, manifest.board.model) for info in manifest.sensors)
     return {place: celsius for place, celsius in enumerate(found) if celsius is not None}
 
 
 def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
-    """Temperatures of what computes; where none is known to be that, all of them.
+    """Return the temperature sensors of processors, or all temperature sensors if none is known to be of a processor.
 
     >>> infos = [SensorInfo(f"temp/{label}", "C", "a file") for label in ("nvme:Composite", "k10temp:Tctl", "soc")]
     >>> [info.label for info in zones_of_interest(infos)]
@@ -64,5 +65,5 @@ def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
 
 
 def is_zone(info: SensorInfo) -> bool:
-    """Whether the temperature is of a thermal zone, or of a driver of its own, not of an hwmon chip."""
+    """Whether a temperature sensor is a thermal zone or has its own driver, and is not an input of an hwmon chip."""
     return CHIP_MARK not in info.label

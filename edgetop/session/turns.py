@@ -1,7 +1,8 @@
 """The turns of an A/B session: when each of its two models runs.
 
-A alone at first, which shows what the board can distinguish at all (A/A). Then quads of turns, ABBA or BAAB at
-random: a drift that is even over a quad affects both alike, and nothing periodic can follow the order.
+First A runs alone, which shows how small a difference the board can distinguish (A/A). Then come quads of turns, ABBA
+or BAAB at random. A drift that is even over a quad affects both sides alike, and no periodic disturbance can follow the
+random order.
 """
 
 import math
@@ -13,12 +14,12 @@ from typing import Any
 from edgetop.session.seconds import NS
 
 SIDES = "AB"
-ALONE = 24  # turns of A, before
-LEAST_QUADS = 8  # for which there must be time
-# Of a turn. By A/A trials beside others that compute, half the interval of p50 after 48 s is 1.0 % with turns of
-# 0.12 s, 1.3 % with 0.25 s, 1.8 % with 0.5 s, 4.6 % with 1 s; but a turn must hold enough runs.
+ALONE = 24  # turns in which A runs alone at the beginning
+LEAST_QUADS = 8  # number of quads for which there must be time
+# Length of a turn. In A/A trials beside other busy processes, half the interval of p50 after 48 s was 1.0 % with turns
+# of 0.12 s, 1.3 % with 0.25 s, 1.8 % with 0.5 s and 4.6 % with 1 s. But a turn must hold enough runs.
 SHORTEST_NS, LONGEST_NS = NS // 8, 2 * NS
-RUNS_A_TURN = 50  # for which it is made longer
+RUNS_A_TURN = 50  # turns are made longer to hold this many runs, if there is time
 LEAST_RUNS_A_TURN = 4
 
 
@@ -26,11 +27,11 @@ LEAST_RUNS_A_TURN = 4
 class Plan:
     begin_ns: int
     turn_ns: int
-    order: str  # of the turns after those of A alone: "ABBABAAB"
+    order: str  # sides of the turns after those of A alone, such as "ABBABAAB"
 
     @property
     def quads_ns(self) -> int:
-        """Return when the first phase, in which A runs alone, ends."""
+        """When the quads begin, after the turns in which A runs alone."""
         return self.begin_ns + ALONE * self.turn_ns
 
     @property
@@ -38,7 +39,7 @@ class Plan:
         return self.quads_ns + len(self.order) * self.turn_ns
 
     def spans(self, side: int) -> list[list[int]]:
-        """Return the begin and end of each time in which this side runs; adjacent turns are one."""
+        """Return the beginning and end of each span in which a side runs. Adjacent turns are one span."""
         spans: list[list[int]] = []
         for number, letter in enumerate("A" * ALONE + self.order):
             begin_ns = self.begin_ns + number * self.turn_ns
@@ -55,9 +56,10 @@ class Plan:
 
 
 def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
-    """Turns within `duration_ns`, for a model that takes `latency_ns`; of `least_ns` at least where there is time.
+    """Plan turns within `duration_ns` for a model that takes `latency_ns`. A turn lasts `least_ns` or more if possible.
 
-    Raises ValueError, which says how much is needed, where the time is too short for enough turns.
+    The order follows from `seed`. Raises ValueError, which says how much time is needed, if there is too little time
+    for enough turns.
     """
     most_ns, needed_ns = duration_ns // (ALONE + 4 * LEAST_QUADS), LEAST_RUNS_A_TURN * latency_ns
     turn_ns = max(min(max(least_ns, RUNS_A_TURN * latency_ns), max(least_ns, LONGEST_NS), most_ns), needed_ns)
@@ -65,12 +67,12 @@ def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_n
         least_s = math.ceil(needed_ns * (ALONE + 4 * LEAST_QUADS) / NS)
         raise ValueError(f"an inference takes {latency_ns / NS:.2g} s: give {least_s} s or more, for enough turns")
     quads = (duration_ns // turn_ns - ALONE) // 4
-    lot = random.Random(seed)  # noqa: S311  an order of turns, which is to be the same for a seed
+    lot = random.Random(seed)  # noqa: S311  the order must be the same for a seed
     return Plan(begin_ns, turn_ns, "".join(lot.choice(("ABBA", "BAAB")) for _ in range(quads)))
 
 
 def plan_of(data: Mapping[str, object]) -> Plan | None:
-    """Parse what `to_json` wrote in an event, which may be foreign; None: it is no plan."""
+    """Parse the plan that `to_json` wrote into an event, or return None if another program wrote something else."""
     begin_ns, turn_ns, order = (data.get(name) for name in ("begin_ns", "turn_ns", "order"))
     if not isinstance(begin_ns, int) or not isinstance(turn_ns, int) or not isinstance(order, str) or turn_ns <= 0:
         return None

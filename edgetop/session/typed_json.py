@@ -1,4 +1,4 @@
-"""Converts dataclasses to JSON values and back, by the types of their fields; what does not fit is a ValueError."""
+"""Convert dataclasses to JSON values and back, by the types of their fields. A value that does not fit is an error."""
 
 import dataclasses
 import functools
@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-NOT_EXPORTED = {"exported": False}  # metadata of a field with a default that is left out
+NOT_EXPORTED = {"exported": False}  # metadata of a field that is left out; it must have a default
 
 T = TypeVar("T")
 
@@ -23,9 +23,9 @@ def require(claim: bool, where: str) -> None:
 class Form:
     """How objects are written, and how strictly they are read."""
 
-    scalar: Callable[[Any, Any, str], Any]  # parses a number, a text or a boolean by its type
-    by_position: bool = False  # an object is the list of its fields without their names, and NaN is null
-    most_items: float = math.inf  # of a list, or of keys
+    scalar: Callable[[Any, Any, str], Any]  # parses a number, text or boolean; takes its type, the value and its place
+    by_position: bool = False  # an object is written as a list of its values without names, and NaN as null
+    most_items: float = math.inf  # most items of a list, or keys of an object
 
     def plain(self, value: Any) -> Any:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -57,16 +57,16 @@ class Form:
         return self.scalar(hint, value, where)
 
     def read(self, kind: type[T], value: Any, where: str) -> T:
-        """Parse an object of this class; of one with keys, other keys are ignored.
+        """Parse an object of the class `kind`. Unknown keys are ignored.
 
-        Raises ValueError that names `where` and the key that is missing or has a value of another type.
+        Raises ValueError, which names `where` and the key that is missing or has a value of another type.
         """
         hints = _hints_of(kind)  # type: ignore[arg-type]  # a class is hashable
         if self.by_position:
             names = _exported(kind) if dataclasses.is_dataclass(kind) else list(hints)
             require(isinstance(value, list) and len(value) == len(names), where)
-            of = dict(zip(names, value, strict=True))
-            return kind(**{name: self.parse(hints[name], item, where) for name, item in of.items()})
+            items = dict(zip(names, value, strict=True))
+            return kind(**{name: self.parse(hints[name], item, where) for name, item in items.items()})
         if not isinstance(value, Mapping):
             raise ValueError(f"{where} is not an object")  # noqa: TRY004  a wrong value of a document
         given = {}
@@ -84,5 +84,5 @@ def _exported(kind: Any) -> list[str]:
 
 @functools.cache
 def _hints_of(kind: type) -> Mapping[str, Any]:
-    """Evaluated once: a journal holds a manifest in every segment."""
+    """Return the types of a class's fields. They are evaluated once, since every journal segment has a manifest."""
     return typing.get_type_hints(kind)
