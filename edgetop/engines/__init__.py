@@ -1,5 +1,5 @@
-"""Engines run the model. An engine says what was loaded, then sends records until it ends.
+"""Engines run the model. An engine reports what it loaded, then sends records of inferences until it ends.
 
-Behind one protocol: a child process (the default) or a thread of the app, both running
-the same loop (`edgetop.engines.child`), on any of the runtimes the registry lists.
+An engine is a child process (the default) or a thread of edgetop. Both run the same loop (`edgetop.engines.child`) with
+any of the runtimes in its registry.
 """

@@ -1,4 +1,4 @@
-"""Decodes the frames of the child into records and messages, whether they come by a pipe or by a queue."""
+"""Decode the engine's frames, from a pipe or a queue, into records and messages."""
 
 import json
 import os
@@ -36,9 +36,9 @@ from edgetop.session.records import INFERENCE, NO_INFERENCES, Inferences, join
 
 
 def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
-    """Decode (kind, payload) pairs into one update. Kinds that this version does not know are ignored.
+    """Decode (kind, payload) pairs into one update. Unknown kinds are ignored.
 
-    Where the pairs stop making sense, `Failed` is the last message, and what came before counts.
+    If a pair is invalid, the last message of the update is `Failed`; records and messages before it are kept.
     """
     records: list[Inferences] = []
     messages: list[Message] = []
@@ -54,7 +54,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
-    """The message with its time under the name that `protocol` uses."""
+    """Return the message with its time under the name that `engine_protocol` uses."""
     return {**message, "monotonic_ns": message["t_ns"]}
 
 
@@ -93,9 +93,9 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
 }
 
 
-# Records of several streams in the order in which their inferences began.
-# Each stream reports when its inferences are done, so one that takes long comes after others that began later. Records
-# are pending until every stream has come so far, but no longer than PATIENCE_NS behind the newest, so that a stream
+# Records of several streams must be passed on in the order in which their inferences began. But a stream reports an
+# inference when it is done, so a long inference arrives after others that began later. Records are therefore held back
+# until every stream has reached their start, but no longer than PATIENCE_NS behind the newest record, so that a stream
 # that hangs does not hold back the others.
 
 PATIENCE_NS = 5_000_000_000
@@ -110,11 +110,11 @@ class InOrder:
 
     @property
     def is_filling(self) -> bool:
-        """Whether so much is pending that the streams that are ahead should not be read any further."""
+        """Whether so many records are held back that streams which are ahead should not be read any further."""
         return len(self._pending) > MAX_PENDING // 2
 
     def release(self, update: EngineUpdate) -> EngineUpdate:
-        """Return the update with the records that no later one can precede."""
+        """Return the update with only the records that no record still to come can precede. Hold back the others."""
         if self._streams == 1:
             return update
         reached = [message.monotonic_ns for message in update.messages if isinstance(message, Reached)]
@@ -132,37 +132,40 @@ class InOrder:
         return replace(update, records=pending[:cut], messages=messages)
 
 
-# What a runtime prints from native code, as lines: they become events, and never reach the screen.
+# Lines that a runtime prints become events; they never reach the screen directly.
 
 MAX_LINE = 2_000  # characters of a line that are stored
-MAX_LINES_A_POLL = 50  # what a runtime in a printing loop may fill the event table with
+MAX_LINES_A_POLL = 50  # keeps a runtime that prints in a loop from filling the event table
 READ_BYTES = 65_536
 
-# Colours of a log line (ECMA-48, SGR): ONNX Runtime sends them even where there is no terminal.
+# Colours of a log line (ECMA-48, SGR), which ONNX Runtime sends even without a terminal.
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-# Words of trouble, and the letter that stands for one in a log of ONNX Runtime ("[E:onnxruntime:")
-# or of Abseil, which LiteRT uses ("E0000 00:00:").
+# Words that mean trouble, and the severity letter in a log line of ONNX Runtime ("[E:onnxruntime:") or of Abseil, which
+# LiteRT uses ("E0000 00:00:").
 _TROUBLE = re.compile(r"error|warn|fail|fatal|\[[WEF]:|^[WEF]\d{4} ", re.IGNORECASE)
 
-# The stack that follows faulthandler's "Fatal Python error: Segmentation fault".
+# Lines of the stack that follows faulthandler's "Fatal Python error: Segmentation fault".
 _STACK = re.compile(r'(File "|Current thread|Thread 0x|Extension modules: |<no Python frame>)')
 
 
 class LineReader:
-    """Lines from a non-blocking file descriptor."""
+    """Reads lines from a file descriptor without blocking."""
 
     def __init__(self, fd: int, source: str, *, grows: bool = False) -> None:
-        """`grows`: a file that is still being written, so that its present end is not the last."""
+        """Read from `fd`; `source` names it in the log lines.
+
+        `grows` is set for a file that is still being written, so that its present end is not final.
+        """
         os.set_blocking(fd, False)
         self._grows = grows
         self._fd = fd
         self._source = source
         self._rest = b""
         self._ended = False
-        self.last_line = ""  # that says something: not one of a crash's stack
+        self.last_line = ""  # the last line that is not part of a crash's stack
 
     def read(self) -> list[LogLine]:
-        """The lines that are complete; at the end of the file, the last one too."""
+        """Return the complete lines; at the end of the file, the last line as well."""
         self._fill()
         *complete, self._rest = self._rest.split(b"\n")
         if self._rest and (self._ended or len(self._rest) > READ_BYTES):
@@ -181,7 +184,7 @@ class LineReader:
         return lines
 
     def _fill(self) -> None:
-        for _ in range(16):  # at most 1 MiB a poll, so that a flood cannot hold the conductor
+        for _ in range(16):  # at most 1 MiB, so that a flood of lines cannot block the conductor
             try:
                 data = os.read(self._fd, READ_BYTES)
             except BlockingIOError:

@@ -1,4 +1,4 @@
-"""The interface of an engine to its conductor: start, poll, stop, close; and the messages that it sends."""
+"""The interface of an engine (start, poll, stop, close) and the messages that it sends to the conductor."""
 
 import math
 import time
@@ -17,7 +17,7 @@ LEAST_POLL_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The engine is up, and nothing is loaded yet."""
+    """The engine runs, but has loaded nothing yet."""
 
     pid: int
     python: str
@@ -27,37 +27,37 @@ class Started:
 class Loaded:
     runtime: str
     version: str
-    why: str  # why this runtime and no other
+    why: str  # why this runtime was chosen
     providers: tuple[str, ...]
-    dropped_providers: tuple[str, ...]  # requested, and silently left out by the runtime
+    dropped_providers: tuple[str, ...]  # requested providers that the runtime silently left out
     inputs: tuple[TensorInfo, ...]
-    assumptions: tuple[str, ...]  # a sentence for each shape nobody gave
-    init_ns: int | None  # None: a program had loaded it before it was watched
-    left: str = ""  # a sentence that an accelerator does not run all of it; "": unknown before it runs
-    whole: bool = False  # accelerators run all of it, or the runtime would have refused the model
+    assumptions: tuple[str, ...]  # a sentence for each shape that was assumed
+    init_ns: int | None  # time to load the model; None if a program had loaded it before it was watched
+    left: str = ""  # a sentence that an accelerator does not run the whole model; "" if that is unknown before it runs
+    whole: bool = False  # whether accelerators are known to run the whole model, even before it runs
 
     @property
     def dropped(self) -> str:
-        """A sentence with the providers that were requested and are missing; "": none."""
+        """A sentence that names the requested providers which are missing; "" if none is."""
         asked, have = ", ".join(self.dropped_providers), ", ".join(self.providers)
         return f"{asked} was asked for, but the runtime left it out and runs on {have}" if asked else ""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsSeen:
-    """The streams of a watched program whose calls were seen so far."""
+    """The streams of a watched program whose calls were seen so far. The index of a tuple is the stream's number."""
 
-    names: tuple[str, ...]  # by number of stream: paths of models, or names that the program gives; "": unknown
-    sources: tuple[str, ...]  # how they are seen: "hook", "preload", "probe"
-    cost_ns: int | None  # what timing one call costs the program; None: unknown
-    threads: tuple[int | None, ...] = ()  # by stream, of its session; 0: the runtime's default; None: unknown
-    inputs: tuple[str | None, ...] = ()  # by stream, of its first call, with their shapes
-    deadline_ns: int | None = None  # of a frame, as the program declares it
+    names: tuple[str, ...]  # path of each stream's model, or the program's name for the stream; "" if unknown
+    sources: tuple[str, ...]  # how calls are seen: "hook", "preload", "probe"; not by stream
+    cost_ns: int | None  # time that watching adds to each call; None if unknown
+    threads: tuple[int | None, ...] = ()  # threads of each stream; 0 means the runtime's default; None if unknown
+    inputs: tuple[str | None, ...] = ()  # inputs of each stream's first call, with their shapes
+    deadline_ns: int | None = None  # deadline of a frame that the program declares
 
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Samples that the engine reports as a sensor would, such as the stages of a frame."""
+    """Values that the engine reports as a sensor would, such as the durations of a frame's stages."""
 
     sensor: str  # id: kind and label
     samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
@@ -65,12 +65,12 @@ class Sampled:
 
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """The resident memory of the engine's process at the end of a step of the run."""
+    """The resident memory of the engine's process at the end of a stage of the run."""
 
     stage: str  # "interpreter", "runtime", "model", "first" or "steady"
     monotonic_ns: int
     rss_kib: int
-    anon_kib: int | None = None  # None: an old kernel does not report it
+    anon_kib: int | None = None  # None if the kernel is too old to report it
     file_kib: int | None = None
 
 
@@ -90,7 +90,7 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class RecordsLost:
-    """Records were dropped."""
+    """Records of inferences were dropped."""
 
     count: int
     why: str = "edgetop fell too far behind"
@@ -98,16 +98,16 @@ class RecordsLost:
 
 @dataclass(frozen=True, slots=True)
 class ProfilerChosen:
-    """The way in which operators are timed, or the reason why they are not, or not any more."""
+    """How operators are timed, or why they are not timed, or not any more."""
 
-    way: str  # in words; "": they are not
-    reason: str  # why not at all, or why not in a better way
-    operators: tuple[Operator, ...] = ()  # of the run that tried the way: for their providers, not their times
+    way: str  # in words; "" if operators are not timed
+    reason: str  # why they are not timed, or not in a better way
+    operators: tuple[Operator, ...] = ()  # of the run that tried the profiler: for their providers, not their times
 
 
 @dataclass(frozen=True, slots=True)
 class BurstBegan:
-    """A burst that takes long begins: nothing is measured until it is over."""
+    """A long burst begins, so nothing is measured for a while."""
 
     monotonic_ns: int
 
@@ -117,51 +117,51 @@ class BurstTaken:
     """A burst of instrumented inferences has ended; none of them is among the records."""
 
     monotonic_ns: int  # when it began
-    duration_ns: int  # until inferences were measured again
-    run_ns: tuple[int, ...]  # how long each instrumented inference took as a whole, of those in `operators`
-    operators: tuple[Operator, ...]
-    first_run: tuple[tuple[int, int], ...] = ()  # one inference: (place in `operators`, ns), in the order of running
-    threads: ThreadUse | None = None  # None: one thread, or the runtime does not report it
-    left_out_ns: tuple[int, ...] = ()  # the same of those that others disturbed, which are not in `operators`
-    disturbed: bool = False  # each was, or the whole burst: none is left out
-    preempted: int = 0  # involuntary switches of the engine's threads in all of them
-    waited_ns: int | None = None  # of these threads for a CPU; None: unknown
-    stolen_ns: int | None = None  # by a hypervisor, from all CPUs; None: unknown
-    plain_disturbed: bool = False  # others took from the inferences before it, which were not instrumented
+    duration_ns: int  # time until inferences were measured again
+    run_ns: tuple[int, ...]  # duration of each instrumented inference that counts
+    operators: tuple[Operator, ...]  # times in those inferences together
+    first_run: tuple[tuple[int, int], ...] = ()  # one inference as (place in `operators`, ns), in run order
+    threads: ThreadUse | None = None  # None if there is one thread, or the runtime does not report it
+    left_out_ns: tuple[int, ...] = ()  # duration of each inference left out because other processes disturbed it
+    disturbed: bool = False  # whether every inference, or the whole burst, was disturbed; then none is left out
+    preempted: int = 0  # involuntary switches of the engine's threads in all inferences of the burst
+    waited_ns: int | None = None  # time in which these threads waited for a CPU; None if unknown
+    stolen_ns: int | None = None  # time that a hypervisor took from all CPUs; None if unknown
+    plain_disturbed: bool = False  # whether other processes disturbed the plain inferences before the burst
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """No stream will report an inference that began before this time. An `Engine` does not pass this on."""
+    """No stream will report an inference that began before this time. Used only inside an engine."""
 
     monotonic_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What comes from here on has waited in the engine, because edgetop did not read; or has not, if `is_over`."""
+    """Data after this message waited in the engine because edgetop did not read it; with `is_over`, no longer."""
 
     is_over: bool
 
 
 @dataclass(frozen=True, slots=True)
 class SlowInference:
-    """An inference that stands out, and what the kernel counted since shortly before it."""
+    """An unusually slow inference, with the kernel's counters for a span that ends with it."""
 
     monotonic_ns: int  # when it began
     latency_ns: int
-    span_ns: int  # that was counted: from before it to its end
+    span_ns: int  # length of the span, which begins shortly before the inference
     preempted: int  # involuntary switches of the engine's threads
     major_faults: int
     minor_faults: int
-    waited_ns: int | None = None  # of the engine's loop for a CPU; None: the kernel keeps no account
+    waited_ns: int | None = None  # time in which the engine's loop waited for a CPU; None if unknown
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The loop came to its end: "runs", "duration" or "stop"."""
+    """The loop has ended."""
 
-    reason: str
+    reason: str  # "runs", "duration" or "stop"
     monotonic_ns: int  # when this was sent, which is later than the end of the last inference
 
 
@@ -177,14 +177,15 @@ class OfVariant:
 class TurnsBegan:
     """Both engines of an A/B session have received their turns."""
 
-    plan: Plan  # on CLOCK_MONOTONIC
+    plan: Plan  # its times are of CLOCK_MONOTONIC
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The engine could not go on, for the reason given."""
+    """The engine could not go on."""
 
-    stage: str  # "start", "runtime", "model", "input", "first": the user's; "inference", "engine": its own
+    # "start", "runtime", "model", "input" or "first" if the user can mend it; "inference" or "engine" otherwise.
+    stage: str
     message: str
     advice: str = ""
 
@@ -198,8 +199,8 @@ class Died:
     """The engine's process ended without a message."""
 
     cause: str
-    loading: bool  # it never reached its first inference
-    last_words: str = ""  # the last line it wrote to stderr
+    loading: bool  # whether it died before its first inference
+    last_words: str = ""  # last line that it wrote to stderr
 
 
 Message = (
@@ -229,13 +230,13 @@ Message = (
 class EngineUpdate:
     records: Inferences = field(default_factory=lambda: NO_INFERENCES)  # `t_ns` is CLOCK_MONOTONIC here
     messages: tuple[Message, ...] = ()
-    # Poll again within this time: by then, at the rate since the last poll, half the buffer between the two is full.
+    # Time until the next poll is due: at the present rate, half the buffer will be full by then.
     poll_within_s: float = math.inf
-    is_behind: bool = False  # more has happened before the poll than the update holds: it waits in the engine
+    is_behind: bool = False  # whether more data from before the poll waits in the engine
 
 
 def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
-    """Return successive updates of one engine as one."""
+    """Join successive updates of one engine."""
     if len(updates) == 1:
         return updates[0]
     records = join([update.records for update in updates])
@@ -244,14 +245,17 @@ def join_updates(updates: Sequence[EngineUpdate]) -> EngineUpdate:
 
 
 class FillRate:
-    """How soon a buffer of limited size is half full, by what it held at the last two polls."""
+    """Estimates how soon a buffer of limited size will be half full, from what it held at the last poll."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._emptied_s = clock()
 
     def half_full_in_s(self, held: float) -> float:
-        """`held`: the share of the buffer, 0 to 1, that was found and taken out just now."""
+        """Return the seconds until the buffer will be half full.
+
+        `held` is the share of the buffer, 0 to 1, that was full and has just been emptied.
+        """
         now_s, before_s = self._clock(), self._emptied_s
         self._emptied_s = now_s
         return max(LEAST_POLL_S, (now_s - before_s) / 2 / held) if held else math.inf
@@ -263,19 +267,19 @@ class Engine(Protocol):
     isolation: str  # "process", "thread" or "program"
 
     def start(self) -> None:
-        """Start the engine. Raises InputError where it cannot be started."""
+        """Start the engine. Raises InputError if it cannot be started."""
 
     def poll(self) -> EngineUpdate:
-        """Return what came since the last poll, inferences in the order in which they began. Never waits."""
+        """Return everything since the last poll, with inferences in the order in which they began. Never waits."""
 
     def stop(self) -> None:
-        """Ask it to end after the inference in hand; a second time, that it does so at once. Never waits."""
+        """Ask the engine to end after the running inference; if called again, to end at once. Never waits."""
 
     def profile(self) -> None:
-        """Ask for a burst of instrumented inferences now. Never waits."""
+        """Request a burst of instrumented inferences now. Never waits."""
 
     def close(self) -> str | None:
-        """End the engine, so that it leaves no load, and return a sentence if it goes on. Safe to call twice.
+        """End the engine, so that no load remains. May be called twice.
 
-        Alone a program that is watched goes on: only its user ends it.
+        Only a watched program may go on, since its user ends it; then a sentence that says so is returned.
         """

@@ -1,9 +1,9 @@
-"""The format of a model file, by its content and not only by its suffix.
+"""Identify the format of a model file by its content.
 
-TFLite: a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs);
-ONNX Runtime's own format: "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). ONNX: a
-protobuf ModelProto without a magic number, so its top-level fields are walked
-(onnx/onnx.proto; wire format: https://protobuf.dev/programming-guides/encoding/).
+A TFLite file is a FlatBuffer with the file identifier "TFL3" (tensorflow/lite/schema/schema.fbs); that of ONNX
+Runtime's own format is "ORTM" (onnxruntime/core/flatbuffers/schema/ort.fbs). An ONNX file is a protobuf ModelProto
+without a magic number, so its top-level fields are checked (onnx/onnx.proto; wire format:
+https://protobuf.dev/programming-guides/encoding/).
 """
 
 import mmap
@@ -19,14 +19,14 @@ from edgetop.models.reading_limits import Budget, MalformedError
 
 SUFFIXES = {".onnx": "onnx", ".ort": "onnx", ".tflite": "tflite", ".lite": "tflite"}
 
-# Fields of ModelProto, onnx 1.23: numbers, and texts or messages.
+# Fields of ModelProto in onnx 1.23: those that are numbers, and those that are texts or messages.
 _NUMBERS, _MESSAGES = {1, 5}, {2, 3, 4, 6, 7, 8, 14, 20, 25, 26}
-# ir_version, graph, opset_import: no model can do without them (onnx/docs/IR.md), and the last of
-# them is written after the graph, so that a file which was cut there is recognised too.
+# ir_version, graph, opset_import: every model has them (onnx/docs/IR.md). The last one is written after the graph, so
+# that a file cut short in the graph is recognised too.
 _REQUIRED = {1, 7, 8}
 
 
-# How Git stands in for a large file that was not fetched (git-lfs/docs/spec.md).
+# Beginning of the file that Git LFS leaves in place of a large file that was not fetched (git-lfs/docs/spec.md).
 _POINTER = b"version https://git-lfs"
 
 
@@ -35,13 +35,13 @@ class ModelFile:
     path: Path
     format: str  # "onnx" or "tflite"
     size_bytes: int
-    misnamed: bool  # its suffix says another format
+    misnamed: bool  # whether its suffix is that of the other format
 
 
 def identify(path: Path) -> ModelFile:
-    """Raises InputError for what is no ONNX or TFLite model, or cannot be read.
+    """Identify a model file. Raises InputError if it is not an ONNX or TFLite model, or cannot be read.
 
-    A TFLite file that is cut short is left to the runtime, which verifies the FlatBuffer.
+    A TFLite file that is cut short is not noticed here: the runtime verifies the FlatBuffer.
     """
     try:
         os.fsencode(path).decode()
@@ -78,7 +78,7 @@ def _identify(file: BinaryIO, size: int) -> str | None:
         return "onnx"
     if not size:
         return None
-    # ONNX: from end to end fields of a ModelProto, and all those that a model must have.
+    # An ONNX file consists only of fields of ModelProto, with all the required ones.
     missing, data = set(_REQUIRED), memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
         for field, value in fields(data, Budget()):

@@ -1,9 +1,8 @@
-"""The engine in a process of its own: the default.
+"""The engine in a process of its own, which is the default.
 
-The GIL of the app cannot reach the measurement, resident memory is the model's own, and a
-crash or an OOM kill takes nothing else with it. The child runs in a session of its own, so
-that Ctrl+C and a hang-up of the terminal reach the app alone, and it ends by itself when
-its control pipe closes, so that no load outlives its conductor.
+So the GIL of edgetop cannot disturb the measurement, the resident memory is that of the model, and a crash or an OOM
+kill ends only the engine. The child runs in a process session of its own, so that Ctrl+C and a hang-up of the terminal
+reach only edgetop. It ends by itself when its control pipe closes, so that no load outlives the conductor.
 """
 
 import contextlib
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
 CLOSE_TIMEOUT_S = 5.0
-FULL = 0.9  # of a pipe: the child may have found no room for the next record
-SHAPES_S = 300.0  # a cold start and an inference without any delegate, on a slow board that others keep busy
+FULL = 0.9  # share of a pipe above which the child may not have had room for the next record
+SHAPES_S = 300.0  # enough for a cold start and an inference without a delegate on a slow, busy board
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
 
 
@@ -46,10 +45,11 @@ class ProcessEngine:
         memory_limit: int | None = None,
         child: Child | None = None,
     ) -> None:
-        """`python`: the interpreter to run the child in; edgetop's own by default.
+        """Prepare an engine that runs `spec`.
 
-        `prefix`: a command that runs the command after it within limits; `memory_limit`: one of these, in bytes.
-        `child`: one that waits already.
+        `python` is the interpreter of the child, by default edgetop's own. `prefix` is a command that runs the command
+        after it within limits, and `memory_limit` its limit of memory in bytes. `child` is a child that has already
+        been started and waits for a spec.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
@@ -61,7 +61,7 @@ class ProcessEngine:
         self._logs: list[LineReader] = []
         self._order = InOrder(spec.streams)
         self._fill_rate = FillRate()
-        self._has_backlog = False  # of records that wait in the child
+        self._has_backlog = False  # whether records wait in the child
         self._prefix = tuple(prefix)
         self._oom_watch = OomWatch(limit=memory_limit)
         self._over = self._is_up = self._began = False
@@ -74,14 +74,14 @@ class ProcessEngine:
         child = self._child = self._child or Child(self._python, self._prefix)
         for stream, name in ((child.stdout, "engine stdout"), (child.stderr, "engine stderr")):
             self._logs.append(LineReader(stream.fileno(), name))
-            widen(stream.fileno())  # what a runtime prints between two polls must not make it wait
+            widen(stream.fileno())  # a runtime that prints much between two polls must not have to wait
         self._silent_until_s = time.monotonic() + self._hello_timeout_s
         self._send(self._spec.to_json())
 
     def poll(self) -> EngineUpdate:
         if self._over or self._child is None or self._child.data_fd < 0:
             return EngineUpdate()
-        exit_status = self._child.process.poll()  # before the read: what it sent before it went is still read
+        exit_status = self._child.process.poll()  # before the read, which then gets all that an ended child has sent
         data = _read(self._child.data_fd)
         held = len(data) / capacity(self._child.data_fd)
         poll_within_s = self._fill_rate.half_full_in_s(held)
@@ -107,7 +107,7 @@ class ProcessEngine:
             if isinstance(message, Backlog):
                 self._has_backlog = not message.is_over
             self._over |= isinstance(message, Ended | Failed)
-            if isinstance(message, Failed):  # a program that sends nonsense may not obey the control pipe either
+            if isinstance(message, Failed):  # a child that sends invalid data may also ignore the control pipe
                 self._kill()
 
     def _died(self, exit_status: int) -> Message:
@@ -129,17 +129,17 @@ class ProcessEngine:
         self._send({"command": "profile"})
 
     def take_turns(self, turns: list[list[int]]) -> None:
-        """Send its turns, in the form of pace.Turns: it waits for them after its warm-up."""
+        """Send the engine its turns, in the form that pace.Turns takes. It waits for them after its warm-up."""
         self._send({"command": "turns", "turns": turns})
 
     def _send(self, command: dict[str, object]) -> None:
         if self._child is None or self._child.control_fd < 0:
             return
-        with contextlib.suppress(BrokenPipeError):  # it is gone; the next poll reports it
+        with contextlib.suppress(BrokenPipeError):  # the child is gone; the next poll reports that
             os.write(self._child.control_fd, json.dumps(command).encode() + b"\n")
 
     def close(self) -> None:
-        """Close the control pipe, which ends the child; kill it if that does not."""
+        """Close the control pipe, which ends the child, and kill the child if it does not end."""
         child = self._child
         if child is None or child.control_fd < 0:
             return
@@ -149,13 +149,13 @@ class ProcessEngine:
             child.process.wait(self._close_timeout_s)
         except subprocess.TimeoutExpired:
             self._kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable: in a driver's call
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it cannot be killed while a driver's call hangs
                 child.process.wait(self._close_timeout_s)
         child.close()
 
     def _kill(self) -> None:
-        """The child and, where `--engine-python` is a wrapper that waits for one, the interpreter too."""
-        if self._child and self._child.process.poll() is None:  # so its group is not another's yet
+        """Kill the child's process group: with a wrapper as `--engine-python`, the interpreter is in it as well."""
+        if self._child and self._child.process.poll() is None:  # otherwise the group's id may have been reused
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._child.process.pid, signal.SIGKILL)
 
@@ -174,15 +174,15 @@ def _read(fd: int) -> bytes:
 
 
 def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":
-    """The shape of each tensor, after one inference in a process of its own. None where the runtime cannot give it.
+    """Return the shape of each tensor, from one inference in another process; None if the runtime cannot give them.
 
-    `python`: the interpreter that has the runtime; edgetop's own by default. The process has the niceness of the
-    calling thread: beside an engine that is measured, the lowest priority.
+    `python` is the interpreter that has the runtime, by default edgetop's own. The process has the niceness of the
+    calling thread, which should have the lowest priority while an engine is measured.
     """
     from edgetop.models.inspection import RuntimeShapes  # noqa: PLC0415  a run imports it off its main thread
 
     try:
-        done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
+        done = subprocess.run(  # noqa: S603  the user's interpreter and edgetop's own file
             [python or sys.executable, str(CHILD), "--tensor-shapes"],
             input=json.dumps(spec.to_json()) + "\n",
             capture_output=True,
@@ -190,8 +190,8 @@ def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float
             timeout=timeout_s,
             check=True,
         )
-        answer = json.loads(done.stdout.splitlines()[-1])  # what a runtime prints comes before
+        answer = json.loads(done.stdout.splitlines()[-1])  # lines before it may come from the runtime
         shapes = {int(place): tuple(int(size) for size in shape) for place, shape in answer["shapes"]}
         return RuntimeShapes(str(answer["runtime"]), shapes)
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError):
-        return None  # the caller has the shapes of the file, and reports the others as unknown
+        return None  # the caller knows the shapes in the file, and reports other ones as unknown

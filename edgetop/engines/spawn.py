@@ -1,6 +1,6 @@
-"""The child process of an engine: its interpreter with its pipes, which waits for a spec; and why a process ended.
+"""Start the child process of an engine, which then waits for a spec, and explain why a process ended.
 
-Loads no numpy: a run starts the child before all else, so that both load at the same time.
+This module does not import numpy: a run starts the child before all else, so that both load at the same time.
 """
 
 import fcntl
@@ -17,10 +17,13 @@ CHILD = Path(__file__).parent / "child" / "__main__.py"
 
 
 class Child:
-    """A started child. Raises InputError where the interpreter cannot be run."""
+    """A started child process with its pipes."""
 
     def __init__(self, python: str | None = None, prefix: Sequence[str] = ()) -> None:
-        """`python`: the interpreter; edgetop's own by default. `prefix`: a command that runs the command after it."""
+        """Start a child. Raises InputError if the interpreter cannot be run.
+
+        `python` is the interpreter, by default edgetop's own. `prefix` is a command that runs the command after it.
+        """
         self.python = python or sys.executable
         control_read, self.control_fd = _pipe()
         self.data_fd, data_write = _pipe()
@@ -43,12 +46,12 @@ class Child:
     def _spawn(self, prefix: Sequence[str], control_read: int, data_write: int) -> "subprocess.Popen[bytes]":
         environment = {
             "PYTHONFAULTHANDLER": "1",  # a crash in native code leaves its Python stack in the log
-            "PYTHONUNBUFFERED": "1",  # what a runtime prints from Python comes when it does, and not never
-            "OPENBLAS_NUM_THREADS": "1",  # numpy only makes inputs here; its threads would be the engine's RSS
+            "PYTHONUNBUFFERED": "1",  # lines that a runtime prints from Python arrive at once, even before a crash
+            "OPENBLAS_NUM_THREADS": "1",  # numpy only makes inputs here; its threads would count as the engine's RSS
             **os.environ,
         }
-        environment.pop("NOTIFY_SOCKET", None)  # the service manager is notified by the conductor alone
-        return subprocess.Popen(  # noqa: S603  the user's own interpreter and our own file
+        environment.pop("NOTIFY_SOCKET", None)  # only the conductor notifies the service manager
+        return subprocess.Popen(  # noqa: S603  the user's interpreter and edgetop's own file
             [*prefix, self.python, str(CHILD), "--control", str(control_read), "--data", str(data_write)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -79,7 +82,7 @@ class Child:
 
 
 def _pipe() -> tuple[int, int]:
-    """A pipe that is no standard stream: where edgetop was started without, its ends would get their numbers."""
+    """Return a pipe whose descriptors are above 2, even if edgetop was started without standard streams."""
     ends = []
     for fd in os.pipe():
         if fd <= 2:
@@ -91,15 +94,15 @@ def _pipe() -> tuple[int, int]:
 
 
 class OomWatch:
-    """Detects whether the kernel's OOM killer struck since this was created.
+    """Detects whether the kernel's OOM killer has killed a process since this object was created.
 
-    Source: `oom_kill` of /proc/vmstat (Linux 4.13 and later), system-wide, so that it works
-    in a container without memory accounting (Raspberry Pi OS). Always the real
-    /proc: it is about the engine's process, not about the board under `--sysroot`.
+    It reads `oom_kill` in /proc/vmstat (Linux 4.13 and later), which counts for the whole system, so that it also works
+    in a container without memory accounting (Raspberry Pi OS). It always reads the real /proc, since it is about the
+    engine's process and not about the board under `--sysroot`.
     """
 
     def __init__(self, vmstat: Path = Path("/proc/vmstat"), limit: int | None = None) -> None:
-        """`limit`: the memory that the process may have, in bytes; None: all there is."""
+        """`limit` is the memory in bytes that the process may have; None means no limit."""
         self._vmstat = vmstat
         self.limit = limit
         self._before = self._kills()
@@ -124,7 +127,7 @@ class OomWatch:
 
 
 def explain_exit(status: int, oom_watch: OomWatch) -> str:
-    """A `Popen.returncode` in words: "killed by SIGSEGV (it crashed in native code)"."""
+    """Return a `Popen.returncode` in words, such as "killed by SIGSEGV (it crashed in native code)"."""
     if status >= 0:
         return f"it ended by itself with exit status {status}"
     try:

@@ -1,4 +1,4 @@
-"""The specification of an engine: all that it needs, as plain JSON values."""
+"""The specification of an engine: everything that it needs, as values that JSON can hold."""
 
 import json
 from collections.abc import Mapping
@@ -17,34 +17,34 @@ class EngineSpec:
     model: str  # path
     format: str  # "onnx" or "tflite"
     engine: str = "auto"  # a name of the registry, or "auto"
-    threads: int = 0  # 0: the runtime's default
+    threads: int = 0  # 0 means the runtime's default
     batch: int | None = None
-    providers: tuple[tuple[str, Mapping[str, str]], ...] = ()  # name, options
-    delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # path, options
-    xnnpack: bool = True  # False: a TFLite runtime goes without its default delegate
-    whole: bool = False  # the requested providers run all of the model, or the engine refuses it where it can see that
-    inputs: Mapping[str, str] = field(default_factory=dict)  # input name, or "" for all: source
+    providers: tuple[tuple[str, Mapping[str, str]], ...] = ()  # (name, options)
+    delegates: tuple[tuple[str, Mapping[str, str]], ...] = ()  # (path, options)
+    xnnpack: bool = True  # whether a TFLite runtime may use its default delegate
+    whole: bool = False  # refuse a model that the requested providers cannot run as a whole, if the engine knows that
+    inputs: Mapping[str, str] = field(default_factory=dict)  # source by input name; "" is for all other inputs
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     seed: int = 0
-    idle_ns: int = 0  # rest after the first inference, for what the board draws when idle; 0: none
+    idle_ns: int = 0  # pause after the first inference to measure idle power; 0 for none
     warmup_runs: int = DEFAULT_WARMUP_RUNS
     warmup_ns: int = 0
     warmup_until_steady: bool = False
-    runs: int | None = None  # None: no limit
-    duration_ns: int | None = None  # of the measured phase; None: no limit
-    profile_every_ns: int = 0  # between bursts of instrumented inferences; 0: none
-    rate_hz: float | None = None  # of each stream; None: the next when the one before is done
+    runs: int | None = None  # measured inferences; None for no limit
+    duration_ns: int | None = None  # of the measured phase; None for no limit
+    profile_every_ns: int = 0  # interval between bursts of instrumented inferences; 0 for no bursts
+    rate_hz: float | None = None  # of each stream; None means that an inference starts when the previous one is done
     arrivals: str = "fixed"  # or "poisson", or "replayed"
-    starts_ns: tuple[int, ...] = ()  # replayed in a loop: ascending from 0; the last is the loop's length
-    streams: int = 1  # at once
-    delay_ns: int = 0  # after each inference, without a rate
-    duty_ns: tuple[int, int] | None = None  # work and rest, in turn
-    in_turns: bool = False  # with another engine, at times that it is given (engines/turn_engine.py)
-    cpus: tuple[int, ...] = ()  # pin the engine there; empty: anywhere
-    keep_outputs: int = 0  # of so many inferences before the warm-up
-    outputs_file: str = ""  # where to
-    end_note: str = ""  # where the engine notes how far it came, if its conductor dies; "": nowhere
-    virtual_board: str | None = None  # path of the page of one that it runs on (child/board_page.py)
+    starts_ns: tuple[int, ...] = ()  # starts replayed in a loop, ascending from 0; the last number is the loop's length
+    streams: int = 1  # number of concurrent streams
+    delay_ns: int = 0  # pause after each inference without a rate
+    duty_ns: tuple[int, int] | None = None  # durations of work and rest in a duty cycle
+    in_turns: bool = False  # whether it runs only in turns, which it receives later (engines/turn_engine.py)
+    cpus: tuple[int, ...] = ()  # CPUs to which the engine is pinned; empty for all
+    keep_outputs: int = 0  # number of inferences before the warm-up whose outputs are stored
+    outputs_file: str = ""  # path of the file for them
+    end_note: str = ""  # path at which the engine notes how far it came if its conductor dies; "" for no note
+    virtual_board: str | None = None  # path of the shared page of a virtual board (child/board_page.py)
 
     @property
     def requested(self) -> tuple[str, ...]:
@@ -60,7 +60,10 @@ ALIASES = {"onnx": "onnxruntime", "ort": "onnxruntime", "ai-edge-litert": "liter
 
 
 def engine_for(name: str | None, model_format: str) -> str:
-    """The engine's canonical name, or "auto". Raises InputError for an unknown or unfit one."""
+    """Return an engine's canonical name, or "auto".
+
+    Raises InputError if the engine is unknown or does not run models of this format.
+    """
     if name is None or name in ("auto", model_format):
         return "auto"
     canonical = ALIASES.get(name.lower(), name.lower())

@@ -1,7 +1,7 @@
-"""The same loop in a thread of the app, for small boards and debugging.
+"""The engine as a thread of edgetop, for small boards and debugging. It runs the same loop as the child process.
 
-It shares the app's GIL and memory, and a crash ends both: p99 was measured 60 % too high beside a busy
-screen, so the child process is the default.
+It shares edgetop's GIL and memory, and a crash ends both. Beside a busy screen p99 was measured 60 % too high, so the
+child process is the default.
 """
 
 import contextlib
@@ -18,23 +18,23 @@ from edgetop.engines.engine_protocol import Ended, EngineUpdate, Failed, Message
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError
 
-# Python's default of 5 ms is how long the screen may hold the GIL while an inference waits for
-# it; 0.1 ms was measured to bring p99 from +60 % to +13 %.
+# The longest time that the screen may hold the GIL while an inference waits for it. With Python's default of 5 ms, p99
+# was 60 % too high; with 0.1 ms, 13 %.
 SWITCH_INTERVAL_S = 0.0001
 CLOSE_TIMEOUT_S = 5.0
 
 
 class OutputCapture:
-    """While it is open, descriptors 1 and 2 are pipes whose other ends are `stdout_fd` and `stderr_fd`.
+    """A context in which descriptors 1 and 2 are pipes, whose other ends are `stdout_fd` and `stderr_fd`.
 
-    A runtime shares the app's descriptors here: what its native code prints would land on the screen. Python's
-    own streams are moved to duplicates of the real ones, so that the app goes on printing.
+    The runtime shares edgetop's descriptors, so output of its native code would appear on the screen. Python's own
+    streams are moved to duplicates of the real descriptors, so that edgetop can still print.
     """
 
     def __init__(self) -> None:
         self.stdout_fd, self._stdout_write = os.pipe()
         self.stderr_fd, self._stderr_write = os.pipe()
-        # A runtime that prints more than a pipe holds between two polls must not be made to wait.
+        # A runtime that prints more than a pipe can hold between two polls must not have to wait.
         os.set_blocking(self._stdout_write, False)
         os.set_blocking(self._stderr_write, False)
         self._streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
@@ -48,7 +48,7 @@ class OutputCapture:
         os.dup2(self._stderr_write, 2)
         sys.stdout = sys.__stdout__ = standard_streams.output(self._saved[0])  # type: ignore[misc]
         sys.stderr = standard_streams.talk(self._saved[1])
-        # What draws a screen writes here, and must notice that the terminal is gone.
+        # The screen is drawn through this stream, and must notice that the terminal is gone.
         sys.__stderr__ = open(self._saved[1], "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]
         return self
 
@@ -57,7 +57,7 @@ class OutputCapture:
         os.dup2(self._saved[1], 2)
         for stream in (sys.stdout, sys.stderr, sys.__stderr__):
             if stream not in self._streams:
-                with contextlib.suppress(OSError, EdgetopError):  # a terminal that is gone takes nothing more
+                with contextlib.suppress(OSError, EdgetopError):  # the terminal may be gone
                     stream.close()  # type: ignore[union-attr]
         sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__ = self._streams  # type: ignore[misc]
         for fd in (*self._saved, self.stdout_fd, self.stderr_fd, self._stdout_write, self._stderr_write):
@@ -68,7 +68,7 @@ class ThreadEngine:
     isolation = "thread"
 
     def __init__(self, spec: EngineSpec, capture: OutputCapture) -> None:
-        """`capture` holds the process's native output; what it catches becomes log lines."""
+        """Prepare an engine that runs `spec`. Output that `capture` catches becomes log lines."""
         self._spec = spec
         self._outlet = Outlet()
         self._control = Control()
@@ -101,7 +101,7 @@ class ThreadEngine:
         self._control.profile_requested = True
 
     def close(self) -> None:
-        """A thread cannot be killed: one that hangs in its runtime ends with the app."""
+        """End the thread. One that hangs in its runtime cannot be killed, and ends with edgetop."""
         self.stop()
         self._over = True
         if self._thread.ident:

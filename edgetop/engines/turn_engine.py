@@ -1,7 +1,7 @@
-"""Two engines as one: both are loaded, and run in turns, each in a process of its own (an A/B session).
+"""An engine that consists of two, each in a process of its own, which run in turns (an A/B session).
 
-The second is started when the first has warmed up, so that neither loads beside the other. Then both are given their
-turns at once, as times of the clock that they share: nothing has to be sent when one follows the other.
+The second one is started when the first has warmed up, so that neither loads while the other runs. Then both receive
+all their turns as times of the clock that they share, so that nothing has to be sent at the end of a turn.
 """
 
 import math
@@ -33,8 +33,8 @@ from edgetop.errors import InputError
 from edgetop.session.records import NO_INFERENCES, WARMUP, Inferences, copied, join
 from edgetop.session.turns import SIDES, Plan
 
-UNDISTURBED = 0.1  # quantile of the warm-up: what an undisturbed inference takes
-LEAD_NS = 100_000_000  # in which both receive their turns
+UNDISTURBED = 0.1  # quantile of the warm-up's latencies that stands for an undisturbed inference
+LEAD_NS = 100_000_000  # time before the first turn in which both engines receive their turns
 
 
 class TurnsEngine:
@@ -46,14 +46,17 @@ class TurnsEngine:
         make_plan: Callable[[int, int], Plan],
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`engines`: with `in_turns` in their specs. `make_plan`: of when it begins, and what an inference takes."""
+        """Run A and B in turns. The specs of both engines must have `in_turns` set.
+
+        `make_plan` takes when the turns begin and how long an inference takes, both in ns, and returns their plan.
+        """
         self._engines = engines
         self._make_plan = make_plan
         self._clock = clock
-        self._started = 0  # so many of them
-        self._ready = [False, False]  # warmed up
+        self._started = 0  # number of engines that were started
+        self._ready = [False, False]  # whether each has warmed up
         self._ended = [False, False]
-        self._latency_ns = [0, 0]  # of the last inferences of the warm-up
+        self._latency_ns = [0, 0]  # latency of each at the end of its warm-up
         self._reached_ns = [0, 0]
         self._order = InOrder(2)
         self._measuring = self._stopping = False
@@ -68,7 +71,7 @@ class TurnsEngine:
         poll_within_s, is_behind = math.inf, False
         for side in range(self._started):
             if self._order.is_filling and self._reached_ns[side] > min(self._reached_ns):
-                continue  # what it sends waits in its process until the other has come as far
+                continue  # its data waits in its process until the other engine has come as far
             update = self._engines[side].poll()
             marked = copied(update.records)
             marked["variant"] = side
@@ -85,8 +88,8 @@ class TurnsEngine:
             messages = [message for message in messages if not isinstance(message, Ended)]
         return self._in_order(EngineUpdate(join(records), tuple(messages), poll_within_s, is_behind))
 
-    def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: PLR0911  a case a kind of message
-        """The messages of one engine, as if there were only one: process, phases and memory are those of the first."""
+    def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: PLR0911  one case for each kind
+        """Return the messages to pass on for a message of one engine. Process, phases and memory are those of A."""
         match message:
             case Reached():
                 self._reached_ns[side] = message.monotonic_ns
@@ -109,10 +112,10 @@ class TurnsEngine:
                 return [message] if all(self._ended[: self._started]) and (self._started == 2 or self._stopping) else []
             case RecordsLost():
                 return [message]
-        return []  # bursts and slow inferences, which an A/B session does not use
+        return []  # an A/B session does not use bursts and slow inferences
 
     def _go_on(self) -> list[Message]:
-        """Start the second engine when the first is warm, and the turns when both are."""
+        """Start the second engine when the first has warmed up, and the turns when both have."""
         if self._stopping or self._measuring:
             return []
         if self._started == 1 and self._ready[0]:
@@ -133,7 +136,7 @@ class TurnsEngine:
         return []
 
     def _in_order(self, update: EngineUpdate) -> EngineUpdate:
-        """Merge the records of both engines; before the turns one engine simply follows the other."""
+        """Put the records of both engines in order. Before the turns they are in order, since only one engine runs."""
         if not self._measuring:
             return update
         reached = [2**62 if over else ns for over, ns in zip(self._ended, self._reached_ns, strict=True)]

@@ -1,8 +1,8 @@
-"""Starts the child from its path alone, whatever `sys.path` the interpreter came with.
+"""Start the child from its path alone, whatever the interpreter's `sys.path` is.
 
-Run as a script by an interpreter that may not have edgetop installed. The folder of a
-script is put on `sys.path` by Python; it is taken off again, so that no file here can
-shadow a module of the runtime, and the package is imported from its location instead.
+An interpreter that may not have edgetop installed runs this file as a script. Python puts the folder of a script on
+`sys.path`. It is removed again, so that no file here can shadow a module of the runtime, and the package is imported
+from its location instead.
 """
 
 import importlib.util
@@ -27,13 +27,13 @@ def _import_module(name: str) -> ModuleType:
 
 
 def main() -> int:
-    """Exit with one line on stderr where an import fails: the conductor has nothing else to report then."""
+    """Run the child. If an import fails, exit with one line on stderr, which the conductor reports."""
     is_query = sys.argv[1:] in (["--inventory"], ["--tensor-shapes"])
     try:
         module = _import_module("runtime_queries" if is_query else "child_program")
     except Exception as error:
         cause: BaseException = error
-        while cause.__cause__ or cause.__context__:  # numpy wraps why it cannot be imported into a page of advice
+        while cause.__cause__ or cause.__context__:  # numpy wraps the cause of a failed import into a page of advice
             cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
         sys.exit("%s: %s" % (type(cause).__name__, " ".join(str(cause).split())))
     return int(module.main(sys.argv[1:]))

@@ -1,14 +1,13 @@
 """The effects of a virtual board on an engine: a lower clock, a memory leak, a crash.
 
-The board is simulated in another process and controls the engine through a page of shared memory, a
-file that both have mapped. It holds a few 8-byte words, each written by the board alone and each
-independent of the others, so that it needs no lock and no order; the engine reads it
-after every inference, in less than a microsecond. An engine without a board never runs this.
+The board is simulated in another process and controls the engine through a page of shared memory, a file that both
+processes map. The page has a few 8-byte words. Only the board writes them, and they are independent of each other, so
+no lock and no order of writes is needed. The engine reads the page after every inference, in less than a microsecond.
+An engine without a virtual board does not run this code.
 
-A lower clock is a stretched one: once the runtime has returned, and still within the timed
-call, the engine is busy for as much longer as the inference would have taken. Stopping and
-continuing the process, or a CPU quota with its period of 100 ms, slow few inferences by much
-and leave the median where it was.
+A lower clock is simulated by waiting: after the runtime has returned, but still within the timed call, the engine is
+busy for as long as the inference would have taken longer. Stopping and continuing the process, or a CPU quota with a
+period of 100 ms, would slow down a few inferences by much and not change the median.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ VERSION = 1
 
 # The words of the page, in this order. SLOWDOWN is a double, the others are int64.
 VERSION_WORD = 0
-SLOWDOWN = 1  # by how much of itself each inference takes longer: fastest clock / clock - 1
-LEAK_BYTES = 2  # what each inference leaks
-LEAK_LIMIT = 3  # bytes, from which on nothing more leaks
-CRASH = 4  # not 0: the engine dies after the inference in hand
+SLOWDOWN = 1  # additional share of its time that each inference takes: fastest clock / clock - 1
+LEAK_BYTES = 2  # bytes that each inference leaks
+LEAK_LIMIT = 3  # most bytes that leak in all
+CRASH = 4  # if not 0, the engine dies after the running inference
 WORDS = 5
 
 Call = Callable[[], Any]
@@ -35,10 +34,10 @@ Bind = Callable[[Any], Call]
 
 
 class Page:
-    """The words, of doubles and of integers: two views of the same memory."""
+    """The words of a page, as two views of the same memory: of doubles and of integers."""
 
     def __init__(self, path: str) -> None:
-        """Raises OSError, or ValueError where the file is too short to be one."""
+        """Map the page at `path`. Raises OSError, or ValueError if the file is too short."""
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             memory = memoryview(mmap.mmap(fd, WORDS * 8))
@@ -49,7 +48,7 @@ class Page:
 
 
 def create(path: str) -> Page:
-    """A new page at `path`, which nobody else may open, with nothing wrong in it."""
+    """Create a page at `path` that only this user may open, with all words 0: no slowdown, leak or crash."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.write(fd, bytes(WORDS * 8))
@@ -61,9 +60,9 @@ def create(path: str) -> Page:
 
 
 def on_board(bind: Bind, path: Optional[str]) -> Bind:
-    """`bind`, whose calls then run on the virtual board with its page at `path`; without one, `bind` itself.
+    """Return a `bind` whose calls run on the virtual board that has its page at `path`; without a path, `bind` itself.
 
-    Raises OSError or ValueError where the page is none of this version.
+    Raises OSError, or ValueError if the page is of another version.
     """
     if path is None:
         return bind
@@ -73,7 +72,7 @@ def on_board(bind: Bind, path: Optional[str]) -> Bind:
 
 class VirtualBoard:
     def __init__(self, page: Page, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """`clock` gives nanoseconds."""
+        """Run on the board with this page. `clock` returns nanoseconds."""
         if page.integers[VERSION_WORD] != VERSION:
             raise ValueError(
                 "a virtual board of version %d, this engine knows %d" % (page.integers[VERSION_WORD], VERSION)
@@ -84,7 +83,7 @@ class VirtualBoard:
         self._leaked_bytes = 0
 
     def running(self, call: Call) -> Call:
-        """Return the call as it runs on this board."""
+        """Return a function that makes the call as it would run on this board."""
         now, doubles, integers = self._clock, self._page.doubles, self._page.integers
 
         def run() -> Any:
@@ -99,7 +98,7 @@ class VirtualBoard:
             if integers[LEAK_BYTES]:
                 self._leak(integers[LEAK_BYTES], integers[LEAK_LIMIT])
             if integers[CRASH]:
-                # As by a bad pointer in native code, but with no core file on the user's disk.
+                # Dies as if by a bad pointer in native code, but leaves no core file on the user's disk.
                 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
                 os.kill(os.getpid(), signal.SIGSEGV)
             return outputs
@@ -108,5 +107,5 @@ class VirtualBoard:
 
     def _leak(self, count: int, at_most: int) -> None:
         if self._leaked_bytes + count <= at_most:
-            self._leaked.append(b"\x01" * count)  # written to: memory that is only asked for is not held
+            self._leaked.append(b"\x01" * count)  # not zeros: memory that is not written to takes no space
             self._leaked_bytes += count

@@ -1,7 +1,7 @@
-"""When operators are profiled: in bursts, between inferences that are measured.
+"""Profile operators in bursts of instrumented inferences, between those that are measured.
 
-Instrumented inferences are slower than others, so they never become records. Their cost is bounded: a burst that takes
-long makes the pause after it longer.
+Instrumented inferences are slower than plain ones, so they never become records. Their cost is bounded: the longer a
+burst takes, the longer is the pause after it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from .engine_error import one_line
 from .profilers import Allowance, ProfilingError
 from .profilers.interference import DISTURBED, InterferenceWatch, stolen_ns
 
-MAX_DUTY = 0.01  # of the time since measuring began, from the first burst on
-RESERVE = 1.25  # a burst may take so much longer than the one before
-FIRST_AFTER_NS = 1_000_000_000  # so that there is something to see soon
-# A burst leaves caches cold and a core that has idled: the first inference after one was measured to take 2 to 50
-# times as long, the fifth 4 % longer. So many are run and not counted, whatever they take, until the time is up.
+MAX_DUTY = 0.01  # share of the time since measuring began that all bursts together may take
+RESERVE = 1.25  # a burst may take this many times as long as the previous one
+FIRST_AFTER_NS = 1_000_000_000  # the first burst comes early, so that there is something to see soon
+# A burst leaves cold caches and a core that has idled: the first inference after a burst took 2 to 50 times as long,
+# the fifth 4 % longer. So this many inferences after a burst, or as many as fit into this time, do not count.
 SETTLE_RUNS = 20
 SETTLE_NS = 5_000_000
-SETTLE_BELOW_NS = 100_000_000  # an inference that takes longer hardly shows it
-LONG_NS = 1_000_000_000  # a burst of this length is announced, so that its silence is not taken for a stall
-MAX_FAILURES_IN_A_ROW = 3  # an input of several that are cycled through may be one that fails
+SETTLE_BELOW_NS = 100_000_000  # inferences longer than this are hardly affected
+LONG_NS = 1_000_000_000  # a burst of this length is announced, so that the silence does not look like a stall
+MAX_FAILURES_IN_A_ROW = 3  # single failures are allowed, since one of several cycled inputs may fail
 
-# Of loops, which ONNX Runtime keeps in memory from one burst to the next where it has several threads
-# (profilers/onnx_runs.py): 1 MiB, and some 10 ms to report them.
+# Most loops that ONNX Runtime, with several threads, may keep in memory from one burst to the next
+# (profilers/onnx_runs.py): they take 1 MiB, and some 10 ms to report.
 MAX_LOOPS = 131_072
 
 NEVER = 2**63
@@ -44,40 +44,44 @@ class Bursts:
         takes_ns: int = 0,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
-        """`takes_ns`: what a burst of one inference took when it was tried; the first one waits until it may."""
+        """Prepare bursts of `profiler`, at most one every `every_ns`.
+
+        `takes_ns` is the time that a burst of one inference took when it was tried. The first burst waits until its
+        share of the time allows that.
+        """
         self._profiler = profiler
         self._outlet = outlet
         self._control = control
         self._every_ns = every_ns
-        self._takes_ns = self._least_ns = takes_ns  # of the last one; of one that has a single inference
-        self._settling_ns = SETTLE_NS  # of the last one
+        self._takes_ns = self._least_ns = takes_ns  # time of the last burst; of a burst with a single inference
+        self._settling_ns = SETTLE_NS  # time to settle after the last burst
         self._began_ns = self._used_ns = 0
         self._clock = clock
         self._due_ns = NEVER
         self._failures_in_a_row = 0
-        self._watch = InterferenceWatch()  # the last burst, or the beginning
+        self._watch = InterferenceWatch()  # watches since the last burst, or since the beginning
 
     def begin(self) -> None:
-        """Start the schedule: the measured phase begins."""
+        """Start the schedule, because the measured phase begins."""
         self._began_ns, self._used_ns = self._clock(), 0
         self._watch = InterferenceWatch()
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
-        """Return when one more burst of a single inference keeps all bursts within their share of the time."""
+        """Return the earliest time at which a burst of one inference keeps all bursts within MAX_DUTY."""
         return self._began_ns + int((self._used_ns + self._least_ns * RESERVE) / MAX_DUTY)
 
     def is_due(self, now_ns: int) -> bool:
         return now_ns >= self._due_ns or self._control.profile_requested
 
     def take(self, call: Callable[[], Any]) -> None:
-        """Run one burst. Where bursts fail, profiling ends; the session goes on."""
+        """Run one burst. If bursts keep failing, profiling ends and the session goes on."""
         is_requested, self._control.profile_requested = self._control.profile_requested, False
         if self._profiler is None:
             return
         begin, plain_disturbed = self._clock(), self._watch.was_busy()
         budget_ns = int(self._every_ns * MAX_DUTY)
-        if not is_requested:  # the first one shows what they take: it has one inference
+        if not is_requested:  # the first burst has one inference, and shows how long a burst takes
             earned_ns = int((begin - self._began_ns) * MAX_DUTY) - self._used_ns
             budget_ns = min(budget_ns, earned_ns) if self._used_ns else 0
         if self._takes_ns >= LONG_NS:
@@ -88,7 +92,7 @@ class Bursts:
         self._used_ns += took
         self._least_ns = min(self._least_ns, took) if len(run_ns) > 1 else took
         if self._profiler is not None:
-            # ONNX Runtime may record what its threads do up to MAX_LOOPS, at so long an inference.
+            # ONNX Runtime records loops all the time: the next burst must come before there are MAX_LOOPS.
             loops = getattr(self._profiler, "loops", 0)
             full_ns = int(MAX_LOOPS / loops * min(run_ns)) if loops and run_ns else NEVER
             self._due_ns = max(begin + min(self._every_ns, full_ns), self._affordable_ns())
@@ -98,12 +102,12 @@ class Bursts:
         self._watch = InterferenceWatch()
 
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
-        """Return what a burst showed. When this returns, an inference takes again what it did before."""
+        """Run a burst and return its results, or None if it failed. Returns when latency has settled again."""
         stolen_before, begin = stolen_ns(), self._clock()
         allowance = Allowance(max(0, budget_ns - self._settling_ns), lambda: self._control.stop_requested)
         try:
             described: Dict[str, Any] = self._profiler.burst(allowance)
-            # What a hypervisor gave to others; where it shows, none of the runs was undisturbed.
+            # Time that a hypervisor gave to others. If it is noticeable, all runs count as disturbed.
             now, took = stolen_ns(), self._clock() - begin
             lost = described["stolen_ns"] = (
                 None if stolen_before is None or now is None else max(0, now - stolen_before)
@@ -116,7 +120,7 @@ class Bursts:
                 call()
                 if self._clock() >= until_ns:
                     break
-        except Exception as error:  # a runtime's own; profiling is not worth a session
+        except Exception as error:  # of any type; a failing profiler must not end the session
             self._failures_in_a_row += 1
             if isinstance(error, ProfilingError) or self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
                 self._due_ns = NEVER
@@ -134,15 +138,15 @@ class Bursts:
 
 
 def _settling_ns(run_ns: List[int]) -> int:
-    """Return how long the uncounted inferences after such a burst will take."""
+    """Return how long the uncounted inferences after a burst will take, given the times of the burst's inferences."""
     longest = max(run_ns) if run_ns else SETTLE_BELOW_NS
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0
 
 
 def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -> Optional[Bursts]:
-    """Bursts as `spec` wants them, by the first of the adapter's ways that works; None, with the reason sent, else.
+    """Return bursts with the first of the adapter's profilers that works. If none does, send why and return None.
 
-    Called before the warm-up, so that whatever this disturbs has settled when it is measured.
+    Call this before the warm-up, so that everything has settled again when measuring begins.
     """
     every_ns = spec.get("profile_every_ns") or 0
     if not every_ns:
@@ -155,7 +159,7 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
     for make in adapter.profilers():
         try:
             profiler, takes_ns, operators = _tried(make, control)
-        except Exception as error:  # ProfilingError, or whatever a runtime of an unexpected build raises
+        except Exception as error:  # ProfilingError, or any error of an unexpected build of a runtime
             reasons.append(one_line(error))
             continue
         outlet.send(
@@ -167,7 +171,10 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
 
 
 def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
-    """A profiler that has reported operators once, how long such a burst takes in ns, and the operators."""
+    """Make a profiler and try it. Return the profiler, the time in ns of a burst of one inference, and its operators.
+
+    Raises ProfilingError if it reports no operator.
+    """
     profiler = make()
     begin = time.monotonic_ns()
     try:

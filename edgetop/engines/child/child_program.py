@@ -1,7 +1,7 @@
-"""The child's program, in order: load, prepare, first inference, warm-up, measure, end.
+"""The child's program: load, prepare, first inference, warm-up, measure, end.
 
-`run_model` does all of it and is the same in a thread of the app; `main` is what makes
-it a process: file descriptors, the control pipe, and an end when the conductor goes.
+`run_model` does all of this, in the child as well as in a thread of edgetop. `main` adds what a process needs: file
+descriptors, the control pipe, and the end when the conductor is gone.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from .stored_outputs import keep_outputs
 
 EXIT_ORPHANED = 3
 
-# How much likelier the kernel's OOM killer takes the engine than the conductor beside it
-# (proc(5), oom_score_adj: -1000..1000; raising one's own needs no privilege).
-OOM_SCORE_ADJ, HELPER_OOM_SCORE_ADJ = "500", "900"  # the helper goes before the engine
+# Makes the kernel's OOM killer choose the helper first, then the engine, and not the conductor
+# (proc(5), oom_score_adj: -1000..1000; a process may raise its own without privileges).
+OOM_SCORE_ADJ, HELPER_OOM_SCORE_ADJ = "500", "900"
 
 
 def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
-    """Run `spec` to its end and send to `outlet` what happens. Never raises.
+    """Run `spec` to its end and send everything that happens to `outlet`. Never raises.
 
-    spec: the fields of `edgetop.engines.spec.EngineSpec`. Memory that runs out is reported as the engine's failure,
-    not the user's, at whatever stage it does: no option of the command line mends it.
+    `spec` has the fields of `edgetop.engines.spec.EngineSpec`. If memory runs out, at any stage, that is reported as
+    the engine's failure and not as the user's, since no option can mend it.
     """
     try:
         _run_model(spec, outlet, control)
         return
     except EngineError as error:
         stage, message, advice = error.stage, error.message, error.advice
-    except BaseException as error:  # SystemExit too: in a thread, a runtime that calls exit() would end without a word
+    except BaseException as error:  # also SystemExit: in a thread, a runtime that calls exit() would end silently
         stage, message, advice = "engine", "%s: %s" % (type(error).__name__, one_line(error)), ""
     if is_out_of_memory(message):
         stage, message, advice = "engine", "out of memory: " + message, ""
@@ -81,7 +81,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     loop = _make_loop(spec, adapter, inputs, shapes, outlet, control)
 
     def prepare() -> None:
-        # After an inference that nothing had touched, and before the warm-up, after which all has settled again.
+        # After the first inference, which must be undisturbed, and before the warm-up, in which everything settles.
         loop.bursts = open_bursts(adapter, spec, outlet, control)
         _begin(outlet, "warmup")
         keep_outputs(spec, adapter, inputs, shapes, outlet.send, lambda: control.stop_requested)
@@ -97,7 +97,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 def _make_loop(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]], outlet: Any, control: Any
 ) -> Any:
-    """A loop, or one for each of several streams."""
+    """Return a loop, or an object with the same interface that runs a loop for each of several streams."""
 
     def make(adapter: Any, inputs: InputSet, outlet: Any, stream: int) -> Loop:
         bind = on_board(adapter.bind, spec.get("virtual_board"))
@@ -106,7 +106,7 @@ def _make_loop(
         return Loop(call, outlet, control, next_call, make_pace=pace, stream=stream)
 
     count = spec.get("streams", 1)
-    if count == 1 and not spec.get("in_turns"):  # the reader of two engines must know how far each has come
+    if count == 1 and not spec.get("in_turns"):  # in turns, the reader must know how far each engine has come
         return make(adapter, inputs, outlet, 0)
     lanes = Lanes(outlet, count)
     loops = [make(adapter, inputs, lanes, 0)]
@@ -121,12 +121,12 @@ def _make_loop(
 
 
 def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, prepare: Callable[[], None]) -> str:
-    """Return why the run ended. `prepare` is called before the warm-up, and begins that phase."""
+    """Run all phases, and return why the run ended. `prepare` is called before the warm-up, and begins that phase."""
     _begin(outlet, "first")
     reason: str = loop.repeat(message_frames.PHASE_FIRST, runs=1)
     own_memory.report(outlet, own_memory.FIRST)
     if reason != "stop" and spec["idle_ns"]:
-        # Before `prepare`, which may start a helper: nothing but the board itself may draw power.
+        # Before `prepare`, which may start a helper process: only the idle board may draw power here.
         _begin(outlet, "idle")
         reason = _rest(spec["idle_ns"], control)
     if reason != "stop":
@@ -147,11 +147,11 @@ def _run_phases(spec: Dict[str, Any], loop: Any, outlet: Any, control: Control, 
 
 
 TURNS_POLL_S = 0.01
-REST_S = 0.1  # how late a stop may be noticed in it
+REST_S = 0.1  # a stop is noticed within this time while the engine rests
 
 
 def _rest(idle_ns: int, control: Control) -> str:
-    """Do nothing for so long. Return "duration", or "stop" where that is requested meanwhile."""
+    """Do nothing for `idle_ns`. Return "duration", or "stop" if a stop is requested meanwhile."""
     end = time.monotonic_ns() + idle_ns
     while not control.stop_requested:
         left = end - time.monotonic_ns()
@@ -171,7 +171,7 @@ def main(argv: List[str]) -> int:
     parser.add_argument("--helper", action="store_true", help="be the helper of an engine, which profiles for it")
     parser.add_argument("--data", type=int, required=True, help="file descriptor to write frames to")
     options = parser.parse_args(argv)
-    # systemd ends a service by signals to all its processes at once (systemd.kill(5)): the conductor ends this one.
+    # systemd ends a service by signals to all its processes (systemd.kill(5)), but this one is ended by the conductor.
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _continue_at_news(options.control)
@@ -190,32 +190,32 @@ def main(argv: List[str]) -> int:
     own_memory.yield_to_the_oom_killer(OOM_SCORE_ADJ)
     if spec.get("cpus"):
         os.sched_setaffinity(0, spec["cpus"])
-    # Nothing here makes reference cycles, and a collection inside the timed loop would be measured.
+    # No code here makes reference cycles, and a collection within the timed loop would be measured.
     gc.disable()
     note = spec.get("end_note", "")
     threading.Thread(target=_obey, args=(commands, control, outlet, note), name="control", daemon=True).start()
     run_model(spec, outlet, control)
     outlet.finish()
-    # Exit without unloading the runtime: some crash in their destructors after a good run.
+    # Exit without unloading the runtime, since the destructors of some runtimes crash.
     os._exit(0)
 
 
 def _continue_at_news(control_fd: int) -> None:
-    """Have the kernel continue this process, if it was stopped, when a command comes or the other end is gone.
+    """Have the kernel continue this process, if it was stopped, when a command arrives or the conductor is gone.
 
-    A stopped process cannot see the end of its conductor, and would be left for ever. Each event of the pipe sends
-    SIGCONT, which changes nothing for a process that runs (fcntl(2), F_SETSIG; fs/pipe.c, pipe_release).
+    A stopped process cannot notice that its conductor has ended, and would stay for ever. Each event of the pipe sends
+    SIGCONT, which has no effect on a running process (fcntl(2), F_SETSIG; fs/pipe.c, pipe_release).
     """
-    with contextlib.suppress(OSError, AttributeError):  # a kernel or a Python without it
+    with contextlib.suppress(OSError, AttributeError):  # the kernel or Python lacks it
         fcntl.fcntl(control_fd, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(control_fd, fcntl.F_SETSIG, signal.SIGCONT)
         fcntl.fcntl(control_fd, fcntl.F_SETFL, fcntl.fcntl(control_fd, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> None:
-    """Wait for commands; when the conductor is gone, exit too, even within a long inference.
+    """Execute commands. When the conductor is gone, exit as well, even within a long inference.
 
-    A conductor that has the last message goes as well: that is a good end.
+    If the last message of the run was sent before, the exit status is 0.
     """
     for line in commands:
         message = json.loads(line)
@@ -232,7 +232,7 @@ def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> Non
 
 
 def _leave_note(path: str, count: int) -> None:
-    """Note how far the engine came: only by this does whoever completes the recording know how much is lost.
+    """Write a note of how far the engine came, from which recovery learns how much of the recording is lost.
 
     The inferences of the last 20 ms may not be counted.
     """
@@ -243,11 +243,11 @@ def _leave_note(path: str, count: int) -> None:
 
 
 def _help(control_fd: int, data_fd: int) -> int:
-    """Be the helper of an engine (profilers/helper.py): prepare a profiler, and answer each request with a profile.
+    """Run as an engine's helper (profilers/helper.py): prepare a profiler, and answer each request with a profile.
 
     Each request and each answer is a line of JSON.
     """
-    import queue  # noqa: PLC0415  for helpers alone
+    import queue  # noqa: PLC0415  only for helpers
 
     os.set_inheritable(control_fd, False)
     os.set_inheritable(data_fd, False)
@@ -264,16 +264,16 @@ def _help(control_fd: int, data_fd: int) -> int:
             request = requests.get()
             begin = time.monotonic_ns()
             service.make_ready()
-            # Preparation makes the pause long in any case: as much time again for runs adds little to it.
+            # The preparation has made the pause long already, so runs may take as much time again.
             budget_ns = max(request["budget_ns"], time.monotonic_ns() - begin)
             _send(data_fd, service.burst(Allowance(budget_ns, lambda: False, request["max_runs"])))
-    except Exception as error:  # a runtime's own, whatever it is
+    except Exception as error:  # runtimes raise errors of any type
         _send(data_fd, {"refused": one_line(error)})
     return 0
 
 
 def _listen(control_fd: int, requests: Any) -> None:
-    """Queue the engine's requests; when the engine is gone, exit, even within a long inference."""
+    """Queue the engine's requests. When the engine is gone, exit, even within a long inference."""
     with os.fdopen(control_fd, encoding="utf-8") as lines:
         for line in lines:
             requests.put(json.loads(line))

@@ -1,20 +1,21 @@
-"""The one error of the child, with what its reader needs: where it happened and what to do."""
+"""The one error class of the child: says at which stage it happened, why, and what the user can do."""
 
 from __future__ import annotations
 
 import re
 
-# "[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : " says nothing that the rest does not.
+# "[ONNXRuntimeError] : 7 : INVALID_PROTOBUF : " adds nothing to the rest of the message.
 _ORT_PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
-# What Python, the dynamic loader, C++ and OpenBLAS say where memory is short (ulimit -v, a cgroup).
+# Messages of Python, the dynamic loader, C++ and OpenBLAS when memory is short (ulimit -v, a cgroup).
 _NO_MEMORY = re.compile(
     r"MemoryError|failed to map segment|[Cc]annot allocate memory|bad_alloc|Memory allocation still failed"
 )
 
 
 def is_out_of_memory(words: str) -> bool:
-    """
+    """Whether an error message says that memory ran out.
+
     >>> is_out_of_memory("onnxruntime.so: failed to map segment from shared object")
     True
     """
@@ -22,10 +23,10 @@ def is_out_of_memory(words: str) -> bool:
 
 
 class EngineError(Exception):
-    """Why the engine cannot continue.
+    """The engine cannot continue.
 
-    stage: "runtime", "model", "input" and "first" are the user's to mend (exit code 2);
-    "inference" and "engine" end a session that ran (exit code 3).
+    `stage` is "runtime", "model", "input" or "first" for errors that the user can mend (exit code 2), and "inference"
+    or "engine" for errors that end a session which ran (exit code 3).
     """
 
     def __init__(self, stage: str, message: str, advice: str = "") -> None:
@@ -36,6 +37,6 @@ class EngineError(Exception):
 
 
 def one_line(error: object, limit: int = 400) -> str:
-    """A runtime's words folded into one line of at most `limit` characters."""
+    """Return an error's message as one line of at most `limit` characters."""
     text = _ORT_PREFIX.sub("", " ".join(str(error).split())) or type(error).__name__
     return text if len(text) <= limit else text[: limit - 1] + "…"

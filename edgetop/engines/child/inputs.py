@@ -1,7 +1,7 @@
-"""The model's inputs: the shape of each, and arrays that are made or read before any clock runs.
+"""The model's inputs: the shape of each, and arrays that are made or read before any time is measured.
 
-A source is "random", "zeros" or a path to a `.npy`, a `.npz` or a folder of `.npy` files
-that are cycled through. Errors use the names that the user typed.
+A source is "random", "zeros", or the path of a `.npy` file, a `.npz` file, or a folder of these, which are used in
+turn. Error messages use the names that the user typed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Dim = Union[int, str, None]
 Shapes = Dict[str, List[int]]
 
 GENERATED = ("random", "zeros")
-# Cycled inputs are cached in memory up to here; beyond it each is read again when its turn comes.
+# Inputs that are cycled through stay in memory up to this size; larger ones are read again each time.
 MAX_CACHED_BYTES = 256 * 1024 * 1024
 
 ASSUMED_BATCH = 1
@@ -37,9 +37,10 @@ class Tensor:
         resizable: bool = False,
         quantisation: Tuple[float, int] = (0.0, 0),
     ) -> None:
-        """`resizable`: the runtime may change even the dimensions that the model fixes.
+        """Declare an input.
 
-        `quantisation`: scale and zero point; a scale of 0: it is not quantised, or nothing says so.
+        `resizable` is set if the runtime can change even the dimensions that the model fixes. `quantisation` is (scale,
+        zero point); the scale is 0 if the input is not quantised or that is unknown.
         """
         self.name = name
         self.shape = list(shape)
@@ -76,12 +77,12 @@ def refuse_unknown_names(given: Iterable[str], tensors: Sequence[Tensor], option
 
 
 def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
-    """Return the source of this input: its own, else the one for all inputs (under ""), else random."""
+    """Return the source of an input: its own, else the one for all inputs (under ""), else "random"."""
     return sources.get(tensor.name, sources.get("", "random"))
 
 
 def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Dim]]:
-    """The shape of the file that feeds this input, where it can serve as the input's shape."""
+    """Return the shape of the array in the input's file, or None if there is no file or the shape does not fit."""
     source = source_of(tensor, sources)
     if source in GENERATED:
         return None
@@ -92,11 +93,10 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
 def resolve_shapes(
     tensors: Sequence[Tensor], asked: Shapes, batch: Optional[int], sources: Dict[str, str]
 ) -> Tuple[Shapes, List[str]]:
-    """The concrete shape of each input, and a sentence for each one that was assumed.
+    """Return the concrete shape of each input, and a sentence for each shape that was assumed.
 
-    What `--shape` says wins, then `--batch`, then the file that feeds the input, then a
-    stated default. A named dimension (ONNX: "N") is the same size wherever it stands. Raises
-    EngineError("input") where the model cannot have it so.
+    The order of precedence is `--shape`, `--batch`, the file that feeds the input, a default. A named dimension (such
+    as "N" in ONNX) has the same size in all inputs. Raises EngineError("input") if the model does not allow a shape.
     """
     refuse_unknown_names(asked, tensors, "--shape")
     wanted: Dict[str, List[Dim]] = {}
@@ -122,7 +122,7 @@ def resolve_shapes(
 
 
 def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: int) -> None:
-    """Make `batch` the first dimension of every input that can have it; at least one must."""
+    """Make `batch` the first dimension of every input that allows it. Raises EngineError("input") if none does."""
     takers = [tensor for tensor in tensors if tensor.shape and tensor.accepts(0, batch)]
     refusing = [tensor for tensor in tensors if tensor.shape and tensor not in takers]
     if refusing and not takers:
@@ -136,7 +136,7 @@ def _set_batch(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]], batch: i
 
 
 def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dict[str, int]:
-    """The size of every named dimension for which any input has a number."""
+    """Return the size of every named dimension for which an input has a number."""
     sizes: Dict[str, int] = {}
     for tensor in tensors:
         for name, size in zip(tensor.shape, wanted[tensor.name]):
@@ -146,7 +146,10 @@ def _named_sizes(tensors: Sequence[Tensor], wanted: Dict[str, List[Dim]]) -> Dic
 
 
 def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], bool]:
-    """The shape with a number in every place, and whether one was assumed. Assumed names join `sizes`."""
+    """Return the shape with a number for each dimension, and whether one was assumed.
+
+    `sizes` has the sizes of named dimensions; assumed ones are added to it.
+    """
     filled: List[int] = []
     was_assumed = False
     for position, dim in enumerate(shape):
@@ -164,7 +167,7 @@ def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], boo
 
 
 class InputSet:
-    """The arrays of every input, one step after the other."""
+    """The arrays of all inputs, for one inference after the other."""
 
     def __init__(self, steps: Dict[str, "_Steps"]) -> None:
         self._steps = steps
@@ -176,22 +179,22 @@ class InputSet:
         return {name: steps.at(0) for name, steps in self._steps.items()}
 
     def next(self) -> Dict[str, Any]:
-        """Return the feeds of the next inference: name to array."""
+        """Return the feeds of the next inference, by name."""
         position, self._position = self._position, self._position + 1
         return {name: steps.at(position) for name, steps in self._steps.items()}
 
     def at(self, name: str, position: int) -> Any:
-        """Return what one input is fed in a step."""
+        """Return the array of the input `name` for inference number `position`."""
         return self._steps[name].at(position)
 
 
 class _Steps:
-    """The arrays that one input cycles through: `generated`, or those of files."""
+    """The arrays that one input cycles through: a generated one, or those in files."""
 
     def __init__(
         self, tensor: Tensor, shape: List[int], *, generated: Any = None, paths: Sequence[str] = (), max_bytes: int = 0
     ) -> None:
-        """`max_bytes`: of all files together, up to which they are cached. Each is checked here in any case."""
+        """Check all files, and keep their arrays in memory unless all together are larger than `max_bytes`."""
         self._tensor, self._shape, self._paths = tensor, shape, paths
         self._cache = [] if generated is None else [generated]
         for path in paths:
@@ -216,10 +219,9 @@ def make_inputs(
     *,
     max_cached_bytes: int = MAX_CACHED_BYTES,
 ) -> InputSet:
-    """Arrays for every input. `sources[""]` holds for the inputs not named.
+    """Make or read the arrays of every input. `sources[""]` is the source of inputs that `sources` does not name.
 
-    Raises EngineError("input") for an unknown name, a missing or unreadable file, a wrong
-    shape or a wrong dtype.
+    Raises EngineError("input") for an unknown name, a missing or unreadable file, and a wrong shape or dtype.
     """
     refuse_unknown_names([name for name in sources if name], tensors, "--input")
     rng = np.random.RandomState(seed)
@@ -239,9 +241,10 @@ def make_inputs(
 
 
 def refuse_too_large(tensors: Sequence[Tensor], shapes: Dict[str, List[int]]) -> None:
-    """Raises EngineError("input") for an input that the whole memory could not hold, before anything asks for it.
+    """Raise EngineError("input") if an input is larger than the machine's whole memory.
 
-    Linux often promises such memory, and kills the process that uses it (Documentation/mm/overcommit-accounting.rst).
+    Linux often promises such memory, and kills the process when it uses it
+    (Documentation/mm/overcommit-accounting.rst).
     """
     try:
         memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -266,7 +269,7 @@ def _too_large(tensor: Tensor, shape: List[int], why: str) -> EngineError:
 
 
 def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:
-    """Uniform [0, 1) for floats, the whole range for 8-bit integers, 0 to 99 for wider ones."""
+    """Return random numbers: in [0, 1) for floats, of the whole range for 8-bit integers, 0 to 99 for wider ones."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return below_one(rng.random_sample(shape).astype(dtype))
@@ -281,7 +284,7 @@ def random_array(rng: Any, shape: Sequence[int], dtype: Any) -> Any:
 
 
 def below_one(array: Any) -> Any:
-    """The array of floats, in place: a double just below 1 becomes 1 when it is rounded to fewer bits."""
+    """Limit an array of floats, in place, to values below 1: rounding to fewer bits may have made a value 1."""
     one, zero = array.dtype.type(1), array.dtype.type(0)
     return np.minimum(array, np.nextafter(one, zero), out=array)
 
@@ -298,8 +301,11 @@ def _paths(source: str) -> List[str]:
 
 
 def read_array(path: str, name: str) -> Any:
-    """The array of input `name` in a .npy file, or in a .npz by that key or as its only one."""
-    if not os.path.isfile(path):  # a pipe would be waited for, a device read for ever
+    """Read the array of the input `name` from a .npy file, or from a .npz file with that key or with only one array.
+
+    Raises EngineError("input") if the file cannot be read or has no such array.
+    """
+    if not os.path.isfile(path):  # reading a pipe or a device might never end
         raise EngineError("input", "%s: not a regular file" % path)
     try:
         loaded = np.load(path, allow_pickle=False)
@@ -315,7 +321,7 @@ def read_array(path: str, name: str) -> Any:
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
-    """The array as the runtime wants it, or EngineError where its shape or dtype differs."""
+    """Return the array, made contiguous. Raises EngineError("input") if its shape or dtype is not the input's."""
     if list(array.shape) != list(shape):
         shapes = format_shape(array.shape), tensor.name, format_shape(shape)
         raise EngineError("input", "%s: shape %s, but input %s wants %s" % (path, *shapes))
@@ -326,9 +332,9 @@ def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:
 
 
 def bound(adapter: Any, spec: Dict[str, Any], opened: Callable[[], None] = lambda: None) -> Any:
-    """The call that runs the model of `spec` with the first inputs of the engine. Raises EngineError.
+    """Return a function that runs the model of `spec` with the engine's first inputs. Raises EngineError.
 
-    `opened` is called when the interpreter or session exists, and nothing is allocated yet.
+    `opened` is called when the interpreter or session exists, before anything is allocated.
     """
     adapter.open(spec)
     opened()

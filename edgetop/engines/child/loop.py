@@ -1,7 +1,7 @@
-"""The timed loop. What stands between two clock readings here is what edgetop reports.
+"""The timed loop. The latency that edgetop reports is the time between two clock readings here.
 
-Only the runtime's call is inside; inputs are prepared before, outputs are dropped after.
-The clock is CLOCK_MONOTONIC (`time.monotonic_ns`), the one clock of a session.
+Only the runtime's call lies between them: inputs are prepared before, and outputs are dropped after. The clock is
+CLOCK_MONOTONIC (`time.monotonic_ns`), the only clock of a session.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from .engine_error import EngineError, one_line
 from .pace import Waiter
 from .slowest import NEVER, Slowest
 
-CAPACITY = 4096  # records packed between two sendings
+CAPACITY = 4096  # most records that are packed before they are sent
 FLUSH_NS = 20_000_000
-SPARE_NS = 2_000_000  # a rest between two inferences in which there is time to send records
+SPARE_NS = 2_000_000  # a pause between two inferences of this length is used to send records
 MAX_FAILURES_IN_A_ROW = 10
-# Every other inference may fail, thousands a second: the records count them, and log lines come no oftener.
+# Shortest time between two log lines about failed inferences. Thousands may fail each second; the records count them.
 REPORT_FAILURE_NS = 1_000_000_000
 
 Call = Callable[[], Any]
@@ -32,11 +32,11 @@ class Control:
     def __init__(self) -> None:
         self.stop_requested = False
         self.profile_requested = False
-        self.turns: Optional[List[List[int]]] = None  # of an A/B session, as pace.Turns takes them, once they are set
+        self.turns: Optional[List[List[int]]] = None  # turns of an A/B session for pace.Turns; None until set
 
 
 class Loop:
-    """Repeats a call, packs a record of each run into a buffer, and sends that by the outlet."""
+    """Repeats a call, packs a record of each run into a buffer, and sends the buffer through the outlet."""
 
     def __init__(
         self,
@@ -50,14 +50,15 @@ class Loop:
         clock: Clock = time.monotonic_ns,
         waiter: Optional[Waiter] = None,
     ) -> None:
-        """`next_call`, when given, prepares the next input and returns the call that runs it.
+        """Prepare to repeat `call`.
 
-        `make_pace` gives the pace of a phase (pace.py), or None for back to back.
+        `next_call`, if given, prepares the next input and returns the call that runs it. `make_pace` returns the pace
+        of a phase (pace.py), or None to run back to back.
         """
         self.clock = clock
         self._make_pace = make_pace
         self._stream = stream
-        self.bursts: Optional[Any] = None  # what profiles between inferences of the measured phase (bursts.py)
+        self.bursts: Optional[Any] = None  # profiles between measured inferences (bursts.py)
         self._call = call
         self._next_call = next_call
         self._outlet = outlet
@@ -72,18 +73,19 @@ class Loop:
     def repeat(self, phase: int, **how: Any) -> str:
         """Run until `runs` are done, the clock passes `until_ns`, `duration_ns` are over, or a stop is requested.
 
-        `paced`: at the pace of the load, and not back to back. `announce` is called when all is ready, right before
-        the first inference, so that what edgetop prepares is no part of the phase. Returns "runs", "duration" or
-        "stop". Raises EngineError when the runtime raised ten times in a row, or on the very first inference.
+        Returns "runs", "duration" or "stop". With `paced`, inferences run at the pace of the load, else back to back.
+        `announce` is called when everything is ready, right before the first inference, so that preparation is not part
+        of the phase. `latencies`, if given, gets the latency of each inference. Raises EngineError if the very first
+        inference fails, or ten in a row.
         """
         if phase != message_frames.PHASE_MEASURE:
             return self._repeat(phase, None, **how)
         with contextlib.closing(Slowest(self._outlet)) as slowest:
             return self._repeat(phase, slowest, **how)
 
-    # One flat function of 88 lines on purpose. The interpreter's work between two inferences is time in which a model
-    # of 20 us is not running, and a call of a Python function costs 0.1 us and touches caches that the model uses: so
-    # nothing between the two clock readings but the model, and no call around them that is not needed each time.
+    # One long function on purpose. Python code between two inferences takes time in which a model of 20 us does not
+    # run, and each call of a Python function costs 0.1 us and disturbs caches that the model uses. So only the model
+    # runs between the two clock readings, and around them only calls that are needed each time.
     def _repeat(  # noqa: C901, PLR0912, PLR0915
         self,
         phase: int,
@@ -129,7 +131,7 @@ class Loop:
             try:
                 outputs = call()
                 done = now()
-            except Exception as error:  # the runtime's own: any type it likes
+            except Exception as error:  # runtimes raise errors of any type
                 done = now()
                 ok, outputs = False, None
                 flush_at = done if self._failed(phase, error, done) else flush_at
@@ -162,7 +164,7 @@ class Loop:
                 return "duration"
             if control.stop_requested:
                 return "stop"
-            # Checked here, once in 20 ms, and not after every inference: a profile costs nothing until it is due.
+            # Checked here, once in 20 ms, and not after every inference, so that it costs nothing between bursts.
             if bursts is not None and bursts.is_due(done):
                 begun = now()
                 bursts.take(call)
@@ -174,7 +176,7 @@ class Loop:
                     slow_ns = slowest.checkpoint(done)
 
     def _prepare_next(self, phase: int, packed_bytes: int) -> Call:
-        """The call for the next input. Where that fails in mid-run, what was packed so far is sent first."""
+        """Return the call for the next input. If preparing it fails, send the packed records and raise EngineError."""
         assert self._next_call
         try:
             return self._next_call()
@@ -185,7 +187,10 @@ class Loop:
             raise EngineError("inference", "the next input could not be prepared: %s" % one_line(error)) from None
 
     def _failed(self, phase: int, error: Exception, now: int) -> bool:
-        """Report what the runtime raised. Return whether it has raised too often."""
+        """Report an error of the runtime. Return whether too many inferences in a row have failed.
+
+        Raises EngineError if it was the first inference.
+        """
         text = one_line(error)
         if phase == message_frames.PHASE_FIRST:
             raise EngineError("first", "the first inference failed: %s" % text, "see --input and --shape")
@@ -198,10 +203,10 @@ class Loop:
 
 
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
-    """Warm up for at least `runs` and `time_ns`; with `until_steady`, until latency no longer drifts.
+    """Warm up for at least `runs` inferences and at least `time_ns`; with `until_steady`, until latency is steady.
 
-    Both minima must be met, as in TensorFlow Lite's benchmark_model. They are run back to back, which is enough for
-    caches and arenas; steadiness is judged at the pace that is going to be measured.
+    Both minima must be met, as in TensorFlow Lite's benchmark_model. They are run back to back, which suffices to fill
+    caches and arenas; steadiness is judged at the pace of the measured phase. Returns the reason as `Loop.repeat` does.
     """
     begin = loop.clock()
     reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)
@@ -220,7 +225,7 @@ STEADY_PATIENCE_NS = 60_000_000_000
 
 
 def _warm_up_until_steady(loop: Any) -> str:
-    """Go on until the medians of four successive blocks lie within 2 %, for at most a minute."""
+    """Run until the medians of four successive blocks lie within 2 %, but for at most a minute."""
     give_up_at = loop.clock() + STEADY_PATIENCE_NS
     medians: List[int] = []
     reason = "runs"

@@ -1,11 +1,11 @@
 """The format of messages between an engine and its conductor: typed, versioned, length-prefixed frames.
 
-Both sides import this file, so it holds no policy, only the layout:
+Both sides import this file, so it only has the layout:
 
     magic "ET" | version u8 | kind u8 | payload length u32, little-endian | payload
 
-`RECORDS` carries packed inferences; every other kind carries one JSON object. A reader
-ignores kinds it does not know, so that a later engine can send more to an older conductor.
+A `RECORDS` frame has packed inferences; every other kind has one JSON object. A reader ignores unknown kinds, so that a
+newer engine can send more to an older conductor.
 
 History of VERSION: 1, the first.
 """
@@ -23,29 +23,29 @@ MAX_PAYLOAD = 64 * 1024 * 1024
 
 RECORDS = 1  # packed RECORD structs
 HELLO = 2  # {"pid", "python", "numpy"}: the child is up
-LOADED = 3  # what was loaded, by which runtime, with what it can do
+LOADED = 3  # the runtime, the model's inputs, providers, ...: see engine_protocol.Loaded
 PHASE = 4  # {"phase", "t_ns", ...}: a phase of the run begins
-LOG = 5  # {"severity", "message"}: the child's own words
-FAILED = 6  # {"stage", "message", "advice"}: why it could not go on
+LOG = 5  # {"severity", "message"}: a message of the child itself
+FAILED = 6  # {"stage", "message", "advice"}: why the engine could not go on
 ENDED = 7  # {"reason", "t_ns"}: the loop is over; `t_ns` is when this is sent, not the last inference's end
-LOST = 8  # {"count"}: records dropped because the reader fell too far behind
-MEMORY = 9  # {"stage", "t_ns", "rss_kib", ...}: what the process holds at a step of the run
-PROFILER = 10  # {"way", "reason", "operators"}: how operators are timed, and who runs them; (way "") why they cannot be
-BURST = 11  # {"t_ns", "duration_ns", "run_ns", "operators", ...}: what a burst of instrumented inferences showed
-BURST_BEGINS = 12  # {"t_ns"}: inferences stop being measured for a while; only where that is long
-REACHED = 13  # {"t_ns"}: of several streams, none has an inference to report that began before
-SLOW = 14  # {"t_ns", "latency_ns", "span_ns", "preempted", ...}: what the kernel counted around a slow inference
+LOST = 8  # {"count"}: records were dropped because the reader fell too far behind
+MEMORY = 9  # {"stage", "t_ns", "rss_kib", ...}: resident memory of the process at a stage of the run
+PROFILER = 10  # {"way", "reason", "operators"}: how operators are timed, who runs them; with way "", why they are not
+BURST = 11  # {"t_ns", "duration_ns", "run_ns", "operators", ...}: results of a burst of instrumented inferences
+BURST_BEGINS = 12  # {"t_ns"}: no inferences are measured for a while; sent only before a long burst
+REACHED = 13  # {"t_ns"}: no stream will report an inference that began before this time
+SLOW = 14  # {"t_ns", "latency_ns", "span_ns", "preempted", ...}: the kernel's counters around a slow inference
 
-BACKLOG = 15  # {"is_over"}: from here on frames waited in the engine before they were sent; or they do so no more
+BACKLOG = 15  # {"is_over"}: later frames had to wait in the engine before they were sent; if `is_over`, no longer
 
-# start (CLOCK_MONOTONIC ns), latency ns, wait ns, stream, phase, ok, a byte that the reader fills in.
+# start (CLOCK_MONOTONIC in ns), latency in ns, wait in ns, stream, phase, ok, and a byte that the reader fills in.
 RECORD = struct.Struct("<qqqBB?x")
 
 PHASE_FIRST, PHASE_WARMUP, PHASE_MEASURE = 0, 1, 2
 
 
 class FrameError(Exception):
-    """The byte stream is not a stream of frames of this version."""
+    """The bytes are not frames of this version."""
 
 
 def pack_message(kind: int, message: Dict[str, Any]) -> bytes:
@@ -54,15 +54,15 @@ def pack_message(kind: int, message: Dict[str, Any]) -> bytes:
 
 
 class FrameReader:
-    """Cuts frames out of a byte stream that arrives in pieces of any size."""
+    """Reads frames from bytes that arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
-        """Yield (kind, payload) of every frame completed by `data`.
+        """Yield (kind, payload) of every frame that `data` completes.
 
-        Raises FrameError where the stream is not ours or of another version.
+        Raises FrameError if the bytes are not frames of this version.
         """
         self._pending += data
         position = 0

@@ -1,7 +1,7 @@
-"""The resident memory of this process, read at the steps of a run, never within the timed loop.
+"""Read the resident memory of this process at the stages of a run, but never within the timed loop.
 
-Which step a growth belongs to (the runtime, the model, its first inference) cannot be seen
-from outside: the steps are shorter than any sampling. proc(5), /proc/self/status.
+The stages (import of the runtime, load of the model, first inference) are too short for a sampler in another process,
+which could not tell in which stage memory grew. Source: /proc/self/status, proc(5).
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from . import message_frames
 
 STATUS = "/proc/self/status"
 
-# The steps, in their order. Each is read at the end of the step.
+# The stages in order. The memory is read at the end of each.
 INTERPRETER, RUNTIME, MODEL, FIRST, STEADY = "interpreter", "runtime", "model", "first", "steady"
 
 _FIELDS = {"VmRSS": "rss_kib", "RssAnon": "anon_kib", "RssFile": "file_kib", "RssShmem": "shmem_kib"}
 
 
 def report(outlet: Any, stage: str) -> None:
-    """Send the resident memory of now, where the kernel gives it."""
+    """Send the present resident memory, if the kernel reports it."""
     sizes = resident()
     if sizes:
         outlet.send(message_frames.MEMORY, dict(sizes, stage=stage, t_ns=time.monotonic_ns()))
 
 
 def resident(status: str = STATUS) -> Dict[str, int]:
-    """Resident memory and its parts in KiB; empty where the file cannot be read."""
+    """Return the resident memory and its parts in KiB; empty if the file cannot be read."""
     sizes = {}
     try:
         with open(status, encoding="ascii", errors="replace") as file:
@@ -42,9 +42,9 @@ def resident(status: str = STATUS) -> Dict[str, int]:
 
 
 def yield_to_the_oom_killer(score: str) -> None:
-    """Have the kernel's OOM killer take this process before others: -1000 to 1000 (proc(5), oom_score_adj)."""
+    """Make the kernel's OOM killer prefer this process. `score` is from -1000 to 1000 (proc(5), oom_score_adj)."""
     try:
         with open("/proc/self/oom_score_adj", "w") as file:
             file.write(score)
     except OSError:
-        pass  # not Linux, or forbidden: the kernel's own choice stands
+        pass  # not Linux, or forbidden: the kernel then chooses by itself

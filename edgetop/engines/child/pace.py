@@ -1,12 +1,11 @@
-"""The pace: when each inference is due, at a rate, after a pause, or in the on part of a duty cycle; and the waiting.
+"""Plan when each inference starts (at a rate, after a pause, in the working part of a duty cycle), and wait for it.
 
-Under a rate the load is open: starts are planned from the beginning of a phase, and one that
-comes late delays none that is planned after it. What a record says it waited is counted from
-the planned start, so that a stall is felt by every inference that should have begun in it, and
-not by the one that stalled alone (G. Tene's "coordinated omission"; MLPerf's LoadGen counts
-latency from the scheduled time in its Server scenario too, loadgen/issue_query_controller.cc).
+With a rate the load is open: starts are planned from the beginning of a phase, and a late start does not delay the
+starts planned after it. The wait in a record counts from the planned start. So a stall shows in every inference that
+should have begun during it, and not only in the one that stalled (G. Tene's "coordinated omission"; MLPerf's LoadGen
+also counts latency from the scheduled time in its Server scenario, loadgen/issue_query_controller.cc).
 
-The plan is arithmetic: however long the queue becomes, it takes no memory.
+The plan is computed, not stored, so it takes no memory however long the queue becomes.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ NEVER = 2**63 - 1
 
 
 class Duty:
-    """A cycle of a working time and a resting time."""
+    """A duty cycle: a time of work followed by a time of rest."""
 
     def __init__(self, on_ns: int, off_ns: int) -> None:
         self._on_ns = on_ns
         self._cycle_ns = on_ns + off_ns
 
     def spread(self, on_time_ns: int) -> int:
-        """Return when so much working time is over, counted from the beginning of the first cycle."""
+        """Return the time, from the beginning of the first cycle, after which `on_time_ns` of working time is over."""
         cycles, rest = divmod(on_time_ns, self._on_ns)
         return cycles * self._cycle_ns + rest
 
     def earliest(self, t_ns: int) -> int:
-        """`t_ns`, where it lies in the work, or else when work begins again."""
+        """Return `t_ns` if it lies in working time, else when work begins again."""
         cycles, rest = divmod(t_ns, self._cycle_ns)
         return t_ns if rest < self._on_ns else (cycles + 1) * self._cycle_ns
 
 
 class Closed:
-    """The next inference is begun when the one before it is done, after a pause, within the duty cycle.
+    """A pace in which an inference starts when the previous one is done, after a pause and within the duty cycle.
 
-    Nothing is meant to start while another runs, so nothing waits.
+    No inference is planned to start while another one runs, so none waits.
     """
 
     is_open = False
@@ -56,23 +55,23 @@ class Closed:
         self._begin_ns = 0
 
     def begin(self, now_ns: int) -> int:
-        """Begin a phase, and return when its first inference is to start."""
+        """Begin a phase, and return when its first inference should start."""
         self._begin_ns = now_ns
         return now_ns
 
     def after(self, done_ns: int) -> int:
-        """Return when the next inference is to start."""
+        """Return when the next inference should start."""
         t_ns = done_ns + self._delay_ns
         return t_ns if self._duty is None else self._begin_ns + self._duty.earliest(t_ns - self._begin_ns)
 
 
 class Open:
-    """Inferences start as planned, or at once where their time is past."""
+    """A pace in which inferences start at planned times, or at once if the time is past."""
 
     is_open = True
 
     def __init__(self, starts_ns: Iterator[int], duty: Optional[Duty] = None) -> None:
-        """`starts_ns`: ascending, from the beginning of a phase, without the rests of the duty cycle."""
+        """`starts_ns` are ascending times from the beginning of a phase, not counting the rests of the duty cycle."""
         self._starts = starts_ns
         self._duty = duty
         self._begin_ns = 0
@@ -81,14 +80,15 @@ class Open:
         self._begin_ns = now_ns
         return self.after(now_ns)
 
-    def after(self, done_ns: int) -> int:  # noqa: ARG002  the plan does not ask when anything was done
+    def after(self, done_ns: int) -> int:  # noqa: ARG002  starts do not depend on ends
         start = next(self._starts)
         return self._begin_ns + (start if self._duty is None else self._duty.spread(start))
 
     def postpone(self, next_ns: int, from_ns: int, to_ns: int) -> int:
-        """Move the plan by the time in which the engine, busy with a profile, kept the next inference from starting.
+        """Return the new start of the next inference after a profile that took from `from_ns` to `to_ns`.
 
-        So that one waits as long as it would have without the profile, and those behind it too.
+        The whole plan is moved by the time for which the profile kept the next inference (`next_ns`) from starting, so
+        that this inference and those behind it wait as long as they would have without the profile.
         """
         delay_ns = max(0, to_ns - max(from_ns, next_ns))
         self._begin_ns += delay_ns
@@ -96,15 +96,16 @@ class Open:
 
 
 class Turns:
-    """Back to back within given spans of time alone: another engine has the time between them (an A/B session).
+    """A pace that runs back to back within given spans of time. Another engine runs between them (an A/B session).
 
-    An inference that would end after its span is not begun, by what the one before it took; the first of a span is.
+    An inference is not begun if it would end after its span, should it take as long as the previous one. The first one
+    of a span is always begun.
     """
 
     is_open = False
 
     def __init__(self, turns: List[List[int]]) -> None:
-        """`turns`: [from, until] in ns of CLOCK_MONOTONIC, ascending, none of them touching the next."""
+        """`turns` are [from, until] in ns of CLOCK_MONOTONIC, ascending and not adjacent."""
         self._turns = turns
         self._place = self._start_ns = 0
 
@@ -126,7 +127,7 @@ class Turns:
 
 
 def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
-    """Yield one start every 1/rate s. Each is computed from the first, so that no error adds up."""
+    """Yield a start every 1/`rate_hz` seconds. Each is computed from the first, so that errors do not add up."""
     number = 0
     while True:
         yield first_ns + int(number * NS / rate_hz)
@@ -134,7 +135,7 @@ def fixed_starts(rate_hz: float, first_ns: int = 0) -> Iterator[int]:
 
 
 def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
-    """A Poisson process: pauses between starts are exponential, of 1/rate on average."""
+    """Yield the starts of a Poisson process: exponential pauses with a mean of 1/`rate_hz` seconds."""
     random = np.random.RandomState(seed)
     last = 0.0
     while True:
@@ -145,7 +146,7 @@ def poisson_starts(rate_hz: float, seed: List[int]) -> Iterator[int]:
 
 
 def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
-    """Yield the starts of another session in a loop. The last number is no start: there the loop begins again."""
+    """Yield the starts of another session in a loop. The last number is not a start, but the length of the loop."""
     begin_ns = 0
     while True:
         for start in starts_ns[:-1]:
@@ -154,10 +155,10 @@ def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
 
 
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
-    """Return the pace of one stream for one phase; None: back to back.
+    """Return the pace of a stream for one phase, or None to run back to back.
 
-    Each stream has the whole rate. Their fixed plans are evenly apart, as cameras are that nobody synchronised;
-    their Poisson plans are drawn from seeds of their own.
+    Each stream has the whole rate. The fixed starts of the streams are evenly spaced, as of cameras that are not
+    synchronised. Poisson starts are drawn with a different seed for each stream.
     """
     if spec.get("turns"):
         return Turns(spec["turns"])
@@ -173,13 +174,12 @@ def pace_of(spec: Dict[str, Any], stream: int) -> Any:
     return Open(fixed_starts(rate_hz, int(stream * NS / rate_hz / spec.get("streams", 1))), duty)
 
 
-# Waiting for a point in time: asleep until shortly before it, then polling the clock.
-# A sleep ends late, by the slack that the kernel allows itself (50 us by default, timerfd and
-# prctl(2) PR_SET_TIMERSLACK) and by what it takes to wake up: microseconds on a busy core, several
-# hundred from a deep idle state. So the sleep ends early by its recent lateness, and the rest is spent
-# polling the clock. That rest is bounded, and with it the share of a core that it burns.
+# To wait for a point in time, sleep until shortly before it and then poll the clock. A sleep ends late: by the slack
+# that the kernel allows itself (50 us by default, prctl(2) PR_SET_TIMERSLACK) and by the time to wake up, which is
+# microseconds on a busy core and several hundred from a deep idle state. So the sleep ends early by a margin that
+# follows its recent lateness. The margin is bounded, and with it the share of a core that polling takes.
 
-SLICE_NS = 50_000_000  # a stop is noticed within it
+SLICE_NS = 50_000_000  # longest single sleep, so that a stop is noticed in time
 FIRST_MARGIN_NS = 150_000
 MIN_MARGIN_NS = 40_000
 MAX_MARGIN_NS = 500_000
@@ -188,18 +188,18 @@ SLACK_NS = 1_000
 
 
 def sharpen_timers() -> None:
-    """Have the kernel end the sleeps of this thread when they are over, not up to 50 us later."""
-    with contextlib.suppress(OSError, AttributeError):  # not Linux: the margin makes up for it
+    """Make the kernel end the sleeps of this thread on time, and not up to 50 us later."""
+    with contextlib.suppress(OSError, AttributeError):  # not Linux: the margin covers the lateness
         ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0)
 
 
 def yield_cpu() -> None:
-    """Let other threads run, without sleeping: `time.sleep(0)` arms a timer, and takes 65 us of Python 3.11."""
+    """Let other threads run without sleeping. `time.sleep(0)` would arm a timer and take 65 us in Python 3.11."""
     select.select((), (), (), 0)
 
 
 class Waiter:
-    """Waits until points in time. Each thread has its own."""
+    """Waits for points in time. Each thread needs its own."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class Waiter:
         self.margin_ns = FIRST_MARGIN_NS
 
     def until(self, t_ns: int) -> bool:
-        """Return at `t_ns`, or at once where it is past. False: a stop was requested before."""
+        """Wait until `t_ns`, or not at all if it is past. Return False if a stop was requested meanwhile, else True."""
         clock = self._clock
         left_ns = t_ns - clock()
         while left_ns > self.margin_ns:
@@ -228,9 +228,10 @@ class Waiter:
         return True
 
     def _learn(self, late_ns: int) -> None:
-        """Adapt the margin: at once to a late end, slowly to punctual ones, so that it covers 99 of 100 sleeps.
+        """Adapt the margin to a sleep that ended `late_ns` late: at once if it must grow, slowly if it may shrink.
 
-        A sleep that ends later than any timer was held up by another process on the core, which no margin mends.
+        It so covers 99 of 100 sleeps. A sleep later than MAX_MARGIN_NS is ignored: another process had the core, which
+        no margin helps against.
         """
         if late_ns > MAX_MARGIN_NS:
             return

@@ -1,4 +1,4 @@
-"""Several inferences at once, each in a thread with buffers of its own, reported as if by one loop."""
+"""Run several inferences at the same time, each in a thread with its own buffers, and report them as one loop would."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ NEVER = 2**63 - 1
 class Lanes:
     """One outlet for the loops of several threads.
 
-    An inference that began early may end late, after others that began later have been sent. So this outlet
-    reports how far all streams have come, and the reader can put their records into the order of their starts.
+    An inference that began early may end after others that began later have been sent. So this outlet reports how far
+    all streams have come, and the reader can put the records into the order of their starts.
     """
 
     def __init__(self, outlet: Any, streams: int) -> None:
         self._outlet = outlet
         self._lock = threading.Lock()
-        self._next_ns = [NEVER] * streams  # of each stream: what it reports later began no earlier
+        self._next_ns = [NEVER] * streams  # for each stream, the earliest start that it may still report
         self._reported_ns = 0
 
     def begin(self, now_ns: int) -> None:
-        """Begin a phase of all streams."""
+        """Begin a phase in all streams."""
         self._next_ns = [now_ns] * len(self._next_ns)
 
     def end(self, stream: int) -> None:
-        """End the phase of one stream, which has nothing more to report in it."""
+        """End the phase in one stream, which has nothing more to report."""
         with self._lock:
             self._next_ns[stream] = NEVER
 
@@ -59,7 +59,7 @@ class Streams:
 
     def __init__(self, loops: Sequence[Loop], lanes: Lanes, control: Control) -> None:
         self.clock = loops[0].clock
-        self.bursts: Optional[Any] = None  # profiling one stream while the others run would measure them too
+        self.bursts: Optional[Any] = None  # never set: profiling one stream would also measure the others
         self._loops = loops
         self._lanes = lanes
         self._control = control
@@ -67,9 +67,10 @@ class Streams:
     def repeat(
         self, phase: int, *, runs: Optional[int] = None, announce: Callable[[], None] = lambda: None, **how: Any
     ) -> str:
-        """As `Loop.repeat`; `runs` are shared among the streams, the first of which makes the first inference alone.
+        """Run a phase as `Loop.repeat` does, with `runs` divided among the streams.
 
-        `announce` is called by the stream that is ready first, and by no other.
+        The first inference is made by the first stream alone. `announce` is called once, by the first stream that is
+        ready.
         """
         if phase == message_frames.PHASE_FIRST:
             return self._loops[0].repeat(phase, runs=runs, announce=announce, **how)
@@ -93,7 +94,7 @@ class Streams:
         return "stop" if "stop" in ends else str(ends[0])
 
     def _run(self, stream: int, ends: List[Any], phase: int, runs: Optional[int], how: Dict[str, Any]) -> None:
-        """Run one stream to its end; where it fails, all streams end."""
+        """Run one stream to its end. If it fails, all streams end."""
         try:
             ends[stream] = self._loops[stream].repeat(phase, runs=runs, **how)
         except BaseException as error:
@@ -104,7 +105,7 @@ class Streams:
 
 
 def _once(call: Callable[[], None]) -> Callable[[], None]:
-    """A function that makes the call the first time that any thread calls it; the others wait until it is made."""
+    """Return a function that makes `call` once, when it is first called. Other threads that call it wait for that."""
     lock = threading.Lock()
     waiting = [call]
 

@@ -1,7 +1,7 @@
-"""The outlet of the loop's records and messages: frames on a pipe, or in a queue that another thread empties.
+"""The outlet sends the loop's records and messages as frames: into a pipe, or into a queue that another thread empties.
 
-It never makes the loop wait: what cannot be written now is queued, and what finds no room in the queue is counted and
-reported.
+It never makes the loop wait. Data that cannot be written at once is queued, and records for which the queue has no room
+are counted and reported as lost.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from typing import Any, Deque, Dict, List, Tuple
 
 from . import message_frames
 
-MAX_WAITING_BYTES = 32 * 1024 * 1024  # queued for a reader that fell behind: 1.2 million records
+MAX_WAITING_BYTES = 32 * 1024 * 1024  # size of the queue for a reader that fell behind: 1.2 million records
 PIPE_BYTES = 1024 * 1024  # the kernel's default limit for unprivileged users
 
 
 class Outlet:
     def __init__(self, fd: int = -1, max_waiting_bytes: int = MAX_WAITING_BYTES) -> None:
-        """`fd`: the pipe; -1: there is none, and another thread calls `take`."""
+        """Send frames to the pipe `fd`; with -1, queue them for another thread that calls `take`."""
         self._fd = fd
         self._max_waiting = max_waiting_bytes
         self._waiting: Deque[bytes] = deque()
-        self._queued = 0  # bytes put into it, by the loop's thread
-        self._taken = 0  # bytes taken out, by this thread too where there is a pipe, or else by the reader's
+        self._queued = 0  # bytes put into the queue, by the loop's thread
+        self._taken = 0  # bytes taken out of the queue, by the loop's thread for a pipe, else by the reader's
         self._lost = 0
-        self._has_backlog = False  # records wait, and the reader is told so
+        self._has_backlog = False  # whether records wait, of which the reader is told
         self.put_count = 0  # records so far, lost ones included
-        self.is_over = False  # the last message of the run was sent, or is in the queue
+        self.is_over = False  # whether the last message of the run was sent or queued
         if fd >= 0:
             os.set_blocking(fd, False)
             os.set_inheritable(fd, False)
             widen(fd)
 
     def put(self, records: memoryview, count: int, stream: int = 0, next_ns: int = 0) -> None:  # noqa: ARG002
-        """Send `count` packed records of a stream; the caller may reuse the buffer.
+        """Send `count` packed records. The caller may reuse the buffer.
 
-        `next_ns`: none that comes later of this stream begins before it. That and `stream` are for `streams.Lanes`.
+        `stream` and `next_ns` are only used by `parallel_streams.Lanes`: no later record of the stream has a start
+        before `next_ns`.
         """
         self._drain()
         self.put_count += count
@@ -69,12 +70,13 @@ class Outlet:
     def send(self, kind: int, message: Dict[str, Any]) -> None:
         self._drain()
         self._report_loss()
-        self.is_over = kind in (message_frames.ENDED, message_frames.FAILED)  # before the reader has it and goes
+        # Set before the reader can get the message and leave.
+        self.is_over = kind in (message_frames.ENDED, message_frames.FAILED)
         self._enqueue(message_frames.pack_message(kind, message))
         self._drain()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, and meanwhile send what is queued: a rest makes room for what comes after it."""
+        """Sleep, and send queued data meanwhile."""
         if self._waiting and self._fd >= 0:
             end = time.monotonic() + seconds
             while self._waiting and select.select([], [self._fd], [], max(0.0, end - time.monotonic()))[1]:
@@ -83,7 +85,7 @@ class Outlet:
         time.sleep(seconds)
 
     def take(self) -> List[Tuple[int, bytes]]:
-        """Every frame that is queued, as (kind, payload). Called by the reader's thread only."""
+        """Take all queued frames, as (kind, payload). Only the reader's thread may call this."""
         taken = []
         while self._waiting:
             taken.append(self._waiting.popleft())
@@ -91,9 +93,9 @@ class Outlet:
         return list(message_frames.FrameReader().feed(b"".join(taken)))
 
     def finish(self) -> None:
-        """Wait until all is written or the reader is gone.
+        """Wait until everything is written or the reader is gone.
 
-        However long: a conductor that was suspended, or waits for a slow disk, still wants it all.
+        There is no time limit, since a conductor that was suspended or waits for a slow disk still needs all data.
         """
         self._drain()
         while self._waiting:
@@ -101,7 +103,7 @@ class Outlet:
             self._drain()
 
     def _report_loss(self) -> None:
-        """Report lost records in their order among the others, so before the last message."""
+        """Report lost records. This is called before the next frame is sent, so the report is in the right place."""
         if self._lost:
             lost, self._lost = self._lost, 0
             self._enqueue(message_frames.pack_message(message_frames.LOST, {"count": lost}))
@@ -138,8 +140,8 @@ class Outlet:
 
 
 def widen(fd: int) -> None:
-    """Ask for the largest pipe an ordinary user may have (fcntl(2), F_SETPIPE_SZ)."""
-    with contextlib.suppress(OSError):  # a smaller pipe only fills sooner; what waits is queued here
+    """Enlarge a pipe to the most that an ordinary user may have (fcntl(2), F_SETPIPE_SZ)."""
+    with contextlib.suppress(OSError):  # a smaller pipe also works, but fills sooner
         fcntl.fcntl(fd, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_BYTES)
 
 
@@ -147,5 +149,5 @@ def capacity(fd: int) -> int:
     """Return the size of a pipe in bytes."""
     try:
         return fcntl.fcntl(fd, getattr(fcntl, "F_GETPIPE_SZ", 1032))
-    except OSError:  # no pipe of Linux: POSIX's least
+    except OSError:  # not a Linux pipe; the smallest size that POSIX allows
         return 4096

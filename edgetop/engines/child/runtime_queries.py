@@ -1,11 +1,11 @@
-"""Queries to the runtimes apart from a measured run, answered as JSON on stdout.
+"""Answer questions about the runtimes outside a measured run, as JSON on stdout.
 
-`python child/__main__.py --inventory`: the runtimes that can be imported. Each is really imported, because one that is
-installed may still not load.
+`python child/__main__.py --inventory` lists the runtimes that can be imported. Each is really imported, because an
+installed runtime may still not load.
 
-`python child/__main__.py --tensor-shapes`: the shapes of all tensors of a TFLite model. Some follow only from an
-inference, so one is made, by the runtime's own kernels: for tensors inside a delegate, an interpreter reports the
-shapes of the file. It runs in a process of its own, so that the measured one stays as it is.
+`python child/__main__.py --tensor-shapes` gives the shapes of all tensors of a TFLite model. Some shapes are known only
+after an inference, so one is made, with the runtime's own kernels: for tensors inside a delegate, an interpreter only
+reports the shapes in the file. This is a process of its own, so that the measured process is not changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .engine_error import EngineError, one_line
 
 
 def main(argv: Sequence[str]) -> int:
-    """Print the answer. The spec for `--tensor-shapes` comes on stdin; an error is one line on stderr."""
+    """Print the answer. `--tensor-shapes` reads its spec from stdin. An error is one line on stderr."""
     try:
         answer = inventory() if "--inventory" in argv else tensor_shapes(json.loads(sys.stdin.readline()))
     except EngineError as error:
@@ -38,7 +38,7 @@ def inventory() -> Dict[str, Any]:
 
 
 def _module(name: str) -> Any:
-    """None where it is not installed; else its version and providers, or why it does not load."""
+    """Return a module's version and providers, or why it does not load; None if it is not installed."""
     if importlib.util.find_spec(name) is None:
         return None
     described: Dict[str, Any] = {"version": None, "providers": [], "error": None}
@@ -47,13 +47,16 @@ def _module(name: str) -> Any:
         described["version"] = str(getattr(module, "__version__", "")) or None
         if hasattr(module, "get_available_providers"):
             described["providers"] = [str(provider) for provider in module.get_available_providers()]
-    except BaseException as error:  # a runtime that calls exit() is one that does not load
+    except BaseException as error:  # SystemExit too: a runtime that calls exit() does not load
         described["error"] = "%s: %s" % (type(error).__name__, one_line(error))
     return described
 
 
 def tensor_shapes(spec: Dict[str, Any]) -> Dict[str, Any]:
-    """{"runtime", "shapes": [[place in the file, shape], ...]}, with the inputs of `spec`. Raises EngineError."""
+    """Return {"runtime", "shapes": [[place in the file, shape], ...]} after an inference with the inputs of `spec`.
+
+    Raises EngineError if the model cannot be run.
+    """
     from .inputs import bound  # noqa: PLC0415  imports numpy, which the inventory may report as missing
 
     adapter, _ = choose(spec["engine"], spec["format"])
@@ -61,7 +64,7 @@ def tensor_shapes(spec: Dict[str, Any]) -> Dict[str, Any]:
     infer = bound(adapter, plain)
     try:
         infer()
-    except Exception as error:  # the runtime's own: any type it likes
+    except Exception as error:  # runtimes raise errors of any type
         raise EngineError("first", str(error)) from None
     description = adapter.describe()
     return {"runtime": "%s %s" % (description["runtime"], description["version"]), "shapes": adapter.tensor_shapes()}

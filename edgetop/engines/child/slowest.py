@@ -1,9 +1,9 @@
-"""The kernel's counters around an inference that took much longer than others.
+"""Report the kernel's counters around inferences that took much longer than others.
 
-Reading the kernel's counters costs some microseconds, so they are not read around every inference, and never within
-the timed span. They are read whenever records are sent, every 20 ms; when an inference takes longer than all others
-of its tenth of a second, they are read again, and the difference holds that inference and at most the 20 ms before it.
-getrusage(2); Documentation/scheduler/sched-stats.rst for the time that was spent waiting for a CPU.
+Reading the counters takes some microseconds, so they are not read around every inference, and never within the timed
+span. They are read whenever records are sent, every 20 ms. If an inference takes longer than all others of its tenth of
+a second, they are read again. The difference covers that inference and at most the 20 ms before it. Sources:
+getrusage(2); Documentation/scheduler/sched-stats.rst for the time spent waiting for a CPU.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from typing import Any, Dict, Optional, Tuple
 from . import message_frames
 
 NEVER = 2**63 - 1
-WINDOW_NS = 100_000_000  # of which the slowest may be reported; short, because a session's seconds are not known here
+# The slowest inference of each window may be reported. Windows are shorter than a second, because this module does not
+# know when a session's seconds begin.
+WINDOW_NS = 100_000_000
 
-# How many windows are reported: a threshold that rises with each reported one and falls with each other settles at a
-# share (Robbins and Monro 1951, A stochastic approximation method). Two in a second at first; then ENOUGH of all
-# windows so far, because the slowest of a short session are all of them recent; and at last one in 25 s.
+# A threshold that rises after each reported window and falls after each other one settles so that a certain share of
+# the windows is reported (Robbins and Monro 1951, A stochastic approximation method). At first that is two windows a
+# second (MOST), later ENOUGH of all windows so far, and in long sessions one in 25 s (LEAST).
 RISE = 1.05
 ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
 
 
-Counted = Tuple[int, int, int, int, Optional[int]]  # when; preempted, major and minor faults, waited ns
+Counted = Tuple[int, int, int, int, Optional[int]]  # time in ns, preemptions, major faults, minor faults, ns waited
 
 
 class Slowest:
@@ -35,8 +37,8 @@ class Slowest:
 
     def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
         self._outlet = outlet
-        # The runtime's own threads can be what was held up. They are this process's alone where its main thread
-        # runs the loop; in another thread, of the app or beside other streams, only that thread can be distinguished.
+        # The runtime's own threads may have been held up. If the main thread runs the loop, all threads of the process
+        # are the runtime's. In another thread (of edgetop, or beside other streams) only that thread can be counted.
         is_main = threading.current_thread() is threading.main_thread()
         self._who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
         self._fd = -1
@@ -44,7 +46,7 @@ class Slowest:
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
         self._before: Counted = (0, 0, 0, 0, None)
         self._window = -1
-        self._candidate: Optional[Dict[str, Any]] = None  # the slowest of this window
+        self._candidate: Optional[Dict[str, Any]] = None  # slowest inference of this window
         self._windows = 0
         self._threshold_ns = 0.0
 
@@ -55,7 +57,7 @@ class Slowest:
             os.close(self._fd)
 
     def checkpoint(self, now_ns: int) -> int:
-        """Read the counters between two inferences. Return the latency above which `note` is to be called."""
+        """Read the counters between two inferences. Return the latency above which `note` must be called."""
         self._before = self._count(now_ns)
         if now_ns // WINDOW_NS != self._window:
             self._report()
@@ -63,10 +65,10 @@ class Slowest:
         return self._slow_ns()
 
     def note(self, start_ns: int, done_ns: int) -> int:
-        """An inference took longer than any other of its window. Return what `checkpoint` returns."""
+        """Note an inference that took longer than all others of its window. Returns the same as `checkpoint`."""
         now, before = self._count(done_ns), self._before
         self._before = now
-        if start_ns // WINDOW_NS != self._window:  # the window is over, without a checkpoint since
+        if start_ns // WINDOW_NS != self._window:  # the window has ended since the last checkpoint
             self._report()
             self._window = start_ns // WINDOW_NS
         waited = None if now[4] is None or before[4] is None else now[4] - before[4]
@@ -85,7 +87,7 @@ class Slowest:
         return max(int(self._threshold_ns), self._candidate["latency_ns"] if self._candidate else 0)
 
     def _report(self) -> None:
-        """Report the slowest inference of the window that is over, if it stands out."""
+        """Report the slowest inference of the window that has ended, if one was noted, and adapt the threshold."""
         slowest, self._candidate = self._candidate, None
         self._windows += 1
         if slowest is None:
@@ -101,5 +103,5 @@ class Slowest:
         if self._fd >= 0:
             with contextlib.suppress(OSError, ValueError, IndexError):
                 ran, waited_text = os.pread(self._fd, 64, 0).split()[:2]
-                waited = int(waited_text) if int(ran) else None  # "0 0 0" where the kernel keeps no account
+                waited = int(waited_text) if int(ran) else None  # "0 0 0" if the kernel does not count
         return now_ns, usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt, waited

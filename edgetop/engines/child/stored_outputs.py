@@ -1,8 +1,8 @@
-"""Stores the outputs of a few extra inferences, made before the warm-up, so that no timed one pays for them.
+"""Store the outputs of a few extra inferences, made before the warm-up so that they do not delay a timed one.
 
-Each is fed with an input of its own: the next file, or the next draw of the seed. Draws do not depend on how a model
-takes its numbers: a quantised input is given the numbers that another has as floats, and images whose channels come
-last are the same images. A hash of them shows later whether two models were given the same.
+Each inference has another input: the next file, or the next random numbers. The random numbers do not depend on the
+form in which a model takes them: a quantised input gets the same values as a float input, and an image with its
+channels last is the same image. A hash of the numbers shows later whether two models were given the same inputs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def keep_outputs(
     send: Callable[[int, Dict[str, Any]], None],
     is_over: Callable[[], bool],
 ) -> None:
-    """Write the outputs of `spec["keep_outputs"]` inferences to `spec["outputs_file"]`, and bind the first input again.
+    """Write the outputs of `spec["keep_outputs"]` inferences to `spec["outputs_file"]`; then bind the first input.
 
-    Raises EngineError("input") where they are too large. Any other failure is a warning, and the run goes on.
+    Raises EngineError("input") if the outputs are too large. Any other failure is reported as a warning.
     """
     if not spec.get("keep_outputs") or not spec.get("outputs_file"):
         return
@@ -47,7 +47,7 @@ def keep_outputs(
         message = {"severity": "info", "kind": "outputs-kept", "message": text}
     except EngineError:
         raise
-    except Exception as error:  # of the runtime, any type it likes; of the disk
+    except Exception as error:  # of the disk, or of the runtime, which may be of any type
         text = "outputs are not kept: %s" % one_line(error)
         message = {"severity": "warning", "kind": "outputs-not-kept", "message": text}
     finally:
@@ -60,7 +60,10 @@ def keep_outputs(
 def _write(
     path: str, spec: Dict[str, Any], adapter: Any, feeds: Iterator[Tuple[Dict[str, Any], str]], is_over: Any
 ) -> int:
-    """Return the bytes of all outputs. The file is a .npz: `about`, `inputs`, and `NNNNN-OUTPUT` for each array."""
+    """Write the file, and return the size of all outputs in bytes.
+
+    The file is a .npz with the arrays `about`, `inputs`, and `NNNNN-OUTPUT` for each inference and output.
+    """
     wanted, size = spec["keep_outputs"], 0
     hashes: List[str] = []
     about: Dict[str, Any] = {}
@@ -112,7 +115,7 @@ def _add(archive: Any, name: str, array: Any) -> None:
 def _feeds(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]]
 ) -> Iterator[Tuple[Dict[str, Any], str]]:
-    """Yield the feed of each inference and a hash of the numbers in it. Files and zeros are not given twice."""
+    """Yield the feed of each inference and a hash of its numbers. If no input is random, no feed is repeated."""
     rng = np.random.RandomState(spec["seed"])
     drawn = [tensor for tensor in adapter.inputs if source_of(tensor, spec["inputs"]) == "random"]
     count = spec["keep_outputs"] if drawn else min(spec["keep_outputs"], inputs.length)
@@ -132,7 +135,7 @@ def _feeds(
 
 
 def draw(rng: Any, tensor: Tensor, shape: List[int]) -> Tuple[Any, Any]:
-    """A random input as the model takes it, and its numbers with the channels of an image first."""
+    """Return a random input in the model's form, and its numbers, in which the channels of an image come first."""
     is_last = _channels_last(shape)
     first = [shape[0], shape[3], shape[1], shape[2]] if is_last else shape
     scale, zero = tensor.quantisation
@@ -149,5 +152,5 @@ def draw(rng: Any, tensor: Tensor, shape: List[int]) -> Tuple[Any, Any]:
 
 
 def _channels_last(shape: Any) -> bool:
-    """Whether this is an image as TFLite has it: [batch, height, width, channels]."""
+    """Whether a shape is that of an image in TFLite's order: [batch, height, width, channels]."""
     return len(shape) == 4 and shape[3] in CHANNELS and shape[1] not in CHANNELS

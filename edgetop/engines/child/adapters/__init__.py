@@ -1,8 +1,8 @@
-"""The runtimes the child can drive, listed without importing one.
+"""The runtimes that the child can run, listed without importing any of them.
 
-An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)`, `describe()` and whether one
-`serves_all_streams`; one file each, and one more for LiteRT's own accelerators. `choose` takes the first that is
-installed, and says what it passed over.
+An adapter is a class with `open(spec, imported)`, `inputs`, `bind(feeds)`, `describe()`, and `serves_all_streams`,
+which says whether one adapter can run several streams. Each has a file, and LiteRT's accelerators have another one.
+`choose` takes the first runtime that is installed, and says which ones it passed over.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ RUNTIMES: Dict[str, Tuple[str, str, str, str, str]] = {
 
 
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
-    """An adapter for a model that is to run on these providers, and the sentence that says why this one.
+    """Return an adapter for a model of this format on these providers, and a phrase that says why it was chosen.
 
-    `engine` is a name of RUNTIMES, or "auto" for the first installed one of the format.
-    Raises EngineError("runtime") where none is installed or the requested one is not.
+    `engine` is a name in RUNTIMES, or "auto" for the first one of the format that is installed and usable. Raises
+    EngineError("runtime") if the requested one is not installed, or none is.
     """
     if engine != "auto":
         if not _is_installed(engine):
@@ -56,7 +56,7 @@ def _is_installed(name: str) -> bool:
 def _adapter(name: str, providers: Sequence[Any] = ()) -> Any:
     _, _, module, class_name, _ = RUNTIMES[name]
     if name == "litert" and any(provider.upper() != "CPU" for provider, _ in providers):
-        module, class_name = "litert_compiled", "CompiledLiteRt"  # on the CPU, an interpreter runs the model
+        module, class_name = "litert_compiled", "CompiledLiteRt"  # for the CPU alone, an interpreter is used
     return getattr(importlib.import_module("." + module, __name__), class_name)()
 
 
@@ -66,14 +66,14 @@ def _install_hint(name: str) -> str:
 
 
 def open_helper(spec: Dict[str, Any], service: str) -> Any:
-    """A profiler in a helper process, that uses the module `service` of `profilers`. Raises ProfilingError."""
+    """Start a helper process that profiles with the module `service` of `profilers`. Raises ProfilingError."""
     from ..profilers.helper import Helper  # noqa: PLC0415  most engines never start a process
 
     return Helper(spec, service)
 
 
 def package_version(package: str) -> str:
-    from importlib import metadata  # noqa: PLC0415  loads `email`, which the conductor does without
+    from importlib import metadata  # noqa: PLC0415  loads `email`, which the conductor does not need
 
     try:
         return metadata.version(package)
@@ -82,9 +82,9 @@ def package_version(package: str) -> str:
 
 
 def import_runtime(module: str) -> Any:
-    """The runtime's module. Raises EngineError("runtime") where it is installed and yet cannot be imported."""
+    """Import a runtime's module. Raises EngineError("runtime") if that fails although it is installed."""
     try:
         return importlib.import_module(module)
-    except Exception as error:  # a library it needs is missing, numpy is of another version, and the like
+    except Exception as error:  # for example a missing library, or another version of numpy
         text = "%s is installed for %s, but cannot be imported: %s" % (module, sys.executable, one_line(error))
         raise EngineError("runtime", text, "name an interpreter where it works with --engine-python") from None

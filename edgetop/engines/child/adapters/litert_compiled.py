@@ -1,8 +1,8 @@
 """LiteRT's own accelerators: a compiled model on the GPU or the NPU. The timed call is `CompiledModel.run_by_index`.
 
-An accelerator alone is tried first: LiteRT refuses that where it cannot run every operator there, so that the compiled
-model runs there as a whole. With the CPU for the rest it runs anything, without a warning on the CPU alone where there
-is no NPU, and reports that it is "fully accelerated": so the NPU's library is checked before.
+The accelerators are tried without the CPU first: LiteRT refuses a model if they cannot run every operator, so a model
+that it accepts runs there as a whole. With the CPU for the rest, LiteRT accepts everything. Without an NPU it then runs
+the model on the CPU without a warning and even reports "fully accelerated", so the NPU's library is checked before.
 
 API: ai_edge_litert/compiled_model.py, hardware_accelerator.py, environment.py and gpu_options.py of 2.3.0.
 """
@@ -24,12 +24,12 @@ from ..profilers import ProfilingError
 from . import import_runtime, package_version
 
 KNOWN = ("CPU", "GPU", "NPU")
-LIBRARY_OPTIONS = ("dispatch_library_path", "compiler_plugin_path")  # of EnvironmentOptions: folders
+LIBRARY_OPTIONS = ("dispatch_library_path", "compiler_plugin_path")  # options of EnvironmentOptions that name folders
 DISPATCH = "libLiteRtDispatch_*.so"
-# Where in LiteRT's source an error was passed on, which does not explain it: "└ ERROR: [litert/runtime/x.cc:103]".
+# Places in LiteRT's source where an error was passed on, which explain nothing: "└ ERROR: [litert/runtime/x.cc:103]".
 _PLACES = re.compile(r"(└ )?ERROR: \[[^\]]*\]")
 _DRIVERS = {"GPU": "it needs a GPU with a Vulkan or OpenCL driver: vulkaninfo and clinfo say whether there is one"}
-NOT_WHOLE = "ops are not accelerated"  # LiteRT's words where an accelerator has not every operator
+NOT_WHOLE = "ops are not accelerated"  # LiteRT's message if an accelerator does not have every operator
 
 
 class CompiledLiteRt:
@@ -44,12 +44,12 @@ class CompiledLiteRt:
         self._environment: Any = None
         self._model: Any = None
         self._buffers: Tuple[List[Any], List[Any]] = ([], [])
-        self._left = ""  # why the accelerators do not run all of it; "": they do
+        self._left = ""  # why the accelerators do not run the whole model; "" if they do
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Compile the model; `imported` is called when the runtime is imported.
+        """Compile the model. `imported` is called when the runtime has been imported.
 
-        Raises EngineError("input") where this build cannot do what is requested, EngineError("model").
+        Raises EngineError("input") if this build of LiteRT cannot do what is requested, and EngineError("model").
         """
         self._spec = spec
         asked = _accelerators(spec)
@@ -77,7 +77,7 @@ class CompiledLiteRt:
         self.inputs = self._tensors()
 
     def _compile(self, asked: List[str]) -> None:
-        """Compile for the accelerators alone or, where that is allowed, with the CPU for the rest."""
+        """Compile for the accelerators alone; if they cannot run the whole model and that is allowed, with the CPU."""
         try:
             self._model = self._compiled([name for name in asked if name != "CPU"])
         except Exception as error:
@@ -126,7 +126,7 @@ class CompiledLiteRt:
         return signature
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Give the inputs their shapes, and make the buffers. Raises EngineError where the model refuses."""
+        """Set the shapes of the inputs and make the buffers. Raises EngineError if the model does not accept them."""
         resized = []
         try:
             for place, tensor in enumerate(self.inputs):
@@ -151,7 +151,10 @@ class CompiledLiteRt:
         return functools.partial(self._model.run_by_index, 0, taken, given)
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Name, array, scale and zero point of each output of the last inference: a compiled model reports no scale."""
+        """Return (name, array, scale, zero point) of each output of the last inference.
+
+        The scale is always 0, since a compiled model does not report it.
+        """
         details, found = self._model.get_output_tensor_details(self._signature["key"]), []
         for name, buffer in zip(self._signature["outputs"], self._buffers[1]):
             shape, dtype = [int(dim) for dim in details[name]["shape"]], np.dtype(details[name]["dtype"])
@@ -172,7 +175,7 @@ class CompiledLiteRt:
 
 
 def _accelerators(spec: Dict[str, Any]) -> List[str]:
-    """Names in upper case, first choice first. Raises EngineError("input") for one that is unknown."""
+    """Return the requested accelerators in upper case, first choice first. Raises EngineError("input") if unknown."""
     names = [name.upper() for name, _ in spec["providers"]]
     for (name, _), upper in zip(spec["providers"], names):
         if upper not in KNOWN:
@@ -182,7 +185,10 @@ def _accelerators(spec: Dict[str, Any]) -> List[str]:
 
 
 def _gpu_options(spec: Dict[str, Any], defaults: Any) -> Dict[str, bool]:
-    """`GPU:enforce_f32=true`: fields of LiteRT's GpuOptions. Raises EngineError("input") for what is none."""
+    """Return the options for LiteRT's GpuOptions, such as `enforce_f32` from `--provider GPU:enforce_f32=true`.
+
+    Raises EngineError("input") for an unknown option.
+    """
     found: Dict[str, bool] = {}
     for name, options in spec["providers"]:
         known = {"GPU": list(vars(defaults)), "NPU": list(LIBRARY_OPTIONS)}.get(name.upper(), [])
@@ -196,7 +202,7 @@ def _gpu_options(spec: Dict[str, Any], defaults: Any) -> Dict[str, bool]:
 
 
 def _require_npu(folder: Any, package: str) -> None:
-    """A library of an NPU's vendor that can be loaded. Raises EngineError("input"): LiteRT itself would say nothing."""
+    """Raise EngineError("input") unless an NPU vendor's library can be loaded. LiteRT itself would not complain."""
     folders = [folder] if folder else sorted(glob.glob(os.path.join(glob.escape(package), "vendors", "*", "dispatch")))
     libraries = [path for place in folders for path in sorted(glob.glob(os.path.join(glob.escape(place), DISPATCH)))]
     if not libraries:

@@ -19,8 +19,7 @@ from . import import_runtime, open_helper
 
 SUFFIX = "ExecutionProvider"
 
-# ONNX Runtime's names of tensor element types that numpy has too
-# (onnxruntime/core/framework/data_types.cc).
+# ONNX Runtime's names of tensor element types, with numpy's (onnxruntime/core/framework/data_types.cc).
 DTYPES = {
     "float": "float32", "double": "float64", "float16": "float16",
     "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64",
@@ -31,7 +30,7 @@ DTYPES = {
 
 class OnnxRuntime:
     name = "onnxruntime"
-    # `run` of one session may be called from several threads at once: "thread-safe", of OrtSession's Run
+    # Several threads may call `run` of one session at the same time: OrtSession's Run is "thread-safe"
     # (https://onnxruntime.ai/docs/api/c/struct_ort_api.html).
     serves_all_streams = True
 
@@ -50,9 +49,9 @@ class OnnxRuntime:
         return import_runtime("onnxruntime")
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the session; `imported` is called when the runtime is imported.
+        """Create the session. `imported` is called when the runtime has been imported.
 
-        Raises EngineError("model") with ONNX Runtime's own words.
+        Raises EngineError("model") with ONNX Runtime's message.
         """
         if spec["delegates"]:
             raise EngineError("input", "--delegate is for TFLite models; ONNX Runtime takes --provider")
@@ -73,36 +72,36 @@ class OnnxRuntime:
         usable = [(name, options) for name, options in asked if name in present and name != cpu] + [(cpu, {})]
         try:
             with warnings.catch_warnings():
-                # An absent provider is reported below, from what the session has, not from this warning.
+                # Missing providers are found below by comparing with those of the session.
                 warnings.simplefilter("ignore", UserWarning)
                 self._session = onnxruntime.InferenceSession(spec["model"], options, providers=usable)
         except Exception as error:
             raise EngineError("model", "%s: %s" % (spec["model"], one_line(error))) from None
-        # After a provider fails at run time, ONNX Runtime would rebuild the session on the CPU
-        # and print a line; a benchmark must not change what it measures.
+        # If a provider failed at run time, ONNX Runtime would rebuild the session on the CPU and print a line; a
+        # benchmark must not change what it measures.
         self._session.disable_fallback()
         have = self._session.get_providers()
         self.dropped_providers = [_short(name) for name, _ in asked if name not in have]
         self.inputs = [_tensor(node) for node in self._session.get_inputs()]
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Do nothing: ONNX Runtime takes the shapes from the feeds."""
+        """Do nothing, since ONNX Runtime takes the shapes from the feeds."""
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
         self._feeds = feeds
         return functools.partial(self._session.run, None, feeds)
 
     def outputs(self, done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Name, array, scale and zero point of each output of the inference that returned `done`."""
+        """Return (name, array, scale, zero point) of each output of the inference that returned `done`."""
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), done)]
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """The ways to time operators, the best first, as functions that raise ProfilingError where they cannot."""
+        """Yield functions that make a profiler, the best one first. They raise ProfilingError if it does not work."""
         yield self._run_profiler
         yield functools.partial(open_helper, self._spec, "onnx_trace")
 
     def _run_profiler(self) -> Any:
-        from ..profilers.onnx_runs import RunProfiler  # noqa: PLC0415  only where operators are profiled
+        from ..profilers.onnx_runs import RunProfiler  # noqa: PLC0415  only if operators are profiled
 
         return RunProfiler(
             self.import_runtime(),
@@ -111,12 +110,12 @@ class OnnxRuntime:
         )
 
     def _shares_loops(self) -> bool:
-        """Whether operators run on several threads of ONNX Runtime: an accelerator's hardly do."""
+        """Whether operators run on several threads of ONNX Runtime, which is assumed only on the CPU."""
         is_on_cpu = self._session.get_providers() == ["CPU" + SUFFIX]
         return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1
 
     def end_profiling(self) -> str:
-        """The path of the trace of all runs since the session was made with a `profile_prefix`."""
+        """End profiling of a session made with a `profile_prefix`, and return the path of its trace."""
         return str(self._session.end_profiling())
 
     def describe(self) -> Dict[str, Any]:
@@ -129,7 +128,7 @@ class OnnxRuntime:
 
 
 def _providers(onnxruntime: Any, asked: List[Tuple[str, Dict[str, str]]]) -> List[Tuple[str, Dict[str, str]]]:
-    """Full provider names with their options. Raises EngineError("input") for an unknown one."""
+    """Return full provider names with their options. Raises EngineError("input") for an unknown provider."""
     known = {_short(name).lower(): name for name in onnxruntime.get_all_providers()}
     available = [_short(name) for name in onnxruntime.get_available_providers()]
     full_names = []

@@ -1,7 +1,7 @@
-"""TensorFlow Lite models, by LiteRT (`ai-edge-litert`) or by `tflite-runtime` 2.14.
+"""Run TensorFlow Lite models with LiteRT (`ai-edge-litert`) or `tflite-runtime` 2.14.
 
-Both have the same `Interpreter`; the timed call is `interpreter.invoke()`. The signature
-runner is not used: it costs 10 us a call and pins the interpreter's buffers.
+Both have the same `Interpreter`; the timed call is `interpreter.invoke()`. The signature runner is not used, since it
+takes 10 us a call and pins the interpreter's buffers.
 
 API: https://ai.google.dev/edge/api/tflite/python/tf/lite/Interpreter
 """
@@ -23,13 +23,13 @@ from . import import_runtime, open_helper, package_version
 
 
 class _Interpreter:
-    """The common part of the two packages, which differ in name and import path."""
+    """The adapter's common part for the two packages, which differ in name and import path."""
 
     name = ""
     module = ""
     package = ""
-    serves_all_streams = False  # it runs one inference at a time, in buffers of its own
-    profiler = ""  # the module of ..profilers that times its operators best
+    serves_all_streams = False  # an interpreter runs one inference at a time, in its own buffers
+    profiler = ""  # module of ..profilers that times operators best
 
     def __init__(self) -> None:
         self.inputs: List[Tensor] = []
@@ -40,13 +40,13 @@ class _Interpreter:
         self._spec: Dict[str, Any] = {}
 
     def unusable(self) -> str:
-        """Return the reason why this runtime cannot work here, or the empty string."""
+        """Return why this runtime cannot work here, or ""."""
         return ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
-        """Create the interpreter; `imported` is called when the runtime is imported.
+        """Create the interpreter. `imported` is called when the runtime has been imported.
 
-        Raises EngineError("model") with the runtime's own words.
+        Raises EngineError("model") with the runtime's message.
         """
         why = self.unusable()
         if why:
@@ -71,15 +71,16 @@ class _Interpreter:
         self._delegates = [path for path, _ in spec["delegates"]]
 
     def refuse_providers(self, providers: List[Any]) -> None:
-        """Raise EngineError("input") where any is requested."""
+        """Raise EngineError("input") if any provider is requested."""
         if providers:
             text = "--provider %s: %s has no accelerators of its own" % (providers[0][0], self.name)
             raise EngineError("input", text, "give a TFLite model's --delegate, or --engine litert")
 
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
-        """The interpreter's argument that leaves XNNPACK out, where it is to be. Raises EngineError("input").
+        """Return the interpreter's argument that leaves XNNPACK out, or no argument if it is allowed.
 
-        `has_default`: whether it may have the default delegate; None: as requested.
+        `has_default` says whether the default delegate is allowed; None means as the user requested. Raises
+        EngineError("input") if the runtime cannot leave it out.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -93,16 +94,16 @@ class _Interpreter:
 
     @property
     def folder(self) -> str:
-        """Return the folder where the package is installed."""
+        """The folder in which the package is installed."""
         return os.path.dirname(str(self.import_runtime().__file__))
 
     def load_delegates(self) -> List[Any]:
-        """Load the user's delegates anew. Raises EngineError("input") where one cannot be loaded."""
+        """Load the user's delegates again. Raises EngineError("input") if one cannot be loaded."""
         runtime, loaded = self.import_runtime(), []
         for path, options in self._spec["delegates"]:
             try:
-                # Checked before: after a failure in `load_delegate`, the runtime's object raises once more when it is
-                # deleted.
+                # Checked before, because after a failure of `load_delegate` the runtime's object raises again when it
+                # is deleted.
                 library = ctypes.CDLL(path)
                 for function in ("tflite_plugin_create_delegate", "tflite_plugin_destroy_delegate"):
                     getattr(library, function)
@@ -113,7 +114,7 @@ class _Interpreter:
         return loaded
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Give the inputs their shapes and allocate. Raises EngineError where the model refuses."""
+        """Set the shapes of the inputs and allocate. Raises EngineError if the model does not accept them."""
         resized = []
         try:
             for tensor in self.inputs:
@@ -125,15 +126,15 @@ class _Interpreter:
         except Exception as error:
             text = "the model cannot be prepared%s: %s" % (" and".join(resized), one_line(error))
             raise EngineError("model", text) from None
-        # Variable tensors start from the model's own state. Resource variables are not reset by
-        # this call; they are as new here, since nothing has run yet.
+        # Makes variable tensors start from the model's own state. Resource variables, which this call does not reset,
+        # are new anyway, since nothing has run yet.
         self.interpreter.reset_all_variables()
 
     def _allocate(self) -> None:
         self.interpreter.allocate_tensors()
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """The ways to time operators, the best first, as functions that raise ProfilingError where they cannot."""
+        """Yield functions that make a profiler, the best one first. They raise ProfilingError if it does not work."""
         for service in (self.profiler, "tflite_slices"):
             yield functools.partial(open_helper, dict(self._spec, engine=self.name), service)
 
@@ -143,7 +144,7 @@ class _Interpreter:
         return self.interpreter.invoke  # type: ignore[no-any-return]
 
     def outputs(self, _done: Any) -> List[Tuple[str, Any, float, int]]:
-        """Name, array, scale (0: not quantised) and zero point of each output of the last inference."""
+        """Return (name, array, scale, zero point) of each output of the last inference. Scale 0: not quantised."""
         details = self.interpreter.get_output_details()
         return [(one["name"], self.interpreter.get_tensor(one["index"]), *one["quantization"]) for one in details]
 
@@ -152,7 +153,7 @@ class _Interpreter:
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
 
     def tensor_shapes(self) -> List[Any]:
-        """[place, shape] of each tensor of the file's first graph, as they are now."""
+        """Return [place, present shape] of each tensor of the file's first graph."""
         details = self.interpreter.get_tensor_details()
         return [[int(detail["index"]), [int(size) for size in detail["shape"]]] for detail in details]
 
@@ -166,13 +167,13 @@ class _Interpreter:
         }
 
     def _executors(self) -> List[str]:
-        """The delegates that took a partition, and the CPU kernels."""
+        """Return the delegates that took a partition, followed by "CPU"."""
         default = ["XNNPACK"] if self._spec.get("xnnpack", True) else []
         try:
             names = [op["op_name"] for op in self.interpreter._get_ops_details()]  # noqa: SLF001
         except Exception:  # a private call: absent or changed in some version
             return [*self._delegates, "CPU"]
-        # Which delegate took them is not reported. XNNPACK, the default, takes what the user's delegates left.
+        # It is not reported which delegate took them. XNNPACK, the default, takes what the user's delegates left over.
         return [*self._delegates, *default, "CPU"] if "DELEGATE" in names else ["CPU"]
 
 
@@ -199,15 +200,15 @@ class TfliteRuntime(_Interpreter):
         self._attached: Optional[Any] = None
 
     def unusable(self) -> str:
-        """Return why it is unusable, or "". Its wheels need numpy 1 and fail with 2 (tensorflow/tensorflow#70830)."""
+        """Return why it cannot work here, or "". Its wheels fail with numpy 2 (tensorflow/tensorflow#70830)."""
         if int(np.__version__.split(".")[0]) >= 2:
             return "tflite-runtime needs numpy<2, and numpy %s is installed" % np.__version__
         return ""
 
     def _allocate(self) -> None:
-        # A delegate's device may be one process's alone, so that a helper cannot have it.
+        # A delegate's device may be usable by only one process, so that a helper could not use it.
         if self._spec["delegates"] and self._spec.get("profile_every_ns"):
-            from ..profilers.tflite_interpreter import InterpreterProfiler  # noqa: PLC0415  only where it is needed
+            from ..profilers.tflite_interpreter import InterpreterProfiler  # noqa: PLC0415  only if it is needed
 
             with contextlib.suppress(ProfilingError):  # a helper reports the same, with its reason
                 self._attached = InterpreterProfiler(self.interpreter, self.folder, self._version)
@@ -222,7 +223,7 @@ class TfliteRuntime(_Interpreter):
 
 
 def _by_name(details: List[Dict[str, Any]]) -> Dict[str, Dict[str, Any]]:
-    """The inputs by name. Names are optional in the format and need not differ: such inputs get their place added."""
+    """Return the inputs by name. An input without a name, or with a name that others share, gets its place added."""
     names = [detail["name"] for detail in details]
     places = ["%s:%d" % (name or "input", place) for place, name in enumerate(names)]
     unique = [name if name and names.count(name) == 1 else place for name, place in zip(names, places)]

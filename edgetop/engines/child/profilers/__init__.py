@@ -1,9 +1,9 @@
-"""Ways to time the single operators of a model, one file each. Nothing here runs unless profiling is requested.
+"""Profilers time the single operators of a model. Each has a file. No code here runs unless profiling is requested.
 
-A profiler has `way` (in words), `burst(allowance)`, which runs instrumented inferences and returns what
-`Profile.describe` gives, and `close()`. One that works in a helper process is a `Service(spec, adapter)` with
-`make_ready()` instead of `close()`. None may slow down or endanger the session whose latency is measured: a profiler
-refuses whatever differs from what was verified, with the reason.
+A profiler has `way`, which describes it in words; `burst(allowance)`, which runs instrumented inferences and returns
+the result of `Profile.describe`; and `close()`. A profiler in a helper process is a `Service(spec, adapter)` with
+`make_ready()` in place of `close()`. A profiler must not slow down or endanger the measured session, so it refuses to
+work, with a reason, on any version or layout that was not verified.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .interference import Interference, measured
 
-MAX_RUNS = 20  # of a burst; runtimes report whole microseconds, so that short operators need an average
+MAX_RUNS = 20  # most runs of a burst; several are needed, since runtimes report whole microseconds
 
 
 Key = Tuple[str, str, str]  # name, type, provider
 
 
 class ProfilingError(Exception):
-    """Operators cannot be timed in this way; the message has the reason."""
+    """Operators cannot be timed in this way; the message says why."""
 
 
 class Allowance:
-    """How many instrumented runs a burst may have: one, and then as many as fit into its time.
+    """Limits the instrumented runs of a burst: one is always allowed, and more if they fit into `budget_ns`.
 
-    A run's time is that between two calls of `takes_another`; the time of one more is reserved for what follows.
+    The time of a run is that between two calls of `takes_another`. The time of one more run is kept in reserve for the
+    work after the last one.
     """
 
     def __init__(self, budget_ns: int, is_stopped: Callable[[], bool], max_runs: int = MAX_RUNS) -> None:
@@ -50,29 +51,29 @@ class _Run:
     """One instrumented run."""
 
     def __init__(self, ns: int, interference: Optional[Interference]) -> None:
-        self.ns = ns  # as a whole
-        self.interference = interference  # None: unknown
-        self.operators: List[Tuple[Key, int]] = []  # what each took, in the order in which they ran
-        self.threads: Optional[Dict[str, Any]] = None  # how they shared the work (onnx_trace.thread_use); None: unknown
+        self.ns = ns  # duration of the whole run
+        self.interference = interference  # None if unknown
+        self.operators: List[Tuple[Key, int]] = []  # operators and their times in ns, in run order
+        self.threads: Optional[Dict[str, Any]] = None  # result of onnx_trace.thread_use; None if unknown
 
     def is_undisturbed(self) -> bool:
         return self.interference is None or not self.interference.disturbs(self.ns)
 
 
 class Profile:
-    """The operators' times in some instrumented runs. What is added belongs to `run`, the last one begun."""
+    """The operators' times in some instrumented runs. `add` adds to `run`, the run that was begun last."""
 
     def __init__(self) -> None:
         self.runs: List[_Run] = []
         self.run: _Run
 
     def begin_run(self, ns: int, interference: Optional[Interference] = None) -> None:
-        """Begin a run that took `ns`."""
+        """Begin the record of a run that took `ns`."""
         self.run = _Run(ns, interference)
         self.runs.append(self.run)
 
     def timed(self, call: Callable[[], Any]) -> None:
-        """Time the call as a new run."""
+        """Make a call and time it as a new run."""
         _, ns, interference = measured(call)
         self.begin_run(ns, interference)
 
@@ -80,11 +81,12 @@ class Profile:
         self.run.operators.append(((name, op_type, provider), ns))
 
     def describe(self) -> Dict[str, Any]:
-        """The undisturbed runs, or all where each was disturbed. Operators: [name, type, provider, calls, ns].
+        """Return the burst as the fields of `engine_protocol.BurstTaken` that the profiler knows.
 
-        `left_out_ns`: what the others took as a whole. `disturbed`: there was no undisturbed run.
-        `first_run` has what ran in the first of them, one after another: [place in `operators`, ns].
-        `threads`, where the runtime reports them: how they shared the work.
+        Only undisturbed runs count, or all if every run was disturbed (`disturbed`). `operators` has [name, type,
+        provider, calls, ns] for all counted runs together, `first_run` has [place in `operators`, ns] for the first
+        one in run order, and `left_out_ns` the durations of the runs that do not count. `threads` is there only if the
+        runtime reports how threads shared the work.
         """
         undisturbed = [run for run in self.runs if run.is_undisturbed()]
         counted = undisturbed or self.runs
@@ -110,7 +112,7 @@ class Profile:
 
 
 def _added(uses: List[Dict[str, Any]]) -> Dict[str, Any]:
-    """The sums over several runs: {"count", "all_ns", "wait_ns", "moves", "most", "most_ns"}."""
+    """Add up the thread use of several runs, and return it as the fields of `ThreadUse`."""
     waited_ns: Dict[str, int] = {}
     for use in uses:
         for name, ns in use["waited_ns"].items():

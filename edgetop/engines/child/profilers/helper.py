@@ -1,9 +1,9 @@
-"""An engine's helper: a process that profiles the same model for it, in a session of its own.
+"""An engine's helper: another process that profiles the same model in a runtime session of its own.
 
-For ways that take memory or time which must not be the engine's, or that might crash it. It
-is started before the warm-up and sleeps but for bursts, during which the engine holds still,
-so that it measures undisturbed and disturbs nothing that is measured. Each burst makes its
-session anew and drops it, so that its memory is not held. It ends when the engine does.
+It is used for profilers whose memory or time must not count as the engine's, or that might crash. The helper is started
+before the warm-up and sleeps except in bursts, during which the engine pauses, so that neither disturbs the other. Each
+burst makes a new runtime session and drops it, so that no memory is held between bursts. The helper ends when the
+engine does.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, Dict
 
 from . import Allowance, ProfilingError
 
-READY_PATIENCE_S = 60.0  # imports from a slow SD card
-BURST_PATIENCE_S = 120.0  # beyond the runs: a large model is optimised anew each time
-POLL_S = 0.05  # how soon a stop takes effect
+READY_PATIENCE_S = 60.0  # enough for imports from a slow SD card
+BURST_PATIENCE_S = 120.0  # time beyond that of the runs: a large model is optimised again for each burst
+POLL_S = 0.05  # a stop takes effect within this time
 
 MAIN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 
@@ -30,15 +30,15 @@ class Helper:
     """A profiler whose bursts run in a helper process."""
 
     def __init__(self, spec: Dict[str, Any], service: str) -> None:
-        """`service` is a module of this package that has `Service`. Raises ProfilingError where it refuses."""
+        """Start a helper with the `Service` in the module `service` of this package. Raises ProfilingError."""
         control_read, self._control_fd = os.pipe()
         self._data_fd, data_write = os.pipe()
         self._pending = b""
         try:
-            self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own file
+            self._process = subprocess.Popen(  # noqa: S603  this interpreter and edgetop's own file
                 [sys.executable, MAIN, "--helper", "--control", str(control_read), "--data", str(data_write)],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,  # what the runtime says of its sessions there, again with each burst
+                stdout=subprocess.DEVNULL,  # the runtime would repeat its messages with each burst
                 stderr=subprocess.DEVNULL,
                 pass_fds=(control_read, data_write),
             )
@@ -66,7 +66,10 @@ class Helper:
             raise ProfilingError(self._exit_reason()) from None
 
     def _receive(self, patience_s: float, is_stopped: Any) -> Dict[str, Any]:
-        """The next line. Raises ProfilingError where it says so, or says nothing."""
+        """Return the helper's next answer, or an empty burst if a stop is requested.
+
+        Raises ProfilingError if the helper refuses, ends, or does not answer within `patience_s`.
+        """
         give_up_at = time.monotonic() + patience_s
         while b"\n" not in self._pending:
             if is_stopped():

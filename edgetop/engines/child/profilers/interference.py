@@ -1,9 +1,9 @@
-"""Interference in instrumented inferences, by the kernel's own counters: evidence, not a guess from the times.
+"""Measure with the kernel's counters how other processes disturb instrumented inferences.
 
-Asked before and after each instrumented inference, outside of its time. `ru_nivcsw` of getrusage(2) counts how often
-a thread was taken off its CPU against its will; the second number of /proc/PID/task/TID/schedstat is the time in ns
-in which a thread could have run and waited for a CPU (Documentation/scheduler/sched-stats.rst); `steal` in /proc/stat
-is the time in which a hypervisor ran somebody else, in ticks (proc(5)).
+The counters are read before and after each instrumented inference, outside its time. `ru_nivcsw` of getrusage(2) counts
+involuntary context switches of a thread. The second number in /proc/PID/task/TID/schedstat is the time in ns in which a
+thread was ready to run but waited for a CPU (Documentation/scheduler/sched-stats.rst). `steal` in /proc/stat is the
+time in ticks in which a hypervisor ran another guest (proc(5)).
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ import threading
 import time
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
-DISTURBED = 0.02  # of an inference's time, waited by a process that was preempted, or stolen from the system
-# A thread that sleeps until there is work waits a little each time it is woken: without being preempted, it takes this.
+# An inference is disturbed if this share of its time was spent waiting by a process that was preempted, or was stolen.
+DISTURBED = 0.02
+# The same share without a preemption. It is larger, since a thread waits a little each time that it is woken for work.
 DISTURBED_AWAKE = 0.20
-BUSY = 0.05  # of a longer time, waited
-# What a preemption costs at least where the kernel keeps no account of waiting: the shortest slice of common kernels.
+BUSY = 0.05  # share of a longer time, spent waiting, from which its median is affected as well
+# Assumed cost of a preemption if the kernel does not count waiting: the shortest time slice of common kernels.
 SLICE_NS = 3_000_000
 TASKS = "/proc/self/task"
 
 
 class Interference(NamedTuple):
     preempted: int = 0  # involuntary switches of the engine's threads
-    waited_ns: Optional[int] = None  # of all these threads; None: the kernel keeps no account
+    waited_ns: Optional[int] = None  # time that these threads waited for a CPU; None if the kernel does not count it
 
     def disturbs(self, run_ns: int) -> bool:
-        """Whether an inference that took this long was disturbed too much to count."""
+        """Whether an inference that took `run_ns` was disturbed too much to count."""
         if self.waited_ns is None:
             return self.preempted * SLICE_NS > DISTURBED * run_ns
         return self.waited_ns > (DISTURBED if self.preempted else DISTURBED_AWAKE) * run_ns
@@ -43,31 +44,31 @@ class InterferenceWatch:
         self._begin_ns = time.monotonic_ns()
 
     def measure(self) -> Tuple[int, Interference]:
-        """Return the ns since the creation, and the interference in them."""
+        """Return the time in ns since this watch was created, and the interference in it."""
         span_ns = time.monotonic_ns() - self._begin_ns
         (preempted_before, before), (preempted, after) = self._before, _counted()
         waited = None
         if before and after:
-            # A thread that was not there before counts from its beginning.
+            # A thread that did not exist before counts from its beginning.
             waited = sum(max(0, ns - before.get(task, 0)) for task, ns in after.items())
         return span_ns, Interference(preempted - preempted_before, waited)
 
     def was_busy(self) -> bool:
-        """Whether other processes took so much that the median of this time is affected too."""
+        """Whether other processes took so much time that even a median over the watched time is affected."""
         span_ns, interference = self.measure()
         lost_ns = interference.preempted * SLICE_NS if interference.waited_ns is None else interference.waited_ns
         return lost_ns > BUSY * span_ns
 
 
 def measured(call: Callable[[], Any]) -> Tuple[Any, int, Interference]:
-    """Return the result of the call, how many ns it took, and the interference."""
+    """Make a call. Return its result, the time in ns that it took, and the interference."""
     watch = InterferenceWatch()
     result = call()
     return (result, *watch.measure())
 
 
 def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
-    """Return the time stolen so far on all CPUs together; None: not known."""
+    """Return the time in ns stolen so far on all CPUs together, or None if unknown."""
     try:
         with open(path, "rb") as file:
             return int(file.readline().split()[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -76,10 +77,11 @@ def stolen_ns(path: str = "/proc/stat") -> Optional[int]:
 
 
 def _counted() -> Tuple[int, Dict[str, int]]:
-    """Involuntary switches, and what each thread has waited; none where the kernel keeps no account.
+    """Return the number of involuntary switches, and the time in ns that each thread has waited.
 
-    The runtime's own threads can be what is held up. They are this process's alone where its main thread runs the
-    model; in a thread of the app only that thread can be distinguished.
+    The times are missing if the kernel does not count them. The runtime's own threads may be held up as well. If the
+    main thread runs the model, all threads of the process are the runtime's; in a thread of edgetop, only that thread
+    can be counted.
     """
     is_main = threading.current_thread() is threading.main_thread()
     who = resource.RUSAGE_SELF if is_main else resource.RUSAGE_THREAD
@@ -94,6 +96,6 @@ def _counted() -> Tuple[int, Dict[str, int]]:
                 ran, ns = file.read().split()[:2]
         except (OSError, ValueError):
             continue  # it has ended meanwhile, or there is no such file
-        if int(ran):  # "0 0 0" where the kernel keeps no account
+        if int(ran):  # "0 0 0" if the kernel does not count
             waited[task] = int(ns)
     return resource.getrusage(who).ru_nivcsw, waited

@@ -1,10 +1,9 @@
-"""LiteRT 2: the profiler of its C library, in a helper process.
+"""Profile with the C library of LiteRT 2, in a helper process.
 
-Python binds no profiler, but the wheel carries `libLiteRt.so`, whose C API has one
-(google-ai-edge/LiteRT, litert/c/litert_profiler.h; structures as in litert/c/internal and
-runtime/profiler.h of August 2026). Asking for it preallocates half a million events, 69 MiB
-(litert/runtime/compiled_model.cc, GetOrCreateProfiler), so the compiled model lives for a
-burst only; and a structure that has changed can crash nothing but this process.
+The Python package has no profiler, but contains `libLiteRt.so`, whose C API has one (google-ai-edge/LiteRT,
+litert/c/litert_profiler.h; structures as in litert/c/internal and runtime/profiler.h of August 2026). The profiler
+preallocates half a million events, 69 MiB (litert/runtime/compiled_model.cc, GetOrCreateProfiler), so the compiled
+model exists only during a burst. If a structure has changed, only the helper process can crash.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from .tflite_events import DELEGATE, INSIDE_DELEGATE, OPERATOR, Event, add_event
 
 WARMUP_RUNS = 2
 CPU = 1  # kLiteRtHwAcceleratorCpu
-BUILTIN = 2  # CpuKernelMode.BUILTIN (ai_edge_litert/cpu_kernel_mode.py): the CPU's own kernels, and no delegate
+BUILTIN = 2  # CpuKernelMode.BUILTIN (ai_edge_litert/cpu_kernel_mode.py): built-in kernels without a delegate
 WRITE = 1  # kLiteRtTensorBufferLockModeWrite
 EVENT_TYPES = frozenset((1, OPERATOR, DELEGATE, INSIDE_DELEGATE, 16, 32, 64, 128, 256, 512, 1024))
 MAX_RANK = 8
@@ -68,7 +67,7 @@ class Service:
     way = "LiteRT's own profiler in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        """Raises ProfilingError where the library is not there, or the model runs in a way that it cannot."""
+        """Load the library and the model. Raises ProfilingError if it is missing or cannot run the model like that."""
         if spec["delegates"]:
             raise ProfilingError("LiteRT's profiler cannot be had with --delegate")
         package = importlib.util.find_spec("ai_edge_litert")
@@ -78,7 +77,7 @@ class Service:
         bound(adapter, dict(spec, profile_every_ns=0))
         self._inputs = adapter.input_arrays()
         self._name_of = names_of(adapter.interpreter)
-        self._cpu_options = "num_threads = %d\n" % max(1, spec["threads"])  # the Interpreter's own default is 1
+        self._cpu_options = "num_threads = %d\n" % max(1, spec["threads"])  # the Interpreter's default is 1
         self._has_xnnpack = spec.get("xnnpack", True)
         if not self._has_xnnpack:
             self._cpu_options += "kernel_mode = %d\n" % BUILTIN
@@ -110,14 +109,14 @@ class Service:
 
 
 def require_sense(events: List[Event], run_ns: int) -> None:
-    """Raise ProfilingError where events make no sense, as they would if structures had changed."""
+    """Raise ProfilingError if the events make no sense, as they would if structures had changed."""
     within = sum(event.ns for event in events if event.kind in (OPERATOR, INSIDE_DELEGATE))
     if any(event.kind not in EVENT_TYPES for event in events) or within > 2 * run_ns + 1_000_000:
         raise ProfilingError("LiteRT's profiler reports impossible events: another version of its structures")
 
 
 class Library:
-    """The C library. Each of its functions returns a status, 0 for success."""
+    """The C library. Its functions return a status, which is 0 for success."""
 
     def __init__(self, path: str) -> None:
         self._library = ctypes.CDLL(path)
@@ -125,7 +124,7 @@ class Library:
         self.call("LiteRtCreateEnvironment", 0, None, ctypes.byref(self.environment))
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Raises ProfilingError where it is not there or does not succeed."""
+        """Call a function. Raises ProfilingError if it does not exist or fails."""
         function = getattr(self._library, name, None)
         if function is None:
             raise ProfilingError("this libLiteRt.so has no %s" % name)
@@ -149,9 +148,9 @@ class Run:
     """A compiled model with its profiler and buffers, until `close`."""
 
     def __init__(self, library: Library, model: Any, cpu_options: str, inputs: List[Any]) -> None:
-        """`cpu_options`: TOML. `inputs`: an array for each input of the model."""
+        """Compile the model. `cpu_options` is TOML; `inputs` has an array for each input of the model."""
         self._library = library
-        self._alive: List[Any] = []  # what the options point to
+        self._alive: List[Any] = []  # objects to which the options point
         self._buffers: List[Any] = []
         options = library.made("LiteRtCreateOptions")
         library.call("LiteRtSetOptionsHardwareAccelerators", options, CPU)
@@ -186,7 +185,7 @@ class Run:
         return buffers
 
     def _fill(self, arrays: List[Any]) -> None:
-        """Each input with the first array of its size that is left: names of tensors and signatures differ."""
+        """Fill each input with the first unused array of its size, since names in signatures may be different ones."""
         left = list(arrays)
         for buffer in self._inputs:
             size = self._library.made("LiteRtGetTensorBufferPackedSize", _P(buffer), of=_SIZE).value
@@ -204,7 +203,7 @@ class Run:
         self._library.call("LiteRtRunCompiledModel", self._compiled, _SIZE(0), *inputs, *outputs)
 
     def events(self) -> List[Event]:
-        """Stop the profiler, and return the events since its start."""
+        """Stop the profiler, and return the events since it was started."""
         library = self._library
         library.call("LiteRtStopProfiler", self.profiler)
         count = library.made("LiteRtGetNumProfilerEvents", self.profiler, of=ctypes.c_int)

@@ -1,16 +1,15 @@
-"""ONNX Runtime 1.25 and later: single runs of the live session are profiled, and no others.
+"""Profile single runs of the live session, with ONNX Runtime 1.25 and later.
 
-`RunOptionsEnableProfiling` is in the C API only (microsoft/onnxruntime, pull request 26846);
-Python's RunOptions does not bind it. Wheels carry the C library beside the module, so it is
-called there, on the C++ object inside Python's. That is sound only while both are of one
-build and the object is laid out as expected: all of it is verified before the first call, by
-reads that cannot fault, and whatever differs is refused.
+`RunOptionsEnableProfiling` is only in the C API (microsoft/onnxruntime, pull request 26846); Python's RunOptions does
+not have it. Wheels contain the C library beside the Python module, so its function is called there, on the C++ object
+inside Python's object. This is safe only if both are of one build and the object has the expected layout. Everything is
+verified before the first call, by reads that cannot fault, and any difference is refused.
 
-A thread pool, once profiled, never stops recording its loops (ThreadPoolProfiler::Stop in core/common/threadpool.cc
-leaves it enabled): 0.2 us and 8 bytes each (2.9 % of a model of 52 us with 8 loops), until the next profiled kernel
-writes all of them out and clears them, in time that counts as its own. So fast models with threads are refused; a run
-that is thrown away precedes those that count; and `loops` says how many loops each inference leaves behind, so that the
-caller can bound them.
+A thread pool that was profiled once never stops recording its loops (ThreadPoolProfiler::Stop in
+core/common/threadpool.cc leaves it enabled). Each loop takes 0.2 us and 8 bytes (2.9 % of a model of 52 us with 8
+loops), until the next profiled kernel writes all of them out, in time that counts as its own. So fast models with
+several threads are refused, each burst begins with a run that does not count, and `loops` says how many loops each
+inference records, so that the caller can limit them.
 """
 
 from __future__ import annotations
@@ -29,31 +28,34 @@ from .onnx_trace import add_kernels, is_run, loops_of, make_folder, read_trace
 
 FIRST_VERSION = (1, 25)
 
-# Places in OrtApi, a table of functions that only ever grows (onnxruntime_c_api.h). The same in 1.25.1 and 1.31.1.
+# Indices in OrtApi, a table of functions that only grows (onnxruntime_c_api.h). They are the same in 1.25.1 and 1.31.1.
 ENABLE, DISABLE = 415, 416
 
-# What OrtRunOptions.profile_file_prefix is until it is set (core/framework/run_options.h).
+# Default of OrtRunOptions.profile_file_prefix (core/framework/run_options.h).
 DEFAULT_PREFIX = b"onnxruntime_run_profile"
 
-SEEN_BYTES = 64  # of OrtRunOptions
+SEEN_BYTES = 64  # bytes of OrtRunOptions that are examined
 
-FAST_NS = 1_000_000  # with 50 loops, which are many, recording them is 1 % of it
+FAST_NS = 1_000_000  # faster models are refused; recording 50 loops, which are many, takes 1 % of this time
 FAST_RUNS = 5
-SLOW_NS = 100_000_000  # in so long a run, writing out the loops before it hardly shows
+SLOW_NS = 100_000_000  # a run this long hardly shows the time to write out earlier loops
 
-_THROWN_AWAY = 10**6  # instead of its number
+_THROWN_AWAY = 10**6  # number of a run that does not count
 
 
 class RunProfiler:
     way = "run-level profiling of the live session"
 
     def __init__(self, onnxruntime: Any, run: Callable[[Any], object], *, has_threads: bool = False) -> None:
-        """`run` runs the live session with the RunOptions given. Raises ProfilingError."""
+        """Prepare to profile. `run` runs the live session with the given RunOptions. Raises ProfilingError.
+
+        `has_threads` says whether several threads of ONNX Runtime run operators.
+        """
         self._run = run
         self._has_threads = has_threads
-        self._last_ns = 0  # what the last run of a burst took
-        self.loops = 0  # of a run, which its threads shared
-        self._reading_ns = 0  # what reading a trace took in the last burst
+        self._last_ns = 0  # duration of the last run of a burst
+        self.loops = 0  # loops in a run that its threads shared
+        self._reading_ns = 0  # time to read a trace in the last burst
         self._options = onnxruntime.RunOptions()
         library = open_library(onnxruntime)
         if has_threads:
@@ -78,7 +80,7 @@ class RunProfiler:
             begin = time.monotonic_ns()
             self._run(self._options)
             fastest_ns = min(fastest_ns, time.monotonic_ns() - begin)
-            if fastest_ns >= 10 * FAST_NS:  # however cold it is
+            if fastest_ns >= 10 * FAST_NS:  # slow enough even if this was a cold run
                 break
         text = (
             "an inference takes %.2f ms, in which it would show that ONNX Runtime then goes on noting what threads do"
@@ -89,7 +91,7 @@ class RunProfiler:
         _require(not self._enable(self._address, prefix), "it cannot be enabled")
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Traces are read when all runs are over: reading one would leave cold caches for the next run."""
+        """Run a burst. Traces are read after all runs, since reading one would leave cold caches for the next run."""
         profile = Profile()
         folder = make_folder()
         try:
@@ -104,7 +106,7 @@ class RunProfiler:
                 profile.run = run
                 kernels = [event for event in read_trace(traces[number]) if not is_run(event)]
                 add_kernels(profile, kernels)
-                self.loops = loops_of(kernels[1:])  # the first one may report those before the run
+                self.loops = loops_of(kernels[1:])  # the first one may report loops from before the run
             self._reading_ns = (time.monotonic_ns() - begin) // len(profile.runs)
             self._last_ns = profile.run.ns
         finally:
@@ -112,7 +114,7 @@ class RunProfiler:
         return profile.describe()
 
     def _profiled_run(self, folder: str, number: int, profile: Profile) -> None:
-        # Names differ by milliseconds only, and what exists is overwritten: so each run has its own.
+        # Each run has its own prefix, since names differ only by milliseconds and existing files are overwritten.
         self._set_prefix(os.path.join(folder, str(number)).encode())
         profile.timed(lambda: self._run(self._options))
 
@@ -126,7 +128,7 @@ def _require(claim: bool, otherwise: str) -> None:
 
 
 def open_library(onnxruntime: Any) -> Any:
-    """The C library beside the module, where it is known to be of the same build. Raises ProfilingError."""
+    """Open the C library beside the module. Raises ProfilingError unless it is known to be of the same build."""
     version = onnxruntime.__version__
     release = re.match(r"(\d+)\.(\d+)\.\d+$", version)
     _require(release is not None, "ONNX Runtime %s is not a release" % version)
@@ -146,7 +148,7 @@ def open_library(onnxruntime: Any) -> Any:
 
 
 def _is_of_build(path: str, onnxruntime: Any) -> bool:
-    """Whether the file holds the module's own description of its build, commit included."""
+    """Whether the file contains the module's description of its build, with the commit."""
     words = str(onnxruntime.get_build_info()).encode()
     if b"git-commit-id=" not in words:
         return False
@@ -174,7 +176,7 @@ def _entry(table: int, place: int) -> int:
 
 
 class OwnMemory:
-    """Reads this process's memory through the kernel: a wrong address is an error and not a crash."""
+    """Reads this process's memory through the kernel, so that a wrong address is an error and not a crash."""
 
     def __init__(self) -> None:
         try:
@@ -198,11 +200,11 @@ class OwnMemory:
 
 
 def find_flag(options: Any, memory: OwnMemory) -> Any:
-    """(address of the C++ object, offset of `enable_profiling` in it). Raises ProfilingError.
+    """Return (address of the C++ object, offset of `enable_profiling` in it). Raises ProfilingError.
 
-    A pybind11 object holds the pointer behind Python's own head (pybind11/detail/common.h,
-    `instance`). `only_execute_path_to_fetches`, which Python can set, shows where in the
-    object we are: the flag is the next field, and behind it is the prefix with its default.
+    A pybind11 object has the pointer after Python's own header (pybind11/detail/common.h, `instance`). The field
+    `only_execute_path_to_fetches` is found by setting it from Python; the flag is the next field, followed by the
+    prefix with its default value.
     """
     address = memory.word(id(options) + object.__basicsize__)
     before = memory.read(address, SEEN_BYTES)
@@ -219,7 +221,10 @@ def find_flag(options: Any, memory: OwnMemory) -> Any:
 
 
 def _state(memory: OwnMemory, address: int, flag: int) -> Any:
-    """(enable_profiling, profile_file_prefix); a std::string is {pointer, length, ...} (libstdc++, libc++ differs)."""
+    """Read (enable_profiling, profile_file_prefix).
+
+    A std::string of libstdc++ is {pointer, length, ...}; that of libc++ is different, and is refused.
+    """
     text = address + (flag + 1 + 7) // 8 * 8
     length = memory.word(text + 8)
     _require(length < 256, "its objects are laid out in another way")

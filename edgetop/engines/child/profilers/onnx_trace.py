@@ -1,15 +1,16 @@
-"""What ONNX Runtime's profiler writes, and the folder for it: a Chrome trace with one event per line.
+"""Read the traces of ONNX Runtime's profiler, which are Chrome traces with one event per line, and profile with them.
 
-Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_executor.cc, which
-names a node's event NODE_kernel_time. Names are those after optimisation: fused operators
-show as one, and inserted reorders and copies as what they are.
+Source: onnxruntime/core/common/profiler.cc (EndProfiling) and sequential_executor.cc, which names a node's event
+NODE_kernel_time. Names are those after optimisation: a fused operator has one event, and inserted reorders and copies
+have their own.
 
-How well threads shared the work is in the `thread_scheduling_stats` of kernels (core/common/threadpool.cc,
-ThreadPoolProfiler). Of the thread that runs the model (`main_thread`) it has the microseconds in which it ran its own
-part of loops (`Run`) and then waited for the others to end theirs (`Wait`), and the CPU where the last loop began; of
-the others (`sub_threads`) the CPU, looked up when a task is taken and at most every 10 ms, and `num_run`, tasks taken
-since the session began. A task may be a block or all loops of an inference, so it does not show how the blocks were
-shared out. `block_size` is the number of loops here (`_shortened`). With one thread there is an empty string.
+How threads shared the work is in the `thread_scheduling_stats` of kernels (core/common/threadpool.cc,
+ThreadPoolProfiler). For the thread that runs the model (`main_thread`) they have the microseconds in which it ran its
+own part of loops (`Run`) and then waited for the other threads (`Wait`), and the CPU on which the last loop began. For
+the other threads (`sub_threads`) they have the CPU, read when a task is taken but at most every 10 ms, and `num_run`,
+the number of tasks taken since the session began. A task may be one block or all loops of an inference, so that number
+does not show how the blocks were divided. `_shortened` replaces `block_size` by the number of loops. With one thread,
+the statistics are an empty string.
 """
 
 from __future__ import annotations
@@ -32,20 +33,23 @@ _KERNEL = "_kernel_time"
 _BLOCKS = '"block_size": ['
 _PROVIDER = "ExecutionProvider"
 
-# Their time includes that of the nodes in their bodies, which have events of their own.
+# Operators whose time includes that of the nodes in their bodies, which have their own events.
 _CONTAINERS = frozenset(("If", "Loop", "Scan", "SequenceMap"))
 
-ROUNDED_US = 20  # each loop's times are in whole microseconds
+ROUNDED_US = 20  # tolerance, since the times of each loop are rounded to whole microseconds
 
 Event = Dict[str, Any]
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  a private folder is made in it
-ROOM_BYTES = 32 * 2**20  # a burst of twenty runs of a model with a thousand operators has some 10 MiB
-OLD_S = 60.0  # a process that does not exist here may run in another container that shares the memory
+ROOM_BYTES = 32 * 2**20  # a burst of twenty runs of a model with a thousand operators takes some 10 MiB
+OLD_S = 60.0  # younger folders are kept: their process may run in another container that shares the memory
 
 
 def best_home(shared: str = SHARED_MEMORY) -> str:
-    """Memory, where it has room: a trace that does not fit in is cut short, and cannot be read."""
+    """Return the folder for traces: one in memory if it has room, else that for temporary files.
+
+    A trace for which there is no room is cut short and cannot be read.
+    """
     with contextlib.suppress(OSError):
         disk = os.statvfs(shared)
         if os.access(shared, os.W_OK) and disk.f_bavail * disk.f_frsize >= ROOM_BYTES:
@@ -54,9 +58,9 @@ def best_home(shared: str = SHARED_MEMORY) -> str:
 
 
 def make_folder(home: Optional[str] = None) -> str:
-    """A folder for the traces of a burst, which nobody else can read: in memory, where there is such a place.
+    """Make a folder for the traces of a burst, which only this user can read.
 
-    `home`: below which; None: the best there is. What engines that were killed in a burst left there is removed.
+    It is made in `home`, by default in `best_home()`. Folders of engines that were killed in a burst are removed.
     """
     home = home or best_home()
     _sweep(home)
@@ -74,18 +78,18 @@ def _sweep(home: str) -> None:
 
 
 def read_trace(path: str) -> List[Event]:
-    """The events of kernels and of whole runs in the file, in the order in which they began. Raises ValueError."""
+    """Read the events of kernels and of whole runs from a file, in the order in which they began. Raises ValueError."""
     with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Parse line by line, so that half a megabyte of text does not become ten of objects at once. Raises ValueError."""
+    """Parse a trace line by line, since half a megabyte of text would become ten of objects. Raises ValueError."""
     return in_order(_events(lines))
 
 
 def in_order(events: Iterable[Event]) -> List[Event]:
-    """The events of kernels and of whole runs, in the order in which they began."""
+    """Return the events of kernels and of whole runs, in the order in which they began."""
     wanted = [event for event in events if is_run(event) or event["name"].endswith(_KERNEL)]
     return sorted(wanted, key=lambda event: (event["ts"], -event["dur"]))
 
@@ -94,12 +98,12 @@ def _events(lines: Iterable[str]) -> Iterator[Event]:
     for line in lines:
         text = line.strip().rstrip(",")
         if text not in ("[", "]", ""):
-            # Not strict: a model's names are written as they are, control characters too.
+            # Not strict, since names in a model may have control characters, which are written as they are.
             yield json.loads(_shortened(text), strict=False)
 
 
 def _shortened(text: str) -> str:
-    """Replace the sizes of blocks, which may be a hundred thousand, with their number."""
+    """Replace the list of block sizes, which may have a hundred thousand items, with its length."""
     begin = text.find(_BLOCKS)
     end = text.find("]", begin)
     if begin < 0 or end < 0 or '"thread_pool_name"' not in text[:begin]:
@@ -114,7 +118,7 @@ def is_run(event: Event) -> bool:
 
 
 def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optional[Interference]]) -> None:
-    """Put the last runs into the profile, as many as `interference` is given for: what others took from each."""
+    """Add the last runs to the profile, one for each item of `interference`."""
     for run, lost in zip([event for event in events if is_run(event)][-len(interference) :], interference):
         end = run["ts"] + run["dur"]
         profile.begin_run(run["dur"] * 1000, lost)
@@ -122,7 +126,7 @@ def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optio
 
 
 def add_kernels(profile: Profile, kernels: List[Event]) -> None:
-    """Put kernels, in the order in which they began, into the current run."""
+    """Add kernels, in the order in which they began, to the profile's current run."""
     own_ns = _own_times(kernels)
     names = [event["name"][: -len(_KERNEL)] for event in kernels]
     profile.run.threads = thread_use(kernels, names)
@@ -135,7 +139,7 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
 
 
 def _own_times(kernels: List[Event]) -> List[int]:
-    """The duration of each in ns; of one that has a body, without the nodes of the body."""
+    """Return the duration of each kernel in ns, without that of the nodes in its body."""
     own = [event["dur"] * 1000 for event in kernels]
     inside: List[Tuple[int, int]] = []  # (place, end) of the containers around the current event
     for place, event in enumerate(kernels):
@@ -149,7 +153,7 @@ def _own_times(kernels: List[Event]) -> List[int]:
 
 
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
-    """Return how threads shared the work of a run. None: one thread ran it, or the statistics have another form."""
+    """Return how threads shared the work of a run, or None if one thread ran it or the statistics are unknown."""
     count = all_ns = moves = 0
     waited_ns: Dict[str, int] = {}
     cpus: Dict[str, int] = {}
@@ -160,13 +164,13 @@ def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any
                 continue
             main, others = stats["main_thread"], stats["sub_threads"]
             if int(main["Run"]) + int(main["Wait"]) > event["dur"] + ROUNDED_US:
-                continue  # these include loops of earlier inferences
+                continue  # the statistics include loops of earlier inferences
             count = max(count, 1 + len(others))
             all_ns += event["dur"] * 1000
             waited_ns[name] = waited_ns.get(name, 0) + int(main["Wait"]) * 1000
             threads = [(main["thread_id"], main["core"]), *((key, other["core"]) for key, other in others.items())]
             for thread, cpu in threads:
-                if cpu >= 0:  # otherwise it has not run yet
+                if cpu >= 0:  # negative if the thread has not run yet
                     moves += cpus.get(thread, cpu) != cpu
                     cpus[thread] = cpu
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -183,21 +187,21 @@ def loops_of(kernels: List[Event]) -> int:
     return sum(number for number in numbers if isinstance(number, int))
 
 
-WARMUP_RUNS = 2  # of a session: the first allocates, the second runs in what the first has allocated
+WARMUP_RUNS = 2  # the first run of a session allocates memory, the second one uses it
 
 
 class Service:
-    """Any version of ONNX Runtime: a session that is profiled from its start, in a helper process.
+    """Profiles whole sessions in a helper process, which works with any version of ONNX Runtime.
 
-    Session-level profiling cannot be turned off and on again, and one that is left on ends at a
-    million events (onnxruntime/core/common/profiler.h, max_num_events_) and holds them in memory.
-    So each burst makes a session, runs it and drops it.
+    Profiling of a session cannot be turned off and on again. If it stays on, it ends at a million events
+    (onnxruntime/core/common/profiler.h, max_num_events_) and holds them in memory. So each burst makes a session, runs
+    it and drops it.
     """
 
     way = "a profiled session in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        adapter.import_runtime()  # now, and not in the first burst, for which the engine waits
+        adapter.import_runtime()  # not in the first burst, for which the engine has to wait
         self._spec = spec
         self._make = type(adapter)
         self._adapter: Any = None
@@ -205,7 +209,7 @@ class Service:
         self._folder = ""
 
     def make_ready(self) -> None:
-        """Open a session of which every run is profiled, the warm-up too."""
+        """Open a session, in which every run is profiled, and warm it up."""
         self._folder = make_folder()
         try:
             self._adapter = self._make()
@@ -217,7 +221,7 @@ class Service:
             raise
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run what is allowed, and end the session."""
+        """Run as often as allowed, and end the session."""
         profile = Profile()
         try:
             interference = []

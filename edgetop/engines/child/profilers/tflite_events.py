@@ -1,7 +1,7 @@
-"""The events of the profilers of TensorFlow Lite and LiteRT: of operators, of delegates and of their own operators.
+"""Convert the events of the profilers of TensorFlow Lite and LiteRT to times of operators.
 
-Event types: `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that reports
-its own operators is left out itself, so that no time counts twice; of several, each by itself.
+The event types are those of `Profiler::EventType` (tensorflow/lite/core/api/profiler.h). A delegate that reports its
+own operators is not counted itself, so that no time counts twice.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ class Event(NamedTuple):
     node: int
     subgraph: int
     ns: int
-    within: Optional[int] = None  # the place of the operator's or delegate's event that was not over yet; None: unknown
+    within: Optional[int] = None  # place of the operator's or delegate's event that contains it; None if unknown
 
 
 XNNPACK = "XNNPACK"
-NameOf = Callable[[int, str], str]  # of node number and type: the operator's name
+NameOf = Callable[[int, str], str]  # takes a node's number and type, returns the operator's name
 
 
 def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
     """Add the events of one run to the profile.
 
-    What is inside a delegate that has no event itself is XNNPACK's. Only the main graph counts: the time of a WHILE is
-    that of its body too.
+    Operators in a delegate without an event of its own count as XNNPACK's. Only the main graph counts, since the time
+    of a WHILE includes that of its body.
     """
     inside = [event for event in events if event.kind == INSIDE_DELEGATE]
     telling = {event.within for event in inside}
@@ -40,7 +40,7 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
     for place, event in enumerate(events):
         tag = event.tag
         if event.kind == INSIDE_DELEGATE:
-            # An index is that of the delegate's own operators, and two partitions may have the same.
+            # The index is that of the operator in its delegate, so two partitions may have the same one.
             name = "%s:%d" % (tag, event.node)
             times[name] = times.get(name, 0) + 1
             name = name if times[name] == 1 else "%s/%d" % (name, times[name])
@@ -57,7 +57,8 @@ def add_events(profile: Profile, events: List[Event], name_of: NameOf) -> None:
 
 
 def short_delegate(tag: str) -> str:
-    """
+    """Return a delegate's short name.
+
     >>> short_delegate("TfLiteXNNPackDelegate")
     'XNNPACK'
     """
@@ -67,7 +68,10 @@ def short_delegate(tag: str) -> str:
 
 
 def names_of(interpreter: Any) -> NameOf:
-    """TFLite operators have no names: the first tensor that an operator writes gives it one, as in other tools."""
+    """Return a function that names operators by the first tensor that they write, as other tools do.
+
+    Operators have no names in TFLite.
+    """
     names: Dict[int, str] = {}
     try:
         tensors = {detail["index"]: detail["name"] for detail in interpreter.get_tensor_details()}

@@ -1,13 +1,12 @@
-"""tflite-runtime 2.14: a profiler of our own on an interpreter, in a helper process but for delegates.
+"""Profile tflite-runtime 2.14 with a profiler that is attached to an interpreter.
 
-Python binds no profiler, but the module exports `Interpreter::SetProfiler`, which takes an
-object with virtual functions (tensorflow/lite/core/api/profiler.h, v2.14.0). Such an object
-is laid out here by hand, as the Itanium C++ ABI says. XNNPACK reports its operators only
-where there was a profiler when the tensors were allocated, and then for ever: its delegate
-collects names and times after every inference, whether anybody listens or not
-(xnnpack_delegate.cc, AddEventsToProfiler). That was measured to cost a model of 164 operators
-1.8 % and one of two operators 90 %, so it is not done to the interpreter that gives the latency,
-unless that one has a delegate: a device such as a Coral may be one process's alone.
+The Python package has no profiler, but its library exports `Interpreter::SetProfiler`, which takes an object with
+virtual functions (tensorflow/lite/core/api/profiler.h, v2.14.0). Such an object is built here by hand, as the Itanium
+C++ ABI requires. XNNPACK reports its operators only if there was a profiler when the tensors were allocated. From then
+on, its delegate collects names and times after every inference, even if no profiler is attached any more
+(xnnpack_delegate.cc, AddEventsToProfiler). This cost 1.8 % with a model of 164 operators and 90 % with one of two
+operators, so it is done to another interpreter in a helper process. Only if the engine has a delegate, the engine's own
+interpreter is profiled, since a device such as a Coral may be usable by only one process.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from ..inputs import bound
 from . import Allowance, Profile, ProfilingError
 from .tflite_events import DELEGATE, OPERATOR, Event, NameOf, add_events, names_of
 
-VERSION = "2.14."  # the last; its layouts are known
-MACHINES = ("x86_64", "aarch64")  # where the layouts were verified
+VERSION = "2.14."  # the last version; its layouts are known
+MACHINES = ("x86_64", "aarch64")  # machines for which the layouts were verified
 LIBRARY = "_pywrap_tensorflow_interpreter_wrapper.so"
 
 _SET = "_ZN6tflite4impl11Interpreter11SetProfilerEPNS_8ProfilerE"
@@ -39,13 +38,13 @@ _P, _I32, _I64, _U32, _U64, _TEXT = (
 
 
 class Listener:
-    """A `tflite::Profiler`: a pointer to a table of its virtual functions, in the order of their declaration."""
+    """A `tflite::Profiler` object: a pointer to a table of its virtual functions in the order of declaration."""
 
     def __init__(self) -> None:
         self._events: List[List[Any]] = []  # the fields of Event
-        self._open: List[int] = []  # places of operators that have begun
+        self._open: List[int] = []  # places of the events of operators that have begun
         functions = [
-            ctypes.CFUNCTYPE(None, _P)(self._nothing),  # the two destructors: nobody here owns it
+            ctypes.CFUNCTYPE(None, _P)(self._nothing),  # the two destructors have nothing to free
             ctypes.CFUNCTYPE(None, _P)(self._nothing),
             ctypes.CFUNCTYPE(_U32, _P, _TEXT, _I32, _I64, _I64)(self._begin),
             ctypes.CFUNCTYPE(None, _P, _U32, _I64, _I64)(self._end),
@@ -53,7 +52,7 @@ class Listener:
             ctypes.CFUNCTYPE(None, _P, _TEXT, _I32, _U64, _I64, _I64)(self._add),
             ctypes.CFUNCTYPE(None, _P, _TEXT, _I32, _P)(self._nothing),
         ]
-        self._functions = functions  # alive as long as the table, which only has their addresses
+        self._functions = functions  # kept alive, since the table only has their addresses
         self._table = (_P * len(functions))(*[ctypes.cast(function, _P) for function in functions])
         self._object = (_P * 1)(ctypes.addressof(self._table))
         self.address = ctypes.addressof(self._object)
@@ -91,17 +90,17 @@ class Listener:
 
 
 class InterpreterProfiler:
-    """A listener on an interpreter whose tensors are not yet allocated. Keep it as long as the interpreter.
+    """A listener that is attached to an interpreter before its tensors are allocated. Keep it as long as that exists.
 
-    In the engine itself it is detached once they are allocated, and listens during bursts alone. It is never set to
-    null: that frees the root of all profilers while the graphs still point to it, and the next inference crashes
-    (interpreter.cc, SetProfiler).
+    In the engine itself it is detached after the allocation, and attached again only during bursts. The interpreter's
+    profiler is never set to null: that would free the root of all profilers while graphs still point to it, and the
+    next inference would crash (interpreter.cc, SetProfiler).
     """
 
     way = "a profiler attached to the live interpreter"
 
     def __init__(self, interpreter: Any, package: str, version: str) -> None:
-        """`package`: its folder. Raises ProfilingError."""
+        """Attach a listener. `package` is the folder of tflite-runtime. Raises ProfilingError."""
         machine = platform.machine()
         _require(version.startswith(VERSION), "tflite-runtime %s is none that is known" % version)
         _require(machine in MACHINES, "its objects are not known on %s" % machine)
@@ -120,7 +119,10 @@ class InterpreterProfiler:
         set_profiler(self._handle, self._listener.address)
 
     def _root(self) -> int:
-        """`GetProfiler` gives a SubgraphAwareProfiler {table, Profiler* root, int64 graph} (core/subgraph.h)."""
+        """Return the address of the root profiler.
+
+        `GetProfiler` returns a SubgraphAwareProfiler {table, Profiler* root, int64 graph} (core/subgraph.h).
+        """
         address = ctypes.c_void_p.from_address(self._get(self._handle) + ctypes.sizeof(_P)).value
         _require(bool(address), "it has no root")
         assert address
@@ -141,9 +143,9 @@ class InterpreterProfiler:
         pass
 
     def listen(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run what is allowed, while the profiler is attached."""
+        """Run as often as allowed while the profiler is attached."""
         profile = Profile()
-        self._name_of = self._name_of or names_of(self._interpreter)  # once the tensors are allocated
+        self._name_of = self._name_of or names_of(self._interpreter)  # only possible once tensors are allocated
         self._listener.take()
         while allowance.takes_another():
             profile.timed(self._interpreter.invoke)
@@ -152,18 +154,18 @@ class InterpreterProfiler:
 
 
 class Service:
-    """Profiles in a helper process: on its own interpreter, which is made anew for each burst."""
+    """Profiles in a helper process, with a new interpreter for each burst."""
 
     way = "a profiler attached to an interpreter in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
         self._spec = dict(spec, profile_every_ns=0)
         self._adapter = adapter
-        self._package = adapter.folder  # which imports the runtime now, and not in a burst
+        self._package = adapter.folder  # imports the runtime now, and not in a burst
         self._profiler: Any = None
 
     def make_ready(self) -> None:
-        """Raises ProfilingError where the interpreter is not one that is known."""
+        """Make an interpreter with a profiler, and warm it up. Raises ProfilingError if its layout is unknown."""
 
         def attach() -> None:
             version = self._adapter.describe()["version"]

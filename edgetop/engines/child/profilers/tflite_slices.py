@@ -1,13 +1,13 @@
-"""TFLite where no profiler is available: each operator in a model of its own, in a helper process.
+"""Profile TFLite models without a profiler: run each operator as a model of its own, in a helper process.
 
-Any version of either runtime can do it, with delegates and shapes of the user's. It is an
-estimate, and is called one: an operator by itself has its tensors in the caches, fuses with
-no neighbour, and a delegate may take it alone that does not take it among others.
+This works with any version of both runtimes, and with the user's delegates and shapes. The result is an estimate and is
+called so: an operator that runs alone has its tensors in the caches and does not fuse with its neighbours, and a
+delegate may take it alone but not among others.
 
-Models of one operator are cut from a .tflite file by changing a few of its numbers. A FlatBuffer is tables that point
-forward to others (https://flatbuffers.dev/internals/), so the vector of operators can be cut short and its places
-point to any of them, and vectors of inputs and outputs can be added at the end. Nothing is moved, and nothing but
-numpy is needed. Fields: tensorflow/lite/schema/schema.fbs.
+A model of one operator is made from a .tflite file by changing a few numbers. A FlatBuffer consists of tables that
+point forward to others (https://flatbuffers.dev/internals/). So the vector of operators can be shortened, its entries
+can point to any operators, and new vectors of inputs and outputs can be appended. No data is moved, and only numpy is
+needed. Fields: tensorflow/lite/schema/schema.fbs.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ _OPERATOR_INPUTS, _OPERATOR_OUTPUTS = 1, 2
 
 WARMUP_RUNS = 2
 RUNS = 15
-ENOUGH_RUNS, ENOUGH_NS = 3, 20_000_000  # of one operator that takes long
-TRIES = 2  # of an operator that others disturb
+ENOUGH_RUNS, ENOUGH_NS = 3, 20_000_000  # a slow operator is run only this often, once it has run for this time
+TRIES = 2  # attempts to time an operator undisturbed
 UNDISTURBED = Interference(0, 0)
 
 
 class TfliteFile:
-    """The first graph of a file, whose operators can be cut out."""
+    """A .tflite file from whose first graph models of single operators can be made."""
 
     def __init__(self, content: bytes) -> None:
-        """Raises ProfilingError where it is no such file."""
+        """Parse the file. Raises ProfilingError if it is not a .tflite file."""
         self._content = content
         try:
             model = self._follow(0)
@@ -52,15 +52,16 @@ class TfliteFile:
             places = [self._follow(self._operators + 4 + 4 * i) for i in range(count)]
             self.operators = [
                 (self._numbers(place, _OPERATOR_INPUTS), self._numbers(place, _OPERATOR_OUTPUTS)) for place in places
-            ]  # (inputs, outputs) of each, as numbers of tensors; -1 is an input that is left out
+            ]  # (inputs, outputs) of each operator, as numbers of tensors; -1 is an omitted input
             self.inputs = self._numbers(self._graph, _GRAPH_INPUTS)
         except struct.error:
             raise ProfilingError("the file is no TFLite model that can be cut into operators") from None
 
     def cut(self, operators: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
-        """Return the file of a model of these operators alone. `inputs`: the tensors that it is fed.
+        """Return the file of a model that has only these operators, inputs and outputs.
 
-        operators: their numbers, rising, so that no pointer has to point back.
+        `operators` are their numbers, ascending, so that no pointer has to point backwards. `inputs` and `outputs` are
+        numbers of tensors.
         """
         cut = bytearray(self._content)
         cut += b"\0" * (-len(cut) % 4)
@@ -85,7 +86,7 @@ class TfliteFile:
         return place + int(self._read(_U32, place))
 
     def _pointer(self, table: int, field: int, *, is_optional: bool = False) -> int:
-        """Return where the table stores a field's offset; 0 where the field is optional and absent."""
+        """Return the position of a field in a table, or 0 if it is absent and `is_optional`."""
         fields = table - self._read(_I32, table)
         entry = 4 + 2 * field
         offset = self._read(_U16, fields + entry) if entry < self._read(_U16, fields) else 0
@@ -102,25 +103,25 @@ class TfliteFile:
 
 
 class Part:
-    """One operator of a file, with the operators before it that only unpack its constants."""
+    """One operator of a file, with the operators that unpack its constants."""
 
     def __init__(self, operators: List[int], inputs: List[int], outputs: Sequence[int]) -> None:
-        self.operators = operators  # the last is the one
+        self.operators = operators  # numbers of operators; the last one is timed, the others unpack its constants
         self.inputs = inputs
         self.outputs = outputs
-        self.arrays: List[Any] = []  # what its inputs held in a real inference
+        self.arrays: List[Any] = []  # its inputs in a real inference
         self.name = self.op_type = self.provider = ""
 
 
 def parts(file: TfliteFile) -> List[Part]:
-    """A part for each operator through which data flows from the inputs.
+    """Return a part for each operator that depends on the model's inputs.
 
-    What comes from constants alone, such as half-precision weights that are made floats, does
-    not: delegates do that once, and take an operator only where its weights are constants.
-    What has no inputs is the handle of a state, which is no constant.
+    Operators that depend only on constants, such as the conversion of half-precision weights to floats, get no part:
+    delegates run them once, and take an operator only if its weights are constants. They are included in the parts that
+    need them. An operator without inputs is the handle of a state, which is not a constant.
     """
     flowing = set(file.inputs)
-    unpacking: Dict[int, List[int]] = {}  # a tensor that comes from constants alone: the operators that make it
+    unpacking: Dict[int, List[int]] = {}  # operators that make a tensor from constants only
     found = []
     for number, (inputs, outputs) in enumerate(file.operators):
         before = sorted({other for tensor in inputs for other in unpacking.get(tensor, ())})
@@ -136,7 +137,7 @@ def parts(file: TfliteFile) -> List[Part]:
 
 class Service:
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        """Raises ProfilingError where the model cannot be cut."""
+        """Prepare the parts. Raises ProfilingError if no operator can be run alone."""
         self._spec = spec
         self._adapter = adapter
         bound(self._adapter, dict(spec, profile_every_ns=0))
@@ -144,7 +145,7 @@ class Service:
             self._file = TfliteFile(model.read())
         self._parts: List[Part] = []
         failed = self._cut()
-        self._adapter.interpreter = None  # what has run is not needed again
+        self._adapter.interpreter = None  # it is not needed again
         if not self._parts:
             raise ProfilingError("none of the operators can be run by itself: %s" % "; ".join(failed[:1]))
         self.way = "estimate (isolated): each operator run by itself in a helper process"
@@ -153,8 +154,8 @@ class Service:
             self.way = text % (self.way, len(failed), len(failed) + len(self._parts), one_line("; ".join(failed), 200))
 
     def _cut(self) -> List[str]:
-        """Make the parts, and return why others cannot be run."""
-        # An interpreter that has run the model once, of which every tensor can be read.
+        """Make the parts, and return a line for each operator that cannot be run alone."""
+        # This interpreter runs the model once and keeps all tensors, so that they can be read.
         whole = self._adapter.import_runtime().Interpreter(
             model_path=self._spec["model"],
             experimental_preserve_all_tensors=True,
@@ -169,13 +170,13 @@ class Service:
                 part.arrays = [whole.get_tensor(tensor) for tensor in part.inputs]
                 self._identify(part)
                 self._parts.append(part)
-            except Exception as error:  # the runtime's own: what has a state, for one, cannot be run apart
+            except Exception as error:  # of any type; for example, an operator with a state cannot be run alone
                 failed.append("%s: %s" % (part.name, one_line(error, 80)))
         return failed
 
     def _identify(self, part: Part) -> None:
-        """Set its type and who runs it: a delegate of the user's, the runtime's default delegate, or the CPU."""
-        tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]  # without it, the CPU
+        """Set a part's type and provider: the user's delegate, the runtime's default delegate, or the CPU."""
+        tried: List[Tuple[Optional[bool], str]] = [(None, "XNNPACK")]
         if self._spec["delegates"]:
             tried.insert(0, (False, short_path(self._spec["delegates"][0][0])))
         part.provider = "CPU"
@@ -198,10 +199,10 @@ class Service:
         return interpreter
 
     def make_ready(self) -> None:
-        """Do nothing: a burst opens one operator's model at a time."""
+        """Do nothing, since a burst opens the model of one operator at a time."""
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Runs of the medians of the operators, as many as each operator had at least."""
+        """Time all parts. Each run in the result has the median of every operator's times."""
         allowance.takes_another()
         timed = [_timed(self._opened(part).invoke) for part in self._parts]
         waits = [lost.waited_ns for _, lost in timed if lost.waited_ns is not None]
@@ -217,7 +218,7 @@ class Service:
 
 
 def run_with(interpreter: Any, arrays: List[Any]) -> None:
-    """Give the inputs their shapes and contents, and run it once."""
+    """Set the shapes and contents of an interpreter's inputs, and run it once."""
     details = interpreter.get_input_details()
     for detail, array in zip(details, arrays):
         if list(detail["shape"]) != list(array.shape):
@@ -229,7 +230,7 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 
 
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
-    """Return the operator's times, in ns, and the interference: of the first undisturbed try, or else of the last."""
+    """Return an operator's times in ns, and the interference: of the first undisturbed try, or else of the last."""
     for _ in range(WARMUP_RUNS - 1):
         invoke()
     tries = []
@@ -251,7 +252,8 @@ def _times(invoke: Any) -> List[int]:
 
 
 def short_path(path: str) -> str:
-    """
+    """Return the short name of a delegate's library.
+
     >>> short_path("/usr/lib/libedgetpu.so.1")
     'edgetpu'
     """
