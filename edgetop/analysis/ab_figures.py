@@ -15,19 +15,18 @@ import numpy.typing as npt
 
 from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, typical_ratio, undisturbed
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import QuadDone, QuadFigures, SessionOver, TurnsBegan, TurnsSettled
+from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns, measured
 from edgetop.session.seconds import NS
-from edgetop.session.turns import ALONE, SIDES, Plan, plan_of
+from edgetop.session.turns import ALONE, SIDES, Plan
 
-TURNS, SETTLED, QUAD = "ab-turns", "ab-settled", "ab-quad"
 # Of each ratio: the figure of a quad; of a variant, the figure and how many of the quad's unit its own is.
 METRICS = {
     "p50": ("p50_ns", "p50_ms", 1e6), "p90": ("p90_ns", "p90_ms", 1e6), "p99": ("p99_ns", "p99_ms", 1e6),
     "throughput": ("hz", "throughput_hz", 1.0), "energy": ("mj", "energy_mj", 1.0),
 }  # fmt: skip
-TYPICAL = "p50_ratio"  # of a quad: the ratio over all pairs of inferences; sessions recorded before have none
 GROWING = ("throughput",)  # of which more is faster
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are stored for each quad
 ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
@@ -64,9 +63,11 @@ class QuadEvents:
             if info.kind == "power" and info.role == "total":
                 self._power, self._averages = place, info.averages is True
         for event in batch.events:
-            if event.kind == TURNS:
-                self._plan = plan_of(event.data)
-            self._is_over |= event.kind == "ended" and event.data.get("reason") == "duration"
+            match event.body:
+                case TurnsBegan(began) if began.turn_ns > 0:
+                    self._plan = began
+                case SessionOver("ended", reason="duration"):
+                    self._is_over = True
         plan = self._plan
         if plan is None:
             return ()
@@ -115,12 +116,11 @@ class QuadEvents:
                 turns.append((found["t_ns"] - edges[turn], found["latency_ns"].astype(float)))
         self._left_out_ns = settling_ns(turns, plan.turn_ns)
         words = f"the first {self._left_out_ns / 1e6:.0f} ms after each switch are left out"
-        return Event(plan.quads_ns, SETTLED, "info", "edgetop", words, {"left_out_ns": self._left_out_ns})
+        return Event(plan.quads_ns, TurnsSettled(self._left_out_ns), "info", "edgetop", words)
 
     def _quad(self, plan: Plan, quad: int) -> Event | None:
         edges, letters = self._edges(plan, quad), self._letters(plan, quad)
         is_alone = quad < ALONE_QUADS
-        data: dict[str, JsonValue] = {"quad": quad - ALONE_QUADS, "order": letters, "alone": is_alone}
         both = []
         for side, letter in enumerate(SIDES):
             spans = []
@@ -128,15 +128,15 @@ class QuadEvents:
                 if letters[turn] == letter:
                     switched = not is_alone and (turn == 0 or letters[turn - 1] != letter)
                     spans.append((edges[turn] + (self._left_out_ns or 0) * switched, edges[turn], edges[turn + 1]))
-            figures, latencies = self._figures(spans, 0 if is_alone else side)
-            if figures is None:
+            found = self._figures(spans, 0 if is_alone else side)
+            if found is None:
                 return None
-            both.append(latencies)
-            data.update({f"{letter.lower()}_{name}": value for name, value in figures.items()})
-        data[TYPICAL] = typical_ratio(*both)
-        return Event(edges[-1], QUAD, "info", "edgetop", f"quad {quad - ALONE_QUADS} {letters}", data)
+            both.append(found)
+        (a, a_ns), (b, b_ns) = both
+        body = QuadDone(quad - ALONE_QUADS, letters, is_alone, a, b, typical_ratio(a_ns, b_ns))
+        return Event(edges[-1], body, "info", "edgetop", f"quad {quad - ALONE_QUADS} {letters}")
 
-    def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[dict[str, JsonValue] | None, Floats]:
+    def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
         """Return a side's figures and latencies. `spans`: each turn's counted begin, begin, end. None: one is empty."""
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:
@@ -145,7 +145,7 @@ class QuadEvents:
             counts = turn[(turn["t_ns"] >= from_ns) & (turn["t_ns"] + turn["latency_ns"] <= end_ns)]
             left_out += len(turn) - len(counts)
             if not len(counts):
-                return None, np.empty(0)
+                return None
             kept.append(counts["latency_ns"].astype(float))
             seconds += (last_end_ns(counts) - int(counts["t_ns"][0])) / NS
             power.append(self._watts(from_ns, end_ns))
@@ -153,16 +153,16 @@ class QuadEvents:
         p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
         known = [watts for watts in power if watts is not None]
         hz, watts = len(latencies) / seconds, float(np.mean(known)) if known else None
-        figures: dict[str, JsonValue] = {
-            "count": len(latencies),
-            "left_out": left_out,
-            "p50_ns": float(p50),
-            "p90_ns": float(p90),
-            "p99_ns": float(p99),
-            "hz": hz,
-            "mj": None if watts is None else watts / hz * 1e3,
-            "quantiles_ns": ",".join(f"{value:.0f}" for value in np.quantile(latencies, SHARES)),
-        }
+        figures = QuadFigures(
+            count=len(latencies),
+            left_out=left_out,
+            p50_ns=float(p50),
+            p90_ns=float(p90),
+            p99_ns=float(p99),
+            hz=hz,
+            mj=None if watts is None else watts / hz * 1e3,
+            quantiles_ns=",".join(f"{value:.0f}" for value in np.quantile(latencies, SHARES)),
+        )
         return figures, latencies
 
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
@@ -260,19 +260,20 @@ class AbFold:
     def __init__(self) -> None:
         self._plan: Plan | None = None
         self._left_out_ns: int | None = None
-        self._quads: list[Mapping[str, JsonValue]] = []
-        self._alone: list[Mapping[str, JsonValue]] = []
+        self._quads: list[QuadDone] = []
+        self._alone: list[QuadDone] = []
         self._view: AbView | None = None
 
     def on_event(self, event: Event) -> None:
-        if event.kind == TURNS:
-            self._plan = plan_of(event.data)
-        elif event.kind == SETTLED:
-            self._left_out_ns = event.whole("left_out_ns")
-        elif event.kind == QUAD and _is_sound(event.data):
-            (self._alone if event.data.get("alone") else self._quads).append(event.data)
-        else:
-            return
+        match event.body:
+            case TurnsBegan(plan) if plan.turn_ns > 0:
+                self._plan = plan
+            case TurnsSettled(left_out_ns):
+                self._left_out_ns = left_out_ns
+            case QuadDone() as quad if _is_sound(quad):
+                (self._alone if quad.alone else self._quads).append(quad)
+            case _:
+                return
         self._view = None
 
     def view(self, manifest: Manifest | None) -> AbView | None:
@@ -287,18 +288,18 @@ class AbFold:
         ratios = {name: _log_ratios(self._quads, key) for name, (key, *_) in METRICS.items()}
         known = {name: difference(undisturbed(values)) for name, values in ratios.items()}
         p50, spent_s = known["p50"], len(self._quads) * 4 * plan.turn_ns / NS
-        sides = zip(names, "ab", strict=False) if self._quads else ()
+        sides = zip(names, _both_sides(self._quads), strict=False) if self._quads else ()
         return AbView(
             plan=plan,
             quads=len(self._quads),
             disturbed=len(ratios["p50"]) - len(undisturbed(ratios["p50"])),
-            variants=tuple(_figures(name, side, self._quads) for name, side in sides),
+            variants=tuple(_figures(name, side) for name, side in sides),
             ratios={name: None if d is None else _ratio(name, d, until, spent_s) for name, d in known.items()},
             smallest={name: self._smallest(key, len(plan.order) // 4) for name, (key, *_) in METRICS.items()},
             left_out_ns=self._left_out_ns,
             until=until,
             is_resolved=p50 is not None and len(self._quads) >= LEAST_RESOLVING and p50.half_width <= until,
-            quantiles_ns=tuple(_quantiles(side, self._quads) for side in "ab"),
+            quantiles_ns=tuple(map(_quantiles, _both_sides(self._quads))),
             p50_logs=ratios["p50"],
         )
 
@@ -310,30 +311,34 @@ class AbFold:
         return float(2 * values.std(ddof=1) / math.sqrt(max(quads, 1)))
 
 
-def _is_sound(data: Mapping[str, Any]) -> bool:
-    wanted = [data.get(f"{side}_{key}") for side in "ab" for key in ("p50_ns", "p90_ns", "p99_ns", "hz", "count")]
-    texts = [data.get(f"{side}_quantiles_ns") for side in "ab"]
-    return all(map(_is_number, wanted)) and all(
-        isinstance(text, str) and text.count(",") == len(SHARES) - 1 and text.replace(",", "").isdecimal()
-        for text in texts
+def _is_sound(quad: QuadDone) -> bool:
+    return all(
+        all(map(_is_possible, (of.p50_ns, of.p90_ns, of.p99_ns, of.hz, of.count)))
+        and of.quantiles_ns.count(",") == len(SHARES) - 1
+        and of.quantiles_ns.replace(",", "").isdecimal()
+        for of in (quad.a, quad.b)
     )
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and 0 < value < 1e18
+def _is_possible(value: float | None) -> bool:
+    return value is not None and 0 < value < 1e18
 
 
-def _log_ratios(quads: Sequence[Mapping[str, Any]], key: str) -> Floats:
+def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[QuadFigures]]:
+    return [quad.a for quad in quads], [quad.b for quad in quads]
+
+
+def _log_ratios(quads: Sequence[QuadDone], key: str) -> Floats:
     """Return the logarithm of B's figure over A's in each quad that has both."""
-    if key == METRICS["p50"][0] and all(_is_number(quad.get(TYPICAL)) for quad in quads):
-        return np.asarray(np.log(np.array([quad[TYPICAL] for quad in quads], float)))
-    pairs = np.array([(quad.get(f"a_{key}") or 0, quad.get(f"b_{key}") or 0) for quad in quads], float).reshape(-1, 2)
+    if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
+        return np.asarray(np.log(np.array([quad.p50_ratio for quad in quads], float)))
+    pairs = np.array([(getattr(quad.a, key) or 0, getattr(quad.b, key) or 0) for quad in quads], float).reshape(-1, 2)
     a, b = pairs[(pairs > 0).all(axis=1)].T
     return np.asarray(np.log(b / a))
 
 
-def _quantiles(side: str, quads: Sequence[Mapping[str, Any]]) -> Floats:
-    return np.array([quad[f"{side}_quantiles_ns"].split(",") for quad in quads], float).reshape(-1, len(SHARES))
+def _quantiles(side: Sequence[QuadFigures]) -> Floats:
+    return np.array([of.quantiles_ns.split(",") for of in side], float).reshape(-1, len(SHARES))
 
 
 def binned(quantiles: Floats, edges: Floats) -> Floats:
@@ -358,12 +363,10 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
     return Ratio(math.exp(found.value), (low, high), verdict, needs_s)
 
 
-def _figures(name: str, side: str, quads: Sequence[Mapping[str, Any]]) -> VariantFigures:
+def _figures(name: str, side: Sequence[QuadFigures]) -> VariantFigures:
     """Return the figures over one quad or more."""
     figures: dict[str, Any] = {}
     for key, field, scale in METRICS.values():
-        values = [quad.get(f"{side}_{key}") for quad in quads]
-        is_known = key != "mj" or all(isinstance(value, int | float) for value in values)
-        figures[field] = float(np.median(values)) / scale if is_known else None  # type: ignore[arg-type]
-    count, left_out = (sum(int(quad.get(f"{side}_{key}") or 0) for quad in quads) for key in ("count", "left_out"))
-    return VariantFigures(name, count, left_out, **figures)
+        values = [getattr(of, key) for of in side]
+        figures[field] = None if None in values else float(np.median(values)) / scale
+    return VariantFigures(name, sum(of.count for of in side), sum(of.left_out for of in side), **figures)

@@ -19,6 +19,7 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import PhaseBegan, SessionOver
 from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
 
 PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
@@ -112,11 +113,11 @@ class PowerRails:
 
     def fold(self, batch: Batch) -> None:
         for event in batch.events:
-            if event.phase == "idle":
-                settling = SETTLING * (event.whole("duration_ns") or 0)
-                self._integrals.began(event.t_ns + round(settling), _IDLE)
-            elif event.phase in ("warmup", "measure") or event.kind in ("ended", "recovered"):
-                self._integrals.ended(event.t_ns, _IDLE)
+            match event.body:
+                case PhaseBegan("idle", duration_ns=duration_ns):
+                    self._integrals.began(event.t_ns + round(SETTLING * (duration_ns or 0)), _IDLE)
+                case PhaseBegan("warmup" | "measure") | SessionOver():
+                    self._integrals.ended(event.t_ns, _IDLE)
         self._integrals.fold(batch)
 
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:

@@ -6,12 +6,13 @@ on how a session is batched.
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
 
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import Competing, ProfileBurst, SensorSlow, SlowInference
+from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
-COMPETING, SLOW, BURST, SLOW_READ = "competing", "slow-inference", "profile-burst", "sensor-slow"
-KINDS = frozenset({COMPETING, SLOW, BURST, SLOW_READ})
+KINDS: tuple[type[Body], ...] = (Competing, SlowInference, ProfileBurst, SensorSlow)
 KNOWN_WITHIN_S = 3  # after a second: a later event was not known when the second was judged live
 NAMED_BEFORE_S = 35  # the same names are reported again every half minute
 EVIDENCE_S = 1_024  # evidence is searched so far back at most
@@ -19,44 +20,49 @@ FAR_BACK_S = 900  # names are searched in so much of the end of a long slowdown
 MAX_NAMES, NAMED = 64, 3  # of a whole session: stored, and reported
 
 
+B = TypeVar("B", bound=Body)
+Dated = tuple[int, B]  # with the time of its event, in ns
+
+
 class EventIndex:
     def __init__(self) -> None:
-        self._events: dict[str, list[Event]] = {kind: [] for kind in KINDS}  # as they came
+        self._events: dict[type[Body], list[Dated[Any]]] = {kind: [] for kind in KINDS}  # as they came
         # Look-up tables by kind, made on demand: for a day of bursts they are used a thousand times.
-        self._by_second: dict[str, dict[int, list[Event]]] = {}
-        self._ends: dict[str, list[tuple[int, int]]] = {}  # when each was over and when it began, by the former
+        self._by_second: dict[type[Body], dict[int, list[Dated[Any]]]] = {}
+        self._ends: dict[type[Body], list[tuple[int, int]]] = {}  # when each was over and when it began, by the former
 
     def on_event(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event.kind in KINDS:
-                self._events[event.kind].append(event)
-                self._changed(event.kind)
+            kind = type(event.body)
+            if kind in KINDS:
+                self._events[kind].append((event.t_ns, event.body))
+                self._changed(kind)
 
     def forget(self, until_s: int) -> None:
         """Drop the events that are older than any signal."""
         oldest_ns = (until_s - 2 * EVIDENCE_S) * NS
         for kind, events in self._events.items():
-            if events and events[0].t_ns < oldest_ns:
-                self._events[kind] = [event for event in events if event.t_ns >= oldest_ns]
+            if events and events[0][0] < oldest_ns:
+                self._events[kind] = [dated for dated in events if dated[0] >= oldest_ns]
                 self._changed(kind)
 
-    def _changed(self, kind: str) -> None:
+    def _changed(self, kind: type[Body]) -> None:
         self._by_second.pop(kind, None)
         self._ends.pop(kind, None)
 
-    def in_second(self, kind: str, second: int) -> Sequence[Event]:
-        """Return the events of this kind dated in this second."""
+    def in_second(self, kind: type[B], second: int) -> Sequence[Dated[B]]:
+        """Return what the events of this kind in this second say, with their times."""
         if kind not in self._by_second:
-            by_second: dict[int, list[Event]] = {}
-            for event in self._events[kind]:
-                by_second.setdefault(event.t_ns // NS, []).append(event)
+            by_second: dict[int, list[Dated[Any]]] = {}
+            for dated in self._events[kind]:
+                by_second.setdefault(dated[0] // NS, []).append(dated)
             self._by_second[kind] = by_second
         return self._by_second[kind].get(second, ())
 
-    def overlaps(self, kind: str, begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
+    def overlaps(self, kind: type[Body], begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
         """Whether an event of this kind overlaps the time or the `after_ns` before it, and ends within 3 s after it."""
         if kind not in self._ends:
-            self._ends[kind] = sorted(map(_end_and_begin, self._events[kind]))
+            self._ends[kind] = sorted(_end_and_begin(*dated) for dated in self._events[kind])
         ends = self._ends[kind]
         first = bisect_left(ends, (begin_ns - after_ns + 1,))
         last = bisect_left(ends, (end_ns + KNOWN_WITHIN_S * NS,))
@@ -65,16 +71,16 @@ class EventIndex:
     def competitor_at(self, second: int) -> str:
         """Return the busy process named nearest to this second; "" if none was named."""
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
-        near = [event for one in about for event in self.in_second(COMPETING, one)]
-        return _name(min(near, key=lambda event: abs(event.t_ns - second * NS))) if near else ""
+        near = [dated for one in about for dated in self.in_second(Competing, one)]
+        return min(near, key=lambda dated: abs(dated[0] - second * NS))[1].name if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> str:
         """Describe the process that took most of the CPU in this time; "" if none was named."""
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
-        for event in self._events[COMPETING]:
-            if begin_s - 1 <= event.t_ns // NS <= end_s + 1:
-                most[_name(event)] = max(most.get(_name(event), 0.0), _percent(event))
+        for t_ns, competing in self._events[Competing]:
+            if begin_s - 1 <= t_ns // NS <= end_s + 1:
+                most[competing.name] = max(most.get(competing.name, 0.0), float(competing.cpu_pct))
         if not most:
             return ""
         name = max(most, key=lambda name: (most[name], name))
@@ -82,8 +88,8 @@ class EventIndex:
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
         """Return the busy process that was named last, with its CPU in % of a core; ("", 0) if that is long ago."""
-        events = [event for event in self._events[COMPETING] if 0 <= until_s - event.t_ns // NS <= NAMED_BEFORE_S]
-        return (_name(events[-1]), _percent(events[-1])) if events else ("", 0.0)
+        recent = [one for t_ns, one in self._events[Competing] if 0 <= until_s - t_ns // NS <= NAMED_BEFORE_S]
+        return (recent[-1].name, float(recent[-1].cpu_pct)) if recent else ("", 0.0)
 
 
 class Competitors:
@@ -93,30 +99,16 @@ class Competitors:
         self._names: dict[str, float] = {}  # the most CPU that each took, in percent of a core
 
     def on_event(self, event: Event) -> None:
-        name, percent = event.data.get("name"), event.data.get("cpu_pct")
-        if event.kind != COMPETING or not isinstance(name, str) or not isinstance(percent, int | float):
-            return
-        if name in self._names or len(self._names) < MAX_NAMES:
-            self._names[name] = max(self._names.get(name, 0.0), float(percent))
+        match event.body:
+            case Competing(name, percent) if name in self._names or len(self._names) < MAX_NAMES:
+                self._names[name] = max(self._names.get(name, 0.0), float(percent))
 
     def top(self) -> tuple[str, ...]:
         """Return the names of those that took most."""
         return tuple(sorted(self._names, key=lambda name: (-self._names[name], name))[:NAMED])
 
 
-def _end_and_begin(event: Event) -> tuple[int, int]:
-    begun_ns = _whole(event.data.get("begin_ns", event.t_ns))
-    return begun_ns + _whole(event.data.get("duration_ns")) + _whole(event.data.get("took_ns")), begun_ns
-
-
-def _name(event: Event) -> str:
-    return str(event.data.get("name") or "?")
-
-
-def _whole(value: JsonValue) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _percent(event: Event) -> float:
-    value = event.data.get("cpu_pct")
-    return float(value) if isinstance(value, int | float) else 0.0
+def _end_and_begin(t_ns: int, body: ProfileBurst | SensorSlow) -> tuple[int, int]:
+    if isinstance(body, SensorSlow):
+        return body.begin_ns + body.took_ns, body.begin_ns
+    return t_ns + body.duration_ns, t_ns

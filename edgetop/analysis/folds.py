@@ -37,7 +37,8 @@ from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import GateSet, PhaseBegan, ToolSummary
+from edgetop.session.events import Event
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.seconds import NO_SECONDS, NS
 
@@ -127,7 +128,7 @@ class Folds:
         self._since_reset: RollingLatency | None = None
         self._derived_events = DerivedEvents()
         self.gates: tuple[Gate, ...] = ()
-        self.tool_summary: Mapping[str, JsonValue] = {}  # what a tool printed of inferences that are not here
+        self.tool_summary: ToolSummary | None = None  # what a tool printed of inferences that are not here
         self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
         self._reported: frozenset[str] = frozenset()  # faults
 
@@ -187,21 +188,22 @@ class Folds:
         self.forecast.fold(batch)
 
     def _on_event(self, event: Event) -> None:
-        if event.kind == "phase" and event.data.get("phase") == "measure":
-            self.latency.began(event.t_ns)
-            self.power.began(event.t_ns)
-            self.usage.began(event.t_ns)
-            if self._since_reset:
-                self._since_reset.began(event.t_ns)
-        elif event.kind == "gate":
-            with contextlib.suppress(ValueError):  # of another version, or another program
-                self.gates = (*self.gates, parse_gate(str(event.data.get("expr"))))
-        elif event.kind == "tool-summary":
-            self.tool_summary = event.data
-        else:
-            self.recording.on_event(event)
-            self.ab.on_event(event)
-            self.competitors.on_event(event)
+        match event.body:
+            case PhaseBegan("measure"):
+                self.latency.began(event.t_ns)
+                self.power.began(event.t_ns)
+                self.usage.began(event.t_ns)
+                if self._since_reset:
+                    self._since_reset.began(event.t_ns)
+            case GateSet(expr):
+                with contextlib.suppress(ValueError):  # of another version, or another program
+                    self.gates = (*self.gates, parse_gate(expr))
+            case ToolSummary() as summary:
+                self.tool_summary = summary
+            case _:
+                self.recording.on_event(event)
+                self.ab.on_event(event)
+                self.competitors.on_event(event)
 
     def checkpoint(self) -> Mapping[str, Any]:
         """Return the state, which the next fold changes: other folds with the same rules can continue from a copy."""

@@ -6,8 +6,8 @@ un-instrumented p50 (`scaled_ns`).
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, islice
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy as np
 from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
-from edgetop.session.ceilings import Ceilings, ceilings_from
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.event_kinds import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
+from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst, ThreadUse
 from edgetop.session.seconds import NS
 
@@ -24,7 +25,6 @@ from edgetop.session.seconds import NS
 # took about what the last ones do: when a board throttles, three bursts later only throttled ones count.
 MOST_RECENT_BURSTS = 12
 ALIKE = 0.15
-EVENTS = frozenset({"profiler", "roofline", "profile-burst", "profile-bursts"})  # that are folded
 MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
 MAX_NAMED = 1_000  # operators in which a thread waited, whatever a runtime may call them
 
@@ -109,35 +109,34 @@ class Operators:
         self._left_out = self._disturbed = 0  # instrumented inferences: of bursts that count, and in those that do not
         self._waiting: dict[int, Burst] = {}  # until its event has come
         self._marks = Timeline()
-        self._unmatched: dict[int, Event] = {}  # until its burst has come
+        self._unmatched: dict[int, ProfileBurst] = {}  # until its burst has come
         self._way = self._reason = ""
         self.timed_by = ""
         self.ceilings: Ceilings | None = None  # of this board with this runtime; None: not measured
         self._every_ns = self._busy_ns = self._bursts = 0
-        self._last: Event | None = None  # of a burst
+        self._last_ns: int | None = None  # when the last burst began
+        self._last_runs = 0
         self._view: OperatorsView | None = None
 
     def fold(self, batch: Batch) -> None:
         before = self._bursts
         for event in batch.events:
-            if event.kind in EVENTS:
-                self._on_event(event)
-                self._view = None
+            self._on_event(event)
         if self._bursts > before:
-            begins_ns = [event.t_ns for event in batch.events if event.kind == "profile-burst"]
+            begins_ns = [event.t_ns for event in batch.events if isinstance(event.body, ProfileBurst)]
             one = np.ones(len(begins_ns))
             second = np.array(begins_ns, np.int64) // NS
             self._marks.add(np.zeros(len(one), np.int64), second, np.ones((4, len(one))), one)
         for burst in batch.bursts:
             self._waiting[burst.number] = burst
         for number in sorted(self._waiting.keys() & self._unmatched.keys()):
-            event = self._unmatched.pop(number)
+            told = self._unmatched.pop(number)
             info = BurstInfo(
-                runs=event.whole("runs") or 0,
-                run_ns=event.whole("run_ns") or 0,
-                disturbed=(event.whole("disturbed_runs") or 0) > 0,
-                averaged=event.data.get("averaged") is True,
-                plain_ns=event.whole("plain_ns") or None,
+                runs=told.runs,
+                run_ns=told.run_ns,
+                disturbed=told.disturbed_runs > 0,
+                averaged=told.averaged is True,
+                plain_ns=told.plain_ns or None,
             )
             self._take(self._waiting.pop(number), info)
         for unmatched in (self._waiting, self._unmatched):  # while the recording was paused, only the events were kept
@@ -150,24 +149,28 @@ class Operators:
         return self._marks.points(axis)
 
     def _on_event(self, event: Event) -> None:
-        if event.kind == "profiler":
-            self._way, self._reason = str(event.data.get("way", "")), str(event.data.get("reason", ""))
-            self.timed_by = self._way or self.timed_by
-            self._every_ns = event.whole("every_ns") or 0
-            return
-        if event.kind == "roofline":
-            self.ceilings = ceilings_from(event.data)
-            return
-        is_one = event.kind == "profile-burst"  # a remote viewer gets the sum of several
-        if is_one:
-            self._last = self._unmatched[event.whole("burst") or 0] = event
-        self._bursts += 1 if is_one else (event.whole("count") or 0)
-        self._busy_ns += event.whole("duration_ns") or 0
-        disturbed = event.whole("disturbed_runs") or 0
-        self._left_out += event.whole("left_out_runs") or 0
-        self._disturbed += disturbed
-        # In a sum of several bursts, the figures of threads are of the undisturbed ones only.
-        if (not disturbed or not is_one) and (use := use_from(event.data)):
+        match event.body:
+            case ProfilerChosen(way, reason, every_ns):
+                self._way, self._reason, self._every_ns = way, reason, every_ns
+                self.timed_by = way or self.timed_by
+            case RooflineMeasured() as roofline:
+                self.ceilings = roofline.ceilings
+            case ProfileBurst() as burst:
+                self._last_ns, self._last_runs = event.t_ns, burst.runs
+                self._unmatched[burst.burst] = burst
+                self._add(1, burst, None if burst.disturbed_runs else burst.threads)
+            case ProfileBursts() as bursts:  # what a remote viewer gets
+                self._add(bursts.count, bursts, bursts.threads)
+            case _:
+                return
+        self._view = None
+
+    def _add(self, count: int, bursts: ProfileBurst | ProfileBursts, threads: ThreadUse | None) -> None:
+        self._bursts += count
+        self._busy_ns += bursts.duration_ns
+        self._left_out += bursts.left_out_runs
+        self._disturbed += bursts.disturbed_runs
+        if threads and (use := sound_use(threads)):
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo) -> None:
@@ -202,8 +205,8 @@ class Operators:
             reason=self._reason,
             every_ns=self._every_ns,
             bursts=self._bursts,
-            last_ns=self._last.t_ns if self._last else None,
-            last_runs=(self._last.whole("runs") or 0) if self._last else 0,
+            last_ns=self._last_ns,
+            last_runs=self._last_runs,
             busy_ns=self._busy_ns,
             run_ns=recent.run_ns,
             operators=operators,
@@ -224,17 +227,11 @@ class Operators:
         return self._left_out + (self._disturbed if self._is_undisturbed else 0)
 
 
-def use_from(data: Mapping[str, JsonValue]) -> ThreadUse | None:
-    """Parse the use of threads from the data of an event; None: it has none."""
-    if "thread_count" not in data:
+def sound_use(use: ThreadUse) -> ThreadUse | None:
+    """Return the use of threads with figures that agree; None: they are not possible."""
+    if use.count <= 0 or use.all_ns <= 0 or use.wait_ns < 0 or use.moves < 0:
         return None
-    count, all_ns, wait_ns, moves, most_ns = (
-        value if type(value := data.get(f"thread_{name}")) is int and value >= 0 else None
-        for name in ("count", "all_ns", "wait_ns", "moves", "most_ns")
-    )
-    if not count or not all_ns or wait_ns is None or moves is None:
-        return None
-    return ThreadUse(count, all_ns, min(wait_ns, all_ns), moves, str(data.get("thread_most", "")), most_ns or 0)
+    return replace(use, wait_ns=min(use.wait_ns, use.all_ns), most_ns=max(0, use.most_ns))
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:

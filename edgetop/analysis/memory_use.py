@@ -18,8 +18,9 @@ from edgetop import formatting
 from edgetop.analysis.blocks import Blocks, Floats, Ints
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
-from edgetop.formatting import rounded
+from edgetop.formatting import DIGITS, rounded
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import EngineMemory, PhaseBegan
 from edgetop.session.events import Event, Notice
 from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
@@ -117,17 +118,16 @@ class MemoryStages:
 
     def fold(self, events: Iterable[Event]) -> None:
         for event in events:
-            if event.kind == "engine-memory" and (rss := _number(event, "rss_mib")) is not None:
-                stage = str(event.data.get("stage"))
-                self._stages[stage] = StageView(stage, rss, _number(event, "anon_mib"), _number(event, "file_mib"))
+            match event.body:
+                case EngineMemory(stage, rss_mib, anon_mib, file_mib):
+                    self._stages[stage] = _stage_view(stage, rss_mib, anon_mib, file_mib)
 
     def views(self) -> tuple[StageView, ...]:
         return tuple(self._stages.values())
 
 
-def _number(event: Event, key: str) -> float | None:
-    value = event.data.get(key)
-    return rounded(float(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
+def _stage_view(stage: str, rss_mib: float, *kinds_mib: float | None) -> StageView:
+    return StageView(stage, round(float(rss_mib), DIGITS), *(rounded(mib and float(mib)) for mib in kinds_mib))
 
 
 def room(tracks: Tracks) -> TrackView | None:
@@ -169,8 +169,9 @@ class MemoryGrowth:
         if batch.manifest is not None:
             self._places = {i: info.id for i, info in enumerate(batch.manifest.sensors) if info.id in self._held}
         for event in batch.events:
-            if event.phase == "measure":
-                self._began_ns = event.t_ns
+            match event.body:
+                case PhaseBegan("measure"):
+                    self._began_ns = event.t_ns
         for place, name in self._places.items():
             past = batch.aggregates[batch.aggregates["sensor"] == place]
             if len(past):  # an aggregate is no longer than a block of as long a session

@@ -16,8 +16,10 @@ from edgetop.analysis.precision import PrecisionView, least_independent
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.tracks import SECONDS
 from edgetop.formatting import clean, duration, milliseconds
-from edgetop.session.events import JsonValue, Notice
+from edgetop.session.event_codec import data_of
+from edgetop.session.events import Notice
 from edgetop.session.seconds import NS
+from edgetop.session.typed_json import JsonValue
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
 LONG_ENOUGH_NS = 300 * NS
@@ -134,7 +136,7 @@ def _events(folds: Folds) -> Iterator[Notice]:
     has_run = folds.statistics() is not None
     for event in folds.events.view().lasting:
         if event.kind in ADVICE and not (has_run and event.kind == "no-inference"):
-            yield Notice(event.kind, event.message, ADVICE[event.kind], event.data)
+            yield Notice(event.kind, event.message, ADVICE[event.kind], data_of(event.body))
     overload = folds.backlog.view()
     if overload is not None:
         when = " for a time" if overload.is_over else ""

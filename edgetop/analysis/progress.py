@@ -6,6 +6,19 @@ from typing import Any, Literal
 import numpy as np
 
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import (
+    EngineDied,
+    EngineFailed,
+    GateFailed,
+    PhaseBegan,
+    ProfileBurst,
+    RecordingCaughtUp,
+    RecordingRestored,
+    RecordingTrouble,
+    Remark,
+    Rotated,
+    SessionOver,
+)
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import WARMUP, last_end_ns
@@ -13,13 +26,6 @@ from edgetop.session.records import WARMUP, last_end_ns
 Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
 STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
-PHASES: dict[str, Phase] = {"first": "first", "idle": "idle", "warmup": "warmup", "measure": "measure"}  # of events
-
-
-_SAID = {  # the field of the view that holds the message of an event
-    "engine-died": "end_error", "engine-failed": "end_error", "gate-failed": "end_error", "no-inference": "unseen",
-    "stopping": "stopping",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +85,7 @@ class Progress:
         self._view = None
         self._now_ns = max(self._now_ns, batch.until_ns)
         for event in batch.events:
-            if event.kind == "profile-burst":  # of which a day has thousands
-                self._saw_sign(event.t_ns + (event.whole("duration_ns") or 0))
-            else:
-                self._on_event(event)
+            self._on_event(event)
         if len(batch.aggregates):  # the rest of that past is still to come
             self._saw_sign(batch.until_ns)
         if np.any(held := batch.seconds.rows["count"] > 0):  # of a past in which there are no single ones
@@ -97,37 +100,42 @@ class Progress:
     def _learn(self, **known: Any) -> None:
         self._known = replace(self._known, **known)
 
-    def _on_event(self, event: Event) -> None:
-        data = event.data
-        if event.kind == "phase":
-            self._on_phase(event)
-        elif event.kind == "rotated":  # the model was warm before the session began
-            self._learn(warmup_done=None)
-        elif event.kind == "profile-burst-begins":
-            self._profiling_since_ns = event.t_ns
-        elif event.kind in ("records-late", "records-on-time"):
-            self._are_records_late = event.kind == "records-late"
-        elif field := _SAID.get(event.kind):
-            self._learn(**{field: event.message})
-        elif event.kind in ("ended", "recovered"):
-            self._measure_to_ns = measured_until(event)
-            self._learn(phase="over", end_reason=str(data.get("reason", "")))
-            if self._known.warmup_done is not None:
-                self._learn(warmup_done=event.whole("warmup_runs") if "warmup_runs" in data else 0)
-            self._warmup_ns = event.whole("warmup_ns") or 0
+    def _on_event(self, event: Event) -> None:  # noqa: C901  a case a kind of event
+        match event.body:
+            case ProfileBurst(duration_ns=duration_ns):  # first, because a day has thousands
+                self._saw_sign(event.t_ns + duration_ns)
+            case PhaseBegan() as began:
+                self._on_phase(event.t_ns, began)
+            case Rotated():  # the model was warm before the session began
+                self._learn(warmup_done=None)
+            case Remark("profile-burst-begins"):
+                self._profiling_since_ns = event.t_ns
+            case Remark("records-late" | "records-on-time" as kind):
+                self._are_records_late = kind == "records-late"
+            case EngineDied() | EngineFailed() | GateFailed():
+                self._learn(end_error=event.message)
+            case Remark("no-inference"):
+                self._learn(unseen=event.message)
+            case Remark("stopping"):
+                self._learn(stopping=event.message)
+            case SessionOver() as over:
+                self._measure_to_ns = measured_until(event)
+                self._learn(phase="over", end_reason=over.reason or "")
+                if self._known.warmup_done is not None:
+                    self._learn(warmup_done=over.warmup_runs)
+                self._warmup_ns = over.warmup_ns or 0
 
-    def _on_phase(self, event: Event) -> None:
-        phase = PHASES.get(str(event.data.get("phase")), "loading")
-        self._learn(phase=phase)
-        self._saw_sign(event.t_ns)
-        if phase == "idle":
-            self._idle_from_ns = event.t_ns
-            self._learn(idle_ns=event.whole("duration_ns"))
-        elif phase == "warmup":
-            self._learn(warmup_runs=event.whole("runs"))
-        elif phase == "measure":
-            self._measure_from_ns = event.t_ns
-            self._learn(runs=event.whole("runs"), duration_ns=event.whole("duration_ns"))
+    def _on_phase(self, t_ns: int, began: PhaseBegan) -> None:
+        self._learn(phase=began.phase)
+        self._saw_sign(t_ns)
+        if began.phase == "idle":
+            self._idle_from_ns = t_ns
+            self._learn(idle_ns=began.duration_ns)
+        elif began.phase == "warmup":
+            self._learn(warmup_runs=began.runs)
+        elif began.phase == "measure":
+            self._measure_from_ns = t_ns
+            self._learn(runs=began.runs, duration_ns=began.duration_ns)
 
     def _saw_sign(self, t_ns: int) -> None:
         if self._profiling_since_ns is not None and t_ns > self._profiling_since_ns:
@@ -157,30 +165,21 @@ class Progress:
         return self._view
 
 
-# Events between which nothing, or not everything, is recorded: whether it begins.
-_RECORDING_TROUBLE = {
-    "recording-failed": True,
-    "recording-restored": False,
-    "recording-behind": True,
-    "recording-caught-up": False,
-}
-
-
 class RecordingState:
     def __init__(self) -> None:
         self.is_paused = False  # by the user
         self.trouble = ""  # why not all is recorded; "": it is
 
     def on_event(self, event: Event) -> None:
-        if event.kind in ("recording-paused", "recording-resumed"):
-            self.is_paused = event.kind == "recording-paused"
-        elif event.kind in _RECORDING_TROUBLE:
-            why = str(event.data.get("why") or event.message)
-            self.trouble = why if _RECORDING_TROUBLE[event.kind] else ""
+        match event.body:
+            case Remark("recording-paused" | "recording-resumed" as kind):
+                self.is_paused = kind == "recording-paused"
+            case RecordingTrouble(why=why):
+                self.trouble = why or event.message
+            case RecordingRestored() | RecordingCaughtUp():
+                self.trouble = ""
 
 
 def measured_until(event: Event) -> int | None:
     """Return the end of the last inference from the event that ends a session; None: another event."""
-    if event.kind not in ("ended", "recovered"):
-        return None
-    return event.whole("last_end_ns") or event.t_ns
+    return event.body.last_end_ns or event.t_ns if isinstance(event.body, SessionOver) else None

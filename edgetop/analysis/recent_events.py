@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView, ended_words
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
+from edgetop.session.event_kinds import AlertBegan, Remark
 from edgetop.session.events import Event
 
 MAX_EVENTS = 1_000
@@ -107,11 +108,11 @@ def _misses(span: Alert) -> Iterator[Event]:
     if span.end_ns is not None:
         worst = f": {span.figures.max:.3g} % of a minute's inferences at worst" if span.figures else ""
         text = f"the deadline is met again, after {span.lasted}{worst}"
-        yield Event(span.end_ns, "deadline-end", "info", SOURCE, text)
-    yield Event(span.begin_ns, "deadline-begin", "warning", SOURCE, span.text)
+        yield Event(span.end_ns, Remark("deadline-end"), "info", SOURCE, text)
+    yield Event(span.begin_ns, Remark("deadline-begin"), "warning", SOURCE, span.text)
 
 
 def _events(alert: Alert) -> Iterator[Event]:
     if alert.end_ns is not None:
-        yield Event(alert.end_ns, "alert-ended", "info", SOURCE, ended_words(alert))
-    yield Event(alert.begin_ns, "alert-began", alert.severity, SOURCE, alert.text, {"alert": alert.name})
+        yield Event(alert.end_ns, Remark("alert-ended"), "info", SOURCE, ended_words(alert))
+    yield Event(alert.begin_ns, AlertBegan(alert.name), alert.severity, SOURCE, alert.text)

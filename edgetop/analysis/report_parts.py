@@ -80,8 +80,10 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
     if statistics is None:
         return _imported_latency(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
     throughput = statistics.throughput_hz
-    if throughput is None and isinstance(printed := analysis.tool_summary.get("throughput_hz"), int | float):
-        throughput = float(printed)  # a tool that prints how long inferences took, and not when they began
+    if throughput is None and analysis.tool_summary:
+        printed = analysis.tool_summary.figures.get("throughput_hz")
+        if isinstance(printed, int | float):  # of a tool that prints how long inferences took, and not when they began
+            throughput = float(printed)
     precision, response, response_figures = analysis.precision_view(), analysis.response(), None
     if response is not None:
         overloaded, asked_hz = analysis.backlog.view() is not None, manifest.load.asked_hz
@@ -112,10 +114,9 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
 
 def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     """Return the figures that a tool printed without single inferences. What it did not print is None."""
-    printed = analysis.tool_summary
-    tool = printed.get("tool")
-    if not isinstance(tool, str):  # or by nobody: events of other programs may be anything
+    if analysis.tool_summary is None:
         return None
+    tool, printed = analysis.tool_summary.tool, analysis.tool_summary.figures
     figures: Any = {
         key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
     }

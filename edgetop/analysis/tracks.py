@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import Remark, SensorMissing
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import FOLDED_AT_ONCE, Aggregates, Readings, in_pieces
 from edgetop.session.seconds import NS
@@ -151,12 +152,13 @@ class Tracks:
         self._fold_aggregates(batch.aggregates[batch.aggregates["sensor"] < len(self.infos)])
         for event in batch.events:
             what = event.source.removeprefix("sensor ")
-            if event.kind == "sensor-missing":
-                self.missing += (MissingSensor(what, event.message, str(event.data.get("fix") or "")),)
-            elif event.kind == "sensor-lost":
-                self._lost_because[what] = event.message
-            elif event.kind == "sensor-back":
-                self._lost_because.pop(what, None)
+            match event.body:
+                case SensorMissing(fix):
+                    self.missing += (MissingSensor(what, event.message, fix or ""),)
+                case Remark("sensor-lost"):
+                    self._lost_because[what] = event.message
+                case Remark("sensor-back"):
+                    self._lost_because.pop(what, None)
         if len(batch.readings) > FOLDED_AT_ONCE:
             is_known = batch.readings["sensor"] < len(self.infos)
             self._timeline.expect(int(batch.readings["t_ns"].max(where=is_known, initial=-1)) // NS)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from edgetop.analysis.alerts.alert import ANY, AlertNews, alert_document
 from edgetop.cli.output import print_text
 from edgetop.session.clock import Clock, format_utc
-from edgetop.session.events import JsonValue, Severity
+from edgetop.session.events import Body, Severity
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -52,7 +52,7 @@ class Hook:
 
 
 class AddEvent(Protocol):
-    def __call__(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None: ...
+    def __call__(self, body: Body, severity: Severity, source: str, message: str) -> None: ...
 
 
 class _Worker:
@@ -147,10 +147,12 @@ class _Worker:
         return time.monotonic() > (until_s if self._until_s is None else min(until_s, self._until_s))
 
     def _report(self, event: str, code: int | None, output: str, took_s: float) -> None:
+        from edgetop.session.event_kinds import HookDone  # noqa: PLC0415  not for --help
+
         said = f": {output}" if output else ""
-        data: dict[str, JsonValue] = {"event": event, "exit_code": code, "output": output}
         if code == 0:
-            self._add_event("hook-ran", "info", "hook", f"{self.hook.label} ran{said}", **data)
+            body = HookDone("hook-ran", event, code, output)
+            self._add_event(body, "info", "hook", f"{self.hook.label} ran{said}")
             return
         if code is None:
             why = f"was killed after {took_s:.0f} s"
@@ -159,7 +161,8 @@ class _Worker:
         else:
             signal_name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
             why = f"ended by {signal_name}" if code < 0 else f"ended with exit code {code}"
-        self._add_event("hook-failed", "warning", "hook", f"{self.hook.label} {why}{said}", **data)
+        body = HookDone("hook-failed", event, code, output)
+        self._add_event(body, "warning", "hook", f"{self.hook.label} {why}{said}")
 
 
 class EventHooks:
@@ -206,9 +209,9 @@ class EventHooks:
         for message in self._late:
             print_text(f"edgetop: {message}", err=True)
 
-    def _report(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
+    def _report(self, body: Body, severity: Severity, source: str, message: str) -> None:
         """Report as an event of the session; once it is over, print only failures, after the screen has closed."""
         if not self._session_state.has_ended:
-            self._session_state.add_event(kind, severity, source, message, **data)
+            self._session_state.add_event(body, severity, source, message)
         elif severity != "info":
             self._late.append(message)

@@ -29,7 +29,7 @@ from edgetop.imports.measured import (
     time_ms,
     time_ns,
 )
-from edgetop.session.events import JsonValue
+from edgetop.session.typed_json import JsonValue
 
 ORIGIN = Origin("benchmark_model", "tflite (imported from benchmark_model)")
 

@@ -21,7 +21,17 @@ from edgetop.recording.removal import remove_session
 from edgetop.recording.session_folder import is_real_folder, read_manifest
 from edgetop.session.batch import Batch
 from edgetop.session.clock import format_utc
-from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.event_kinds import (
+    CoarseTimes,
+    PhaseBegan,
+    ProfileBurst,
+    ProfilerChosen,
+    Remark,
+    SessionImported,
+    SessionOver,
+    ToolSummary,
+)
+from edgetop.session.events import Body, Event, Severity
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     IMPORTED,
@@ -36,6 +46,7 @@ from edgetop.session.manifest import (
 from edgetop.session.operators import burst_of
 from edgetop.session.records import INFERENCE, MEASURE, READING, WARMUP
 from edgetop.session.seconds import SecondAggregator
+from edgetop.session.typed_json import JsonValue
 
 UNKNOWN_MODEL = "unknown"
 BATCH_INFERENCES = 50_000
@@ -120,11 +131,11 @@ class Imported:
     def _opening(self, first: Manifest) -> Iterator[Event]:
         times, summary, log = self.measured.times, self.measured.summary, self.measured.log
         parts: dict[str, JsonValue] = {f"{part}_ms": ms for part, ms in times.parts_ms.items()} if times else {}
-        yield _event(0, "imported", first.methodology.notes[0], **parts)
+        yield _event(0, SessionImported(parts), first.methodology.notes[0])
         if self.measured.origin.runtime is not None:
             way = self.measured.origin.way if self.measured.layers else ""
             reason = "" if way else "no profile was imported"
-            yield _event(0, "profiler", f"operators: {way or reason}", way=way, reason=reason, every_ns=0)
+            yield _event(0, ProfilerChosen(way, reason), f"operators: {way or reason}")
         if summary:
             yield _summary_event(summary, self.measured.origin.tool, is_all=times is None)
         if times:
@@ -132,15 +143,15 @@ class Imported:
             if times.step_ns >= COARSE * median:
                 step, share = formatting.milliseconds(times.step_ns), formatting.percent(times.step_ns / median)
                 text = f"latencies are rounded to steps of up to {step} ms, {share} of the median: the run was long"
-                yield _event(0, "coarse-times", text, "warning", step_ns=times.step_ns)
+                yield _event(0, CoarseTimes(times.step_ns), text, "warning")
             if times.warmup:
-                yield _event(0, "phase", "warm-up begins", phase="warmup", runs=times.warmup)
+                yield _event(0, PhaseBegan("warmup", times.warmup), "warm-up begins")
         if times and not times.has_starts:
             text = "the starts of inferences are unknown: each is placed where the one before it ended"
-            yield _event(0, "no-starts", text, "warning")
+            yield _event(0, Remark("no-starts"), text, "warning")
         elif times or log:
             began_ns = int(times.start_ns[times.warmup or 0]) if times else 0
-            yield _event(began_ns, "phase", "measurement begins", phase="measure", runs=None, duration_ns=None)
+            yield _event(began_ns, PhaseBegan("measure"), "measurement begins")
 
     def _burst(self, layers: Layers) -> Batch:
         """Place the burst after all inferences, so that it takes none of the measured time."""
@@ -148,16 +159,15 @@ class Imported:
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
         text = f"{layers.runs} instrumented inferences"
-        data = {"duration_ns": 0, "runs": layers.runs, "run_ns": layers.run_ns, "averaged": True}
-        event = _event(t_ns, "profile-burst", text, burst=0, **data)
+        event = _event(t_ns, ProfileBurst(runs=layers.runs, run_ns=layers.run_ns, averaged=True), text)
         return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, 0, layers.operators),))
 
     def _ending(self) -> Event:
         times, summary = self.measured.times, self.measured.summary or NO_SUMMARY
         warmup_ns = int(times.latency_ns[: times.warmup].sum()) if times and times.warmup else summary.warmup_ns
         last_end_ns, warmup_runs = times.end_ns if times else None, self.measured.warmup
-        data = {"last_end_ns": last_end_ns, "warmup_runs": warmup_runs, "warmup_ns": warmup_ns}
-        return _event(self.measured.end_ns, "ended", f"session over: {RUNS}", reason=RUNS, **data)
+        over = SessionOver("ended", RUNS, last_end_ns, warmup_runs, warmup_ns)
+        return _event(self.measured.end_ns, over, f"session over: {RUNS}")
 
 
 @contextlib.contextmanager
@@ -202,7 +212,7 @@ def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"
     more = {f"more_{key}": value for key, value in summary.more.items()}
-    return _event(0, "tool-summary", text, "warning" if is_all else "info", tool=tool, **summary.figures, **more)
+    return _event(0, ToolSummary(tool, {**summary.figures, **more}), text, "warning" if is_all else "info")
 
 
 def _phrase(key: str, value: float) -> str:
@@ -237,5 +247,5 @@ def _inferences(times: Times) -> Iterator[Batch]:
     yield Batch(times.end_ns, seconds=aggregator.close())
 
 
-def _event(t_ns: int, kind: str, message: str, severity: Severity = "info", /, **data: JsonValue) -> Event:
-    return Event(t_ns, kind, severity, "edgetop", message, data)
+def _event(t_ns: int, body: Body, message: str, severity: Severity = "info") -> Event:
+    return Event(t_ns, body, severity, "edgetop", message)

@@ -10,9 +10,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.session.events import JsonValue
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.operators import Operator
+from edgetop.session.typed_json import JsonValue
 
 Numbers = npt.NDArray[np.int64]
 T = TypeVar("T")

@@ -39,7 +39,7 @@ from edgetop.imports.measured import (
     time_ms,
     time_ns,
 )
-from edgetop.session.events import JsonValue
+from edgetop.session.typed_json import JsonValue
 
 ORIGIN = Origin("onnxruntime_perf_test", "onnxruntime (imported from onnxruntime_perf_test)")
 

@@ -42,8 +42,8 @@ from edgetop.imports.measured import (
     time_ms,
     time_ns,
 )
-from edgetop.session.events import JsonValue
 from edgetop.session.operators import Operator
+from edgetop.session.typed_json import JsonValue
 
 _WAY = "layers as trtexec --exportProfile has them"
 ORIGIN = Origin("trtexec", "tensorrt (imported from trtexec)", "TensorRT", _WAY)

@@ -20,8 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from edgetop.recording.packing import encodable
-from edgetop.recording.rows import are_sound_operators, sound_data
-from edgetop.session.events import Event, JsonValue
+from edgetop.recording.rows import are_sound_operators
+from edgetop.session.event_codec import data_of, read_event
+from edgetop.session.events import Event
 from edgetop.session.operators import Burst, OperatorInfo, joined
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
 from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECOND, Seconds
@@ -215,7 +216,7 @@ def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
     elif name == "events":
         columns = {name: [getattr(event, name) for event in rows] for name in ("t_ns", "kind", "severity")}
         columns |= {name: [encodable(getattr(event, name)) for event in rows] for name in ("source", "message")}
-        columns["data"] = [json.dumps(dict(event.data)) for event in rows]
+        columns["data"] = [json.dumps(data_of(event.body)) for event in rows]
     else:
         columns = {field.name: pa.nulls(len(rows), field.type) for field in schema} | _figures(rows)
         if rows.response is not None:
@@ -297,14 +298,14 @@ def _readings(table: pa.Table, sensor_ids: Sequence[str]) -> Readings:
 
 def _events(table: pa.Table) -> tuple[Event, ...]:
     return tuple(
-        Event(row["t_ns"], row["kind"], row["severity"], row["source"], row["message"], _data(row["data"]))
+        read_event(row["t_ns"], row["kind"], row["severity"], row["source"], row["message"], _data(row["data"]))
         for row in table.to_pylist()
     )
 
 
-def _data(text: str) -> dict[str, JsonValue]:
+def _data(text: str) -> object:
     try:
-        return sound_data(json.loads(text))
+        return json.loads(text)
     except (ValueError, RecursionError):
         return {}
 

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.journal_frames import varint
-from edgetop.recording.rows import sound_data
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table
 from edgetop.session.byte_shuffle import pack as pack_numbers
+from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import from_json, to_json
 from edgetop.session.operators import Burst, OperatorInfo
@@ -242,7 +242,7 @@ def _whole(number: Any) -> int:
 
 def _pack_events(events: Sequence[Event]) -> bytes:
     texts = ("kind", "severity", "source", "message")
-    return _json([[e.t_ns, *(encodable(getattr(e, of)) for of in texts), dict(e.data)] for e in events])
+    return _json([[e.t_ns, *(encodable(getattr(e, of)) for of in texts), data_of(e.body)] for e in events])
 
 
 def _read_events(data: bytes, _: int) -> tuple[Event, ...]:
@@ -252,7 +252,7 @@ def _read_events(data: bytes, _: int) -> tuple[Event, ...]:
             kind, severity, source, message = texts
             if not all(isinstance(text, str) for text in texts):
                 raise ValueError("the text of an event is no text")
-            events.append(Event(_whole(t_ns), kind, severity, source, message, sound_data(details)))
+            events.append(read_event(_whole(t_ns), kind, severity, source, message, details))
     except TypeError as error:
         raise ValueError(f"not an event: {error}") from None
     return tuple(events)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
@@ -22,8 +23,9 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest
 
-Report = Callable[[str, str], None]  # takes the kind of an event and its text
-REMOVED, LEFT_OUT = "session-removed", "session-not-counted"
+Report = Callable[
+    [Literal["session-removed", "session-not-counted"], str], None
+]  # of an event, and its text
 EARLIEST_US = 1_704_067_200_000_000  # 2024; edgetop is younger, so an earlier time comes from a clock that was not set
 DAY_US = 86_400_000_000
 MAX_MARKER_BYTES = 65_536
@@ -114,7 +116,7 @@ class Quota:
                 named = [*removed.left[:_MOST_NAMED], *(["..."] if len(removed.left) > _MOST_NAMED else [])]
                 stays = f"; left in it, as edgetop did not write it: {', '.join(named)}" if removed.left else ""
                 self._report(
-                    REMOVED,
+                    "session-removed",
                     f"removed {folder.name}, the {which} one, {formatting.size(removed.freed_bytes)}: "
                     f"the sessions took more than --sessions-quota{stays}",
                 )
@@ -124,7 +126,7 @@ class Quota:
     def _tell(self, folder: Path, why: str) -> None:
         if folder not in self._told:
             self._told.add(folder)
-            self._report(LEFT_OUT, f"--sessions-quota: {folder.name}: {why}")
+            self._report("session-not-counted", f"--sessions-quota: {folder.name}: {why}")
 
 
 def _was_completed(folder: Path) -> bool:

@@ -29,7 +29,8 @@ from edgetop.recording.session_folder import (
 )
 from edgetop.recording.table_writer import InlineTableWriter, TableWriter
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.event_kinds import RecordingCaughtUp, RecordingRestored, RecordingTrouble, Remark
+from edgetop.session.events import Body, Event, Severity
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NO_SECONDS, NS, PartialSecond
@@ -127,7 +128,8 @@ class Recorder:
             if not gap.is_open:
                 gap.begin(self._now_ns, self._accepted_ns, error)
                 text = f"{self._failure(error)} (the run itself goes on)"
-                self._report("recording-failed", "critical", text, why=self.handle.why_gone or _reason(error))
+                why = self.handle.why_gone or _reason(error)
+                self._report(RecordingTrouble("recording-failed", why), "critical", text)
             if self._waiting:
                 self._waiting = [gap.shortened(self._waiting[0], self._now_ns)]
                 inferences = gap.missing_before + self._received - self._accepted
@@ -135,8 +137,7 @@ class Recorder:
         else:
             if gap.is_open:
                 text = f"recording goes on after {formatting.duration(self._now_ns - gap.began_ns)}: {gap.missing}"
-                data = {"began_ns": gap.began_ns, "inferences": gap.inferences, "rows": gap.rows}
-                self._report("recording-restored", "warning", text, **data)
+                self._report(RecordingRestored(gap.began_ns, gap.inferences, gap.rows), "warning", text)
                 gap.end()
                 self._note.note(Unwritten(gap.missing_before, gap.ns_before, self._accepted_ns))
             self._accepted, self._accepted_ns = self._received, self._now_ns
@@ -155,12 +156,12 @@ class Recorder:
                 self._tables_failed = True
                 why = _reason(error)
                 text = f"{self.handle.name}: the tables cannot be written yet: {why}; the journal keeps everything"
-                self._report("tables-delayed", "warning", text)
+                self._report(Remark("tables-delayed"), "warning", text)
         if self._progress.dropped_bytes and not self._drop_reported:
             self._drop_reported = True
             limit = formatting.size(self._keep.max_bytes or 0)
             text = f"--max-size {limit} is reached: from here on the oldest single inferences go, all seconds stay"
-            self._report("raw-dropped", "info", text)
+            self._report(Remark("raw-dropped"), "info", text)
 
     def _collect(self, *, wait: bool) -> None:
         try:
@@ -188,8 +189,8 @@ class Recorder:
             return None
         return TableJob(number, self._progress, piece, most - limit // _ROOM)
 
-    def _report(self, kind: str, severity: Severity, text: str, **data: JsonValue) -> None:
-        self._events.append(Event(self._now_ns, kind, severity, "edgetop", text, data))
+    def _report(self, body: Body, severity: Severity, text: str) -> None:
+        self._events.append(Event(self._now_ns, body, severity, "edgetop", text))
 
     def finish(self, manifest: Manifest) -> Lost | None:
         """Publish the tables and the final manifest. Returns what is missing in them, or None.
@@ -388,16 +389,16 @@ class BackgroundRecorder:
         if self._waiting_inferences + len(batch.inferences) > MAX_QUEUED_INFERENCES:
             if not self._behind:
                 text = "the disk is too slow: inferences are not recorded until it has caught up; all seconds are"
-                why = {"why": "the disk is too slow"}
-                self._events.append(Event(batch.until_ns, "recording-behind", "critical", "edgetop", text, why))
+                body = RecordingTrouble("recording-behind", "the disk is too slow")
+                self._events.append(Event(batch.until_ns, body, "critical", "edgetop", text))
             self._behind += len(batch.inferences)
             self._dropped += len(batch.inferences)
             self._dropped_ns += batch.until_ns - self._last_ns
             batch = replace(batch, inferences=NO_INFERENCES)
         elif self._behind and len(batch.inferences):
             text = f"the disk has caught up: {self._behind} inferences are missing"
-            data = {"count": self._behind}
-            self._events.append(Event(batch.until_ns, "recording-caught-up", "warning", "edgetop", text, data))
+            caught_up = RecordingCaughtUp(self._behind)
+            self._events.append(Event(batch.until_ns, caught_up, "warning", "edgetop", text))
             self._behind = 0
         self._last_ns = batch.until_ns
         self._waiting_inferences += len(batch.inferences)

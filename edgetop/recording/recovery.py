@@ -25,7 +25,8 @@ from edgetop.recording.session_folder import END_NOTE, JOURNAL, MANIFEST, Writer
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import PhaseBegan, SessionOver
+from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, join, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
@@ -246,17 +247,18 @@ def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: st
     recorded = last.inferences or [sound("inferences", rows) for rows in islice(snapshot.last_rows("inferences"), 1)]
     otherwise_ns = until_ns if len(seconds) else begin  # without single inferences
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
-    data: dict[str, JsonValue] = {
-        "reason": reason,
-        "last_end_ns": max((last_end_ns(piece) for piece in recorded if len(piece)), default=otherwise_ns),
-        "warmup_runs": warmup_runs,
-        "warmup_ns": warmup_ns,
-        "torn_bytes": snapshot.torn_bytes(),
-        "damaged_bytes": last.damaged_bytes,
-        "lost_s": lost.seconds if lost else 0,
-        "lost_inferences": lost.inferences if lost else 0,
-    }
-    event = Event(until_ns, "recovered", "warning", "edgetop", _recovery_text(snapshot, last, until_ns, lost), data)
+    over = SessionOver(
+        "recovered",
+        reason=reason,
+        last_end_ns=max((last_end_ns(piece) for piece in recorded if len(piece)), default=otherwise_ns),
+        warmup_runs=warmup_runs,
+        warmup_ns=warmup_ns,
+        torn_bytes=snapshot.torn_bytes(),
+        damaged_bytes=last.damaged_bytes,
+        lost_s=lost.seconds if lost else 0,
+        lost_inferences=lost.inferences if lost else 0,
+    )
+    event = Event(until_ns, over, "warning", "edgetop", _recovery_text(snapshot, last, until_ns, lost))
     methodology = replace(last.manifest.methodology, warmup_runs=warmup_runs, measure_runs=measured_runs)
     manifest = replace(
         last.manifest, state="recovered", end_reason=reason, duration_ns=until_ns, methodology=methodology, lost=lost
@@ -297,10 +299,10 @@ def _warmup_runs(snapshot: Snapshot) -> int:
     """Return the number of warm-up runs that the events give; 0 if measuring never began."""
     runs = 0
     for events in snapshot.rows("events"):
-        for event in (event for event in events if event.kind == "phase"):
-            given = event.data.get("runs")
-            if event.data.get("phase") == "warmup":
-                runs = given if type(given) is int else 0
-            elif event.data.get("phase") == "measure":
-                return runs
+        for event in events:
+            match event.body:
+                case PhaseBegan("warmup", given):
+                    runs = given or 0
+                case PhaseBegan("measure"):
+                    return runs
     return 0

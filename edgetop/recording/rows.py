@@ -5,7 +5,6 @@ failing cards; an implausible row could make an analysis raise, run for ever or 
 """
 
 import ctypes
-import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.events import JsonValue, Severity
+from edgetop.session.events import Severity
 from edgetop.session.operators import joined as joined_bursts
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, PHASES, join
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
@@ -179,21 +178,6 @@ def _are_sound_seconds(seconds: Seconds) -> Mask:
     mask &= np.bincount(second[buckets], minlength=len(rows)) == 0
     mask &= np.bincount(second, weights=seconds.bucket_count, minlength=len(rows)) == rows["count"]
     return mask
-
-
-def sound_data(value: object) -> dict[str, JsonValue]:
-    """Return the data of an event without lists, objects and huge integers; numbers that are not finite become None.
-
-    Only another program can have written such values.
-    """
-    if not isinstance(value, dict):
-        return {}
-    finite = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in value.items()}
-    return {
-        k: v
-        for k, v in finite.items()
-        if not isinstance(v, dict | list) and not (isinstance(v, int) and abs(v) >= 2**62)
-    }
 
 
 def sound_batch(batch: Batch) -> Batch:

@@ -21,6 +21,7 @@ from edgetop.relay.relay_frames import MAX_PAYLOAD
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table
+from edgetop.session.event_kinds import UnknownEvent
 from edgetop.session.events import Event
 from edgetop.session.operators import OperatorInfo
 from edgetop.session.records import AGGREGATE, Readings
@@ -141,9 +142,13 @@ def _shortened(batch: Batch) -> Batch:
             infos[id(burst.infos)] = tuple(_cut(info, "name", "op_type", "provider", "origin") for info in burst.infos)
     return replace(
         batch,
-        events=tuple(_cut(event, "kind", "source", "message") for event in batch.events),
+        events=tuple(_cut(_of_short_kind(event), "source", "message") for event in batch.events),
         bursts=tuple(replace(burst, infos=infos[id(burst.infos)]) for burst in batch.bursts),
     )
+
+
+def _of_short_kind(event: Event) -> Event:
+    return replace(event, body=_cut(event.body, "kind")) if isinstance(event.body, UnknownEvent) else event
 
 
 def _cut(value: Any, *names: str) -> Any:

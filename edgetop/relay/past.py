@@ -22,10 +22,12 @@ from edgetop.relay import relay_frames
 from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, Encoder, in_pieces, thinned
 from edgetop.relay.relay_frames import Frame
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import ProfileBurst, ProfileBursts
+from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS
 from edgetop.session.records import AGGREGATE, NO_AGGREGATES, NO_INFERENCES, Aggregates, Inferences, Readings
 from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
+from edgetop.session.typed_json import JsonValue
 
 FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
 STEP_S = 60
@@ -226,32 +228,30 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     """Select the events and the log's last lines, no more of either than a screen can show."""
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
-    bursts = [event for event in events if event.kind == "profile-burst"]
+    bursts = [(event, event.body) for event in events if isinstance(event.body, ProfileBurst)]
     happened = [event for event in events if event.kind not in ("log", "profile-burst")]
     # The first ones say how the session began: its phases, its missing sensors.
     half = MAX_EVENTS // 2
     if len(happened) > MAX_EVENTS:
         happened = [*happened[:half], *happened[-half:]]
-    chosen = [*happened, *lines, *bursts[:BASELINE_BURSTS]]
-    later = bursts[BASELINE_BURSTS:]
+    chosen = [*happened, *lines, *(event for event, _ in bursts[:BASELINE_BURSTS])]
+    later = [burst for _, burst in bursts[BASELINE_BURSTS:]]
     if later:  # as one event: how many, and the time in which nothing was measured for them
-        undisturbed = [burst for burst in later if not burst.data.get("disturbed_runs")]
-        data: dict[str, JsonValue] = {"count": len(later), **{name: _sum(later, name) for name in _SUMMED}}
-        data.update({name: _sum(undisturbed, name) for name in _SUMMED_UNDISTURBED})
-        data.update({name: later[-1].data.get(name) for name in _LAST})
-        chosen.append(replace(later[-1], kind="profile-bursts", message=f"{len(later)} bursts", data=data))
+        chosen.append(replace(bursts[-1][0], body=_sum_of(later), message=f"{len(later)} bursts"))
     return tuple(sorted(chosen, key=lambda event: event.t_ns))
 
 
-# Of the data of bursts: what is added up, and what is that of the last.
-_SUMMED = ("duration_ns", "left_out_runs", "disturbed_runs")
-_SUMMED_UNDISTURBED = ("thread_all_ns", "thread_wait_ns", "thread_moves")
-_LAST = ("thread_count", "thread_most", "thread_most_ns")
-
-
-def _sum(bursts: Sequence[Event], name: str) -> int:
-    values = (event.data.get(name) for event in bursts)
-    return sum(value for value in values if type(value) is int)
+def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
+    """Add up bursts. Threads count in undisturbed ones only; what cannot be added up is that of the last of these."""
+    uses = [burst.threads for burst in bursts if burst.threads and not burst.disturbed_runs]
+    summed = {name: sum(getattr(use, name) for use in uses) for name in ("all_ns", "wait_ns", "moves")}
+    return ProfileBursts(
+        count=len(bursts),
+        duration_ns=sum(burst.duration_ns for burst in bursts),
+        left_out_runs=sum(burst.left_out_runs for burst in bursts),
+        disturbed_runs=sum(burst.disturbed_runs for burst in bursts),
+        threads=replace(uses[-1], **summed) if uses else None,
+    )
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:

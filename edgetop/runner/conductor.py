@@ -38,6 +38,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.runner.surroundings import Surroundings
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
+from edgetop.session.event_kinds import AnalysisFailed, Remark
 from edgetop.session.events import Event, Order
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, copied, last_end_ns
 from edgetop.session.seconds import NS, SecondAggregator
@@ -160,14 +161,15 @@ class Conductor:
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
-            self._state.add_event("mark", "info", "user", order.note or "mark")
+            self._state.add_event(Remark("mark"), "info", "user", order.note or "mark")
         elif order.do == "profile":
             self._profile_asked = True
         elif self._recorder and self._recording_paused != (order.do == "pause"):
             self._recording_paused = order.do == "pause"
-            kind = "recording-paused" if self._recording_paused else "recording-resumed"
-            message = "recording paused: a gap begins" if self._recording_paused else "recording goes on"
-            self._state.add_event(kind, "warning", "user", message)
+            if self._recording_paused:
+                self._state.add_event(Remark("recording-paused"), "warning", "user", "recording paused: a gap begins")
+            else:
+                self._state.add_event(Remark("recording-resumed"), "warning", "user", "recording goes on")
         self._wake.set()
 
     def join(self, timeout_s: float | None = None) -> Outcome | None:
@@ -185,7 +187,7 @@ class Conductor:
                 self.step()
         except Exception as error:  # noqa: BLE001  a defect must not lose the recording or leave an engine running
             with contextlib.suppress(Exception):  # for example MemoryError
-                self._state.add_event("internal-error", "critical", "edgetop", traceback.format_exc(limit=-3))
+                self._state.add_event(Remark("internal-error"), "critical", "edgetop", traceback.format_exc(limit=-3))
             self._end("internal-error", _internal(error))
         finally:
             self.began_measuring.set()
@@ -255,10 +257,10 @@ class Conductor:
         if is_behind and not self._is_late and asked_ns - self._asked_ns > LATE_NS:
             self._is_late = True
             text = "edgetop does not keep up: what it shows is some seconds old"
-            self._state.add_event("records-late", "info", "edgetop", text)
+            self._state.add_event(Remark("records-late"), "info", "edgetop", text)
         elif self._is_late and not is_behind:
             self._is_late = False
-            self._state.add_event("records-on-time", "info", "edgetop", "edgetop has caught up")
+            self._state.add_event(Remark("records-on-time"), "info", "edgetop", "edgetop has caught up")
 
     def _end_if_overdue(self) -> None:
         """End the session if a stopped engine does not end. A watched program may take its time, unless it goes on."""
@@ -270,7 +272,7 @@ class Conductor:
                 self._end(self._stop_reason)
         elif self._clock.monotonic_ns() - since_ns > STOP_PATIENCE_NS:
             text = f"killed: the inference in hand did not end within {STOP_PATIENCE_NS // 10**9} s"
-            state.add_event("engine-killed", "warning", "edgetop", text)
+            state.add_event(Remark("engine-killed"), "warning", "edgetop", text)
             self._end(self._stop_reason)
 
     def _handle(self, message: Message) -> None:
@@ -381,7 +383,7 @@ class Conductor:
             self._derived, derived = _derive_nothing, ()
             text = f"throttling and turns are recorded no more as events: {_internal(error)}"
             trace = traceback.format_exc(limit=-3)
-            self._state.add_event("analysis-failed", "warning", "edgetop", text, traceback=trace)
+            self._state.add_event(AnalysisFailed(trace), "warning", "edgetop", text)
         return replace(batch, events=(*batch.events, *derived)) if derived else batch
 
     def _hand_on(self, batch: Batch) -> None:
@@ -413,7 +415,7 @@ class Conductor:
 
     def _close_engine(self) -> None:
         if goes_on := self._engine.close():
-            self._state.add_event("program-unwatched", "critical", "edgetop", goes_on)
+            self._state.add_event(Remark("program-unwatched"), "critical", "edgetop", goes_on)
 
     def _hand_on_last(self, reason: str) -> None:
         self._model_files.finish()

@@ -12,6 +12,7 @@ from edgetop.engines.engine_protocol import Sampled
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Backlog, Found, Reader, Source, sensor
+from edgetop.session.event_kinds import Remark
 from edgetop.session.events import Event
 from edgetop.session.records import READING, Readings
 
@@ -77,7 +78,9 @@ class SessionSensors:
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Drop the "sensor-lost" events of the engine's sensors, which only say that its process is gone."""
         return tuple(
-            event for event in events if event.kind != "sensor-lost" or event.source not in self._ends_with_engine
+            event
+            for event in events
+            if event.body != Remark("sensor-lost") or event.source not in self._ends_with_engine
         )
 
     def _add(self, found: Found) -> None:

@@ -35,10 +35,12 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.runner.measured_ceilings import Kind, kind_of
 from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.sensor_protocol import Missing
+from edgetop.session import event_kinds as kinds
 from edgetop.session import histogram
-from edgetop.session.ceilings import Ceilings
+from edgetop.session.ceilings import DTYPE, Ceilings
 from edgetop.session.clock import Clock, anchor, format_utc
-from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.event_codec import decoded
+from edgetop.session.events import Body, Event, Severity
 from edgetop.session.manifest import (
     BackgroundProcess,
     ClockInfo,
@@ -81,7 +83,6 @@ _STAGES = {
     "first": "the first inference done",
     "steady": "the warm-up done",
 }
-_OF_SLOW_INFERENCE = ("latency_ns", "span_ns", "preempted", "major_faults", "minor_faults", "waited_ns")
 
 
 class SessionState:
@@ -138,15 +139,15 @@ class SessionState:
             left_ns.append((self._spec.runs - runs) * ran_ns / runs)
         return max(0.0, min(left_ns) / 1e9)
 
-    def add_event(self, kind: str, severity: Severity, source: str, message: str, **data: JsonValue) -> None:
+    def add_event(self, body: Body, severity: Severity, source: str, message: str) -> None:
         """Add an event that happens now. May be called from any thread."""
         with self._lock:  # also protects the origin, which `follow` changes
-            self._append(Event(self.now_ns(), kind, severity, source, message, data))
+            self._append(Event(self.now_ns(), body, severity, source, message))
 
-    def _engine_reached(self, monotonic_ns: int, kind: str, message: str, **data: JsonValue) -> None:
+    def _engine_reached(self, monotonic_ns: int, body: Body, message: str) -> None:
         """Add an event of the engine at a time of CLOCK_MONOTONIC."""
         with self._lock:
-            self._append(Event(monotonic_ns - self._origin_ns, kind, "info", "engine", message, data))
+            self._append(Event(monotonic_ns - self._origin_ns, body, "info", "engine", message))
 
     def _append(self, event: Event) -> None:
         self._events.append(event)
@@ -200,12 +201,12 @@ class SessionState:
         self._dependence_reported = True
         named = ", ".join(f"{name} ({number})" if number > 1 else name for name, number in list(types.items())[:3])
         text = f"{' and '.join(sorted(made_up))} input, but the work of {named} depends on what is in it"
-        self.add_event("data-dependent", "warning", "edgetop", text, types=", ".join(types))
+        self.add_event(kinds.DataDependent(", ".join(types)), "warning", "edgetop", text)
 
     def sensors_known(self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...]) -> None:
         self._amend(sensors=sensors)
         for gap in missing:
-            self.add_event("sensor-missing", "info", f"sensor {gap.what}", gap.why, fix=gap.fix)
+            self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
         """Take the records of an update, on the engine's clock. Call this before its messages are handled.
@@ -257,13 +258,13 @@ class SessionState:
         clock = self.manifest.clock
         self._amend(clock=replace(clock, anchors=(*clock.anchors, anchor(self._clock, self._origin_ns))))
         seconds = step.total_seconds()
-        self.add_event("clock-step", "info", "system", f"the wall clock stepped by {seconds:+.1f} s", step_s=seconds)
+        self.add_event(kinds.ClockStepped(seconds), "info", "system", f"the wall clock stepped by {seconds:+.1f} s")
 
     def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  one case for each kind of message
         match message:
             case Started():
                 text = f"Python {message.python}" if message.python else f"process {message.pid}"
-                self.add_event("engine-started", "info", "engine", text, pid=message.pid)
+                self.add_event(kinds.EngineStarted(message.pid), "info", "engine", text)
             case StreamsSeen():
                 self._streams_seen(message)
             case Loaded():
@@ -273,36 +274,40 @@ class SessionState:
             case PhaseBegan():
                 self._phase_began(message)
             case LogLine():
-                self.add_event(message.kind, message.severity, message.source, message.message)
+                self.add_event(decoded(message.kind, {}), message.severity, message.source, message.message)
             case RecordsLost():
                 self._records_lost(message)
             case ProfilerChosen():
                 self._profiler_chosen(message)
             case BurstBegan():
-                self._engine_reached(message.monotonic_ns, "profile-burst-begins", "instrumented inferences begin")
+                began = kinds.Remark("profile-burst-begins")
+                self._engine_reached(message.monotonic_ns, began, "instrumented inferences begin")
             case BurstTaken():
                 self._burst_taken(message)
             case SlowInference():
-                data = {name: getattr(message, name) for name in _OF_SLOW_INFERENCE}
+                slow = kinds.SlowInference(
+                    message.latency_ns, message.span_ns, message.preempted, message.major_faults,
+                    message.minor_faults, message.waited_ns,
+                )  # fmt: skip
                 text = f"{message.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
-                self._engine_reached(message.monotonic_ns, "slow-inference", text, **data)
+                self._engine_reached(message.monotonic_ns, slow, text)
             case OfVariant():
                 self._variant_said(message)
             case TurnsBegan():
                 plan = message.plan
-                data = {**plan.to_json(), "begin_ns": plan.begin_ns - self._origin_ns}
-                self._engine_reached(plan.begin_ns, "ab-turns", "turns begin", **data)
+                body = kinds.TurnsBegan(replace(plan, begin_ns=plan.begin_ns - self._origin_ns))
+                self._engine_reached(plan.begin_ns, body, "turns begin")
             case Failed():
-                self.add_event("engine-failed", "critical", "engine", message.message, stage=message.stage)
+                self.add_event(kinds.EngineFailed(message.stage), "critical", "engine", message.message)
             case Died():
-                self.add_event("engine-died", "critical", "engine", message.cause, last_words=message.last_words)
+                self.add_event(kinds.EngineDied(message.last_words), "critical", "engine", message.cause)
             case Ended():
                 self._engine_ended_ns = message.monotonic_ns - self._origin_ns
 
     def _records_lost(self, message: RecordsLost) -> None:
         count = message.count
         text = f"{count} inferences were not reported: {message.why}"
-        self.add_event("records-lost", "critical", "engine", text, count=count)
+        self.add_event(kinds.RecordsLost(count), "critical", "engine", text)
         lost = Lost(None, count, message.why)
         self._amend(lost=lost_in_all(self.manifest.lost, lost))
 
@@ -321,7 +326,7 @@ class SessionState:
         )
         for number, stream in enumerate(new, len(before)):
             text = f"stream {number}: {stream.name or 'a model without a name'}"
-            self.add_event("stream", "info", "program", text, number=number)
+            self.add_event(kinds.StreamSeen(number), "info", "program", text)
 
     def _write_streams(self) -> None:
         """Store the figures of each stream in the manifest: every ten seconds, and at the end."""
@@ -344,14 +349,13 @@ class SessionState:
         self._amend(engine=both.engine, model=both.model)
         where = f"on {', '.join(loaded.providers)} " if loaded.providers else ""
         text = f"{loaded.runtime} {loaded.version} {where}({loaded.why})"
-        self.add_event("engine-loaded", "info", "engine", text)
+        self.add_event(kinds.Remark("engine-loaded"), "info", "engine", text)
         if self.profiles and (ceilings := self._ceilings_for(kind_of(self.manifest.board, loaded, self._spec))):
             text = f"{ceilings.flops_per_s / 1e9:.1f} GFLOP/s and {ceilings.bytes_per_s / 1e9:.1f} GB/s at most"
-            self.add_event(
-                "roofline", "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}", **ceilings.to_json()
-            )
+            body = kinds.RooflineMeasured(ceilings.flops_per_s, ceilings.bytes_per_s, DTYPE, ceilings.measured_utc)
+            self.add_event(body, "info", "edgetop", f"{text}, as measured {ceilings.measured_utc}")
         for kind, severity, sentence in loading_warnings(loaded):
-            self.add_event(kind, severity, "engine", sentence)
+            self.add_event(kinds.Remark(kind), severity, "engine", sentence)
 
     def _variant_said(self, said: OfVariant) -> None:
         ab, message = self.manifest.ab, said.message
@@ -361,32 +365,35 @@ class SessionState:
         variants[said.side] = _loaded_variant(variants[said.side], message)
         self._amend(ab=replace(ab, variants=tuple(variants)))
         for kind, severity, sentence in loading_warnings(message) if said.side else ():
-            self.add_event(kind, severity, "engine", f"B: {sentence}")
+            self.add_event(kinds.Remark(kind), severity, "engine", f"B: {sentence}")
 
     def _stage_reached(self, memory: StageMemory) -> None:
         """Add the engine's memory at a stage as an event: a value read five times in a session needs no sensor."""
         when = _STAGES.get(memory.stage, memory.stage)
-        sizes = {"rss_mib": memory.rss_kib, "anon_mib": memory.anon_kib, "file_mib": memory.file_kib}
-        data: dict[str, JsonValue] = {name: kib / 1024 for name, kib in sizes.items() if kib is not None}
+        anon_mib, file_mib = (None if kib is None else kib / 1024 for kib in (memory.anon_kib, memory.file_kib))
+        body = kinds.EngineMemory(memory.stage, memory.rss_kib / 1024, anon_mib, file_mib)
         text = f"{memory.rss_kib / 1024:.1f} MiB resident with {when}"
-        self._engine_reached(memory.monotonic_ns, "engine-memory", text, stage=memory.stage, **data)
+        self._engine_reached(memory.monotonic_ns, body, text)
 
     def _phase_began(self, message: PhaseBegan) -> None:
-        data: dict[str, JsonValue] = {"phase": message.phase}
-        if message.phase == "idle":
-            data["duration_ns"] = self._spec.idle_ns
-        elif message.phase == "warmup":
-            data["runs"] = self._spec.warmup_runs
-        elif message.phase == "measure":
-            self.is_measuring, self._measuring_since_ns = True, message.monotonic_ns - self._origin_ns
-            data.update(runs=self._spec.runs, duration_ns=self._spec.duration_ns)
-        self._engine_reached(message.monotonic_ns, "phase", f"{_PHASES[message.phase]} begins", **data)
+        spec = self._spec
+        match message.phase:
+            case "idle":
+                body = kinds.PhaseBegan("idle", duration_ns=spec.idle_ns)
+            case "warmup":
+                body = kinds.PhaseBegan("warmup", spec.warmup_runs)
+            case "measure":
+                self.is_measuring, self._measuring_since_ns = True, message.monotonic_ns - self._origin_ns
+                body = kinds.PhaseBegan("measure", spec.runs, spec.duration_ns)
+            case _:
+                body = kinds.PhaseBegan("first")
+        self._engine_reached(message.monotonic_ns, body, f"{_PHASES[message.phase]} begins")
 
     def _profiler_chosen(self, message: ProfilerChosen) -> None:
         text = f"operators: {message.way}" if message.way else "operators are not profiled"
         why = f" ({message.reason})" if message.reason else ""
-        way, reason, every_ns = message.way, message.reason, self._spec.profile_every_ns
-        self.add_event("profiler", "info", "engine", f"{text}{why}", way=way, reason=reason, every_ns=every_ns)
+        body = kinds.ProfilerChosen(message.way, message.reason, self._spec.profile_every_ns)
+        self.add_event(body, "info", "engine", f"{text}{why}")
 
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
@@ -394,21 +401,21 @@ class SessionState:
         before = join([self._before, self._latest])
         self._last_burst = burst_of(message.monotonic_ns - self._origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
-        data: dict[str, JsonValue] = {
-            "burst": number,
-            "duration_ns": message.duration_ns,
-            "runs": len(message.run_ns),
-            "run_ns": int(np.median(message.run_ns)),
-            "plain_ns": None if message.plain_disturbed else plain_ns(before, message.monotonic_ns),
-            "left_out_runs": len(message.left_out_ns),
-            "disturbed_runs": len(message.run_ns) if message.disturbed else 0,
-            "preempted": message.preempted,
-            "waited_ns": message.waited_ns,
-            "stolen_ns": message.stolen_ns,
-            **(message.threads.to_json() if message.threads else {}),
-        }
+        body = kinds.ProfileBurst(
+            burst=number,
+            duration_ns=message.duration_ns,
+            runs=len(message.run_ns),
+            run_ns=int(np.median(message.run_ns)),
+            plain_ns=None if message.plain_disturbed else plain_ns(before, message.monotonic_ns),
+            left_out_runs=len(message.left_out_ns),
+            disturbed_runs=len(message.run_ns) if message.disturbed else 0,
+            preempted=message.preempted,
+            waited_ns=message.waited_ns,
+            stolen_ns=message.stolen_ns,
+            threads=message.threads,
+        )
         text = f"{len(message.run_ns)} instrumented inferences in {message.duration_ns / 1e6:.0f} ms"
-        self._engine_reached(message.monotonic_ns, "profile-burst", text, **data)
+        self._engine_reached(message.monotonic_ns, body, text)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
         """Continue as the next session of the same engine, whose time 0 is `origin_ns` of CLOCK_MONOTONIC.
@@ -442,12 +449,12 @@ class SessionState:
         self.has_ended = False
         text = f"goes on where {before.name} ended: the engine ran on"
         with self._lock:
-            self._append(Event(0, "rotated", "info", "edgetop", text, {"before": before.id}))
+            self._append(Event(0, kinds.Rotated(before.id), "info", "edgetop", text))
         left_ns = None
         if self._spec.duration_ns is not None:  # rounded to seconds, as it is shown
             left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
         left = None if self._spec.runs is None else self._spec.runs - self._runs_before
-        self._engine_reached(origin_ns, "phase", "measurement goes on", phase="measure", runs=left, duration_ns=left_ns)
+        self._engine_reached(origin_ns, kinds.PhaseBegan("measure", left, left_ns), "measurement goes on")
 
     def followed_by(self, session_id: str) -> None:
         """Record the id of the session in which the engine continues."""
@@ -464,10 +471,8 @@ class SessionState:
         last_end_ns = self._engine_ended_ns if is_by_engine else self._last_end_ns
         self._write_streams()
         self.has_ended = True
-        self.add_event(
-            "ended", "info", "edgetop", f"session over: {reason}", reason=reason, last_end_ns=last_end_ns,
-            warmup_runs=self._warmup_runs, warmup_ns=self._warmup_ns,
-        )  # fmt: skip
+        over = kinds.SessionOver("ended", reason, last_end_ns, self._warmup_runs, self._warmup_ns)
+        self.add_event(over, "info", "edgetop", f"session over: {reason}")
         methodology = replace(
             self.manifest.methodology,
             warmup_runs=self._warmup_runs,
@@ -478,7 +483,7 @@ class SessionState:
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)
 
 
-def loading_warnings(loaded: Loaded) -> Iterator[tuple[str, Severity, str]]:
+def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
     """Yield the kind, severity and message of an event for each assumption or omission when the model was loaded."""
     yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
     if loaded.dropped:

@@ -8,12 +8,14 @@ import os
 import platform
 import re
 from collections.abc import Callable
+from typing import Literal
 
 from edgetop.sensors.clocks import policies
 from edgetop.sensors.jetson import read_power_mode
 from edgetop.sensors.memory_sensors import read_meminfo
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Reader, SensorEvent, Values
+from edgetop.session.event_kinds import ClockSource, SettingChanged
 from edgetop.session.manifest import Board
 
 # /proc/cpuinfo on ARM names a part number only (arch/arm64/include/asm/cputype.h).
@@ -140,7 +142,7 @@ FAST_CLOCKS = frozenset(
 )
 
 
-_WATCHED: tuple[tuple[str, str, Callable[[Root], str | None]], ...] = (
+_WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Callable[[Root], str | None]], ...] = (
     ("governor-changed", "the governor", read_governor),
     # Its name alone: that the board's limits differ from it can also be due to heat.
     ("power-mode-changed", "the power mode", lambda root: mode.name if (mode := read_power_mode(root)) else None),
@@ -161,14 +163,14 @@ def discover_settings(root: Root) -> Found:
             if (value := read_setting(root)) is None:
                 continue
             before, values[kind] = values.get(kind), value
-            if before not in (None, value):
+            if before is not None and before != value:
                 text = f"{what} changed from {before} to {value}"
-                events.append(SensorEvent(kind, text, {"before": before, "after": value}, "warning"))
+                events.append(SensorEvent(SettingChanged(kind, before, value), text, "warning"))
         clock = None if is_clock_checked else root.line(CLOCK)
         is_clock_checked = True
         if clock is not None and clock not in FAST_CLOCKS:
             text = f"the kernel counts time by {clock}, which is slow to read: short inferences look longer"
-            events.append(SensorEvent("clock-source", text, {"clock": clock}, "warning"))
+            events.append(SensorEvent(ClockSource(clock), text, "warning"))
         return []
 
     return Found((Reader((), read, CADENCE_S, "settings", events=events),))

@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from edgetop.sensors.counters import FIRST, Rate
 from edgetop.sensors.memory_sensors import MIB
 from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
+from edgetop.session.event_kinds import LimitReached
 from edgetop.session.manifest import SensorInfo
 
 # v1 has no word for "no limit": it shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which
@@ -101,16 +103,17 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
 class Onset:
     """Makes an event of a count that is not 0, after it was 0 for QUIET_READINGS."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, kind: Literal["cpu-quota", "memory-limit"], message: str) -> None:
         self.events: list[SensorEvent] = []
-        self._kind, self._message = kind, message
+        self._kind: Literal["cpu-quota", "memory-limit"] = kind
+        self._message = message
         self._quiet = QUIET_READINGS
 
     def checked(self, value: float | Gap) -> float | Gap:
         """The same value, after an event where one is due."""
         if not isinstance(value, Gap):
             if value > 0 and self._quiet >= QUIET_READINGS:
-                self.events.append(SensorEvent(self._kind, self._message, {"value": round(value, 1)}, "warning"))
+                self.events.append(SensorEvent(LimitReached(self._kind, round(value, 1)), self._message, "warning"))
             self._quiet = 0 if value > 0 else self._quiet + 1
         return value
 

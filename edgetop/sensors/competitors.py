@@ -26,9 +26,7 @@ from edgetop.sensors.process_table import (
 )
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, SensorEvent, Values, sensor
-from edgetop.session.events import JsonValue
-
-COMPETING = "competing"  # the kind of event that names them
+from edgetop.session.event_kinds import Competing, ThreadsUsed
 
 MUCH_PCT = 30.0  # of a core: from here on the names are read
 EVERY_S = 10.0  # while it is quiet, so that there is something to compare with
@@ -119,9 +117,8 @@ class Competitors:
             was_reported = names == self._reported[0] and at_s - self._reported[1] < AGAIN_S
             if is_much and top and not was_reported:
                 self._reported = names, at_s
-                data: dict[str, JsonValue] = {"name": names[0], "cpu_pct": round(top[0][1], 1)}
                 text = f"other processes took the CPU, of a core: {_words(top)}"
-                self._events.append(SensorEvent(COMPETING, text, data))
+                self._events.append(SensorEvent(Competing(names[0], round(top[0][1], 1)), text))
         return others
 
     def take_events(self) -> Sequence[SensorEvent]:
@@ -201,8 +198,8 @@ class _Threads:
             return
         self._due_s = at_s + THREADS_S
         if most := _most(percent_by_name(before, self._used, span_s), THREADS_LEAST_PCT, THREADS_SHOWN):
-            data = {"processes": len(pids), **{f"thread {name}": round(pct, 1) for name, pct in most}}
-            yield SensorEvent("threads", f"CPU by thread, of a core: {_words(most)}", data)
+            body = ThreadsUsed(len(pids), {f"thread {name}": round(pct, 1) for name, pct in most})
+            yield SensorEvent(body, f"CPU by thread, of a core: {_words(most)}")
 
 
 def _threads_of(pids: Sequence[int], root: Root) -> Use:

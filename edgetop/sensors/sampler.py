@@ -15,7 +15,8 @@ import numpy as np
 
 from edgetop.sensors.sensor_protocol import Backlog, Closable, Gap, Notifying, Source, gap_of
 from edgetop.session.clock import Clock
-from edgetop.session.events import Event, JsonValue, Severity
+from edgetop.session.event_kinds import Remark, SensorSlow
+from edgetop.session.events import Body, Event, Severity
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import NO_READINGS, READING, Readings
 
@@ -121,7 +122,7 @@ class Schedule:
         t_ns = (begin_ns + end_ns) // 2
         if entry.is_stuck:  # before its values: what is lost with this answer must stay lost
             entry.is_stuck = False
-            self._emit("sensor-back", "info", entry.source.name, end_ns, "answers again")
+            self._emit(Remark("sensor-back"), "info", entry.source.name, end_ns, "answers again")
         for i, value in enumerate(values):
             self._put_one(entry, i, t_ns, value)
         failed = [isinstance(value, Gap) and not isinstance(value, Backlog) for value in values]
@@ -131,10 +132,10 @@ class Schedule:
         if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
             # Quietly, in numbers: for the sake of what happened meanwhile.
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
-            self._emit("sensor-slow", "info", entry.source.name, end_ns, text, begin_ns=begin_ns, took_ns=took_ns)
+            self._emit(SensorSlow(begin_ns, took_ns), "info", entry.source.name, end_ns, text)
         if entry.notifying is not None:
             for told in entry.notifying.take_events():
-                self._emit(told.kind, told.severity, entry.source.name, t_ns, told.message, **told.data)
+                self._emit(told.body, told.severity, entry.source.name, t_ns, told.message)
         entry.due_ns = self._next_due(entry, end_ns)
         self._push(entry)
 
@@ -156,16 +157,16 @@ class Schedule:
         elif isinstance(value, Gap):
             if not is_gone and entry.reads > 1:  # the first read of a rate is a gap by nature
                 entry.is_gone[position] = True
-                self._emit("sensor-lost", "warning", name, t_ns, value.reason)
+                self._emit(Remark("sensor-lost"), "warning", name, t_ns, value.reason)
             return
         else:
             self._readings.append((t_ns, place, value))
         if is_gone:
             entry.is_gone[position] = False
-            self._emit("sensor-back", "info", name, t_ns, "reads again")
+            self._emit(Remark("sensor-back"), "info", name, t_ns, "reads again")
 
-    def _emit(self, kind: str, severity: Severity, source: str, t_ns: int, message: str, /, **data: JsonValue) -> None:
-        self._events.append(Event(t_ns, kind, severity, f"sensor {source}", message, data))
+    def _emit(self, body: Body, severity: Severity, source: str, t_ns: int, message: str) -> None:
+        self._events.append(Event(t_ns, body, severity, f"sensor {source}", message))
 
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
         """Readings and events since the last drain, in the order in which they were made."""
@@ -175,7 +176,7 @@ class Schedule:
             if since is not None and not entry.is_stuck and now_ns - since > patience:
                 entry.is_stuck = True
                 message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
-                self._emit("sensor-stuck", "warning", entry.source.name, now_ns, message)
+                self._emit(Remark("sensor-stuck"), "warning", entry.source.name, now_ns, message)
         readings, self._readings = self._readings, []
         events, self._events = self._events, []
         return np.array(readings, READING) if readings else NO_READINGS, tuple(events)

@@ -7,12 +7,12 @@ Nearly every source is a `Reader`: sensors, and the function that reads them. A 
 import itertools
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar, runtime_checkable
 
 from edgetop.sensors.root import Root
-from edgetop.session.events import JsonValue, Severity
+from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import SensorInfo
 
 UNIT_OF_KIND = {
@@ -84,9 +84,8 @@ class Backlog(Gap):
 class SensorEvent:
     """Something that a source reports besides numbers; it becomes an event."""
 
-    kind: str
+    body: Body
     message: str
-    data: Mapping[str, JsonValue] = field(default_factory=dict)
     severity: Severity = "info"
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
 from edgetop.session.records import NO_AGGREGATES, NO_INFERENCES, NO_READINGS, Aggregates, Inferences, Readings, join
 from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
+from edgetop.session.typed_json import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

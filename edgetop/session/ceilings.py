@@ -6,7 +6,7 @@ Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgetop.session.events import JsonValue
+from edgetop.session.typed_json import JsonValue
 
 DTYPE = "float32"  # of the probe model; other types have other ceilings
 
@@ -31,6 +31,11 @@ def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
     flops, moved, when = (data.get(key) for key in ("flops_per_s", "bytes_per_s", "measured_utc"))
     if not (isinstance(flops, int | float) and isinstance(moved, int | float) and isinstance(when, str)):
         return None
-    if data.get("dtype") != DTYPE or not (0 < flops < float("inf") and 0 < moved < float("inf")):
+    return ceilings_of(flops, moved, data.get("dtype"), when)
+
+
+def ceilings_of(flops_per_s: float, bytes_per_s: float, dtype: object, measured_utc: str) -> Ceilings | None:
+    """Return the ceilings; None if they are of another type of numbers, or not possible."""
+    if dtype != DTYPE or not (0 < flops_per_s < float("inf") and 0 < bytes_per_s < float("inf")):
         return None
-    return Ceilings(float(flops), float(moved), when)
+    return Ceilings(float(flops_per_s), float(bytes_per_s), measured_utc)

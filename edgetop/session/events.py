@@ -6,11 +6,11 @@ another machine.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, get_args
+
+from edgetop.session.typed_json import JsonValue
 
 Severity = Literal["info", "warning", "critical"]
-
-JsonValue = str | int | float | bool | None
 
 # Of severity "info", those worth going to in a replay. Warnings are, whatever their kind.
 LANDMARKS = frozenset(
@@ -21,29 +21,36 @@ LANDMARKS = frozenset(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """What an event says, as an object of the class of its kind; all classes are in `event_kinds`."""
+
+    # The data as it was read from a file or a link; None: the event was made here. Only the codec uses it: keys that
+    # this version does not know survive a copy.
+    read_from: Mapping[str, object] | None = field(default=None, repr=False, compare=False)
+
+    if TYPE_CHECKING:
+
+        @property
+        def kind(self) -> str: ...  # a word for machines: "phase", "mark", "sensor-lost", "engine-died" ...
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     t_ns: int
-    kind: str  # machine-readable: "phase", "mark", "log", "sensor-lost", "engine-died" ...
+    body: Body
     severity: Severity
     source: str  # who says it: "engine", "sensor temp/cpu-thermal", "user" ...
     message: str  # for people, one line; foreign text is not cleaned here but where it is shown
-    data: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        return self.body.kind
 
     @property
     def is_landmark(self) -> bool:
         """Whether it is worth going to in a replay."""
         return self.severity != "info" or self.kind in LANDMARKS
-
-    @property
-    def phase(self) -> JsonValue:
-        """Return the phase that begins with this event; None: it is another event."""
-        return self.data.get("phase") if self.kind == "phase" else None
-
-    def whole(self, key: str) -> int | None:
-        """Return a whole number of its data; None: it has none there."""
-        value = self.data.get(key)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
-from edgetop.session.events import JsonValue, Severity
+from edgetop.session.events import Severity
+from edgetop.session.typed_json import JsonValue
 
 MAX_TEXT, MAX_COURSE, MAX_GATES, MAX_EVENTS = 300, 64, 16, 64
 MAX_AGE_S = 1e8  # oldest age of an event: three years

@@ -7,7 +7,6 @@ random order.
 
 import math
 import random
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,11 +68,3 @@ def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_n
     quads = (duration_ns // turn_ns - ALONE) // 4
     lot = random.Random(seed)  # noqa: S311  the order must be the same for a seed
     return Plan(begin_ns, turn_ns, "".join(lot.choice(("ABBA", "BAAB")) for _ in range(quads)))
-
-
-def plan_of(data: Mapping[str, object]) -> Plan | None:
-    """Parse the plan that `to_json` wrote into an event, or return None if another program wrote something else."""
-    begin_ns, turn_ns, order = (data.get(name) for name in ("begin_ns", "turn_ns", "order"))
-    if not isinstance(begin_ns, int) or not isinstance(turn_ns, int) or not isinstance(order, str) or turn_ns <= 0:
-        return None
-    return Plan(begin_ns, turn_ns, order)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+JsonValue = str | int | float | bool | None
+
 NOT_EXPORTED = {"exported": False}  # metadata of a field that is left out; it must have a default
 
 T = TypeVar("T")

@@ -9,9 +9,6 @@ import pytest
 
 from edgetop.analysis.ab_figures import (
     LEAST_LEFT_OUT_NS,
-    QUAD,
-    SETTLED,
-    TYPICAL,
     AbFold,
     AbView,
     QuadEvents,
@@ -23,6 +20,8 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report, report_document
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import data_of, decoded, read_event
+from edgetop.session.event_kinds import QuadDone, TurnsSettled
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
@@ -67,7 +66,7 @@ def watts(turns: Plan, of_b: float) -> Readings:
 def batches_of(
     turns: Plan, inferences: Inferences, readings: Readings | None = None, *, pieces: int = 7
 ) -> list[Batch]:
-    begin = Event(turns.begin_ns, "ab-turns", "info", "engine", "turns begin", turns.to_json())
+    begin = read_event(turns.begin_ns, "ab-turns", "info", "engine", "turns begin", turns.to_json())
     batches = [Batch(manifest=ab_manifest(), events=(phase_event(0, "measure"), begin))]
     ends = np.linspace(0, turns.end_ns + NS, pieces + 1)[1:].astype(int).tolist()
     start = 0
@@ -86,7 +85,7 @@ def events_of(batches: Sequence[Batch]) -> list[Event]:
 
 def view_of(events: Sequence[Event], turns: Plan, until: float = 0.01) -> AbView:
     fold = AbFold()
-    fold.on_event(Event(0, "ab-turns", "info", "engine", "", turns.to_json()))
+    fold.on_event(read_event(0, "ab-turns", "info", "engine", "", turns.to_json()))
     for event in events:
         fold.on_event(event)
     view = fold.view(ab_manifest(until))
@@ -120,14 +119,14 @@ def test_a_drift_falls_on_both_alike() -> None:
 
 def test_what_follows_a_switch_is_left_out_and_counted() -> None:
     events = events_of(batches_of(TURNS, run_of(TURNS, 1.05, after_switch=3.0)))
-    (settled,) = [event for event in events if event.kind == SETTLED]
-    assert settled.data["left_out_ns"] == 40 * MS
+    (settled,) = [event for event in events if isinstance(event.body, TurnsSettled)]
+    assert settled.body.left_out_ns == 40 * MS
     view = view_of(events, TURNS)
     assert view.ratios["p99"]
     assert view.ratios["p99"].value == pytest.approx(1.05, abs=0.02)
     assert all(variant.left_out > 0 for variant in view.variants)
     undisturbed = events_of(batches_of(TURNS, run_of(TURNS, 1.05)))
-    assert [e.data["left_out_ns"] for e in undisturbed if e.kind == SETTLED] == [LEAST_LEFT_OUT_NS]
+    assert [e.body.left_out_ns for e in undisturbed if isinstance(e.body, TurnsSettled)] == [LEAST_LEFT_OUT_NS]
 
 
 def test_energy_is_compared_by_what_was_read_in_the_turns() -> None:
@@ -145,14 +144,14 @@ def test_the_quads_are_the_same_however_the_batches_are_cut() -> None:
     few, many = (events_of(batches_of(TURNS, inferences, watts(TURNS, 4.0), pieces=n)) for n in (1, 113))
     assert few == many
     assert (
-        len([event for event in few if event.kind == QUAD]) == 6 + len(TURNS.order) // 4 - 1
+        len([event for event in few if isinstance(event.body, QuadDone)]) == 6 + len(TURNS.order) // 4 - 1
     )  # the last is not known to be over
 
 
 def test_when_the_time_is_over_the_last_quad_counts() -> None:
     batches = batches_of(TURNS, run_of(TURNS, 1.0))
     ends = {reason: [*batches, Batch(events=(ended_event(TURNS.end_ns, reason),))] for reason in ("duration", "user")}
-    whole, stopped = (len([e for e in events_of(each) if e.kind == QUAD]) for each in ends.values())
+    whole, stopped = (len([e for e in events_of(each) if isinstance(e.body, QuadDone)]) for each in ends.values())
     assert (whole, stopped) == (6 + len(TURNS.order) // 4, 6 + len(TURNS.order) // 4 - 1)
 
 
@@ -191,9 +190,9 @@ def test_a_wide_interval_says_nothing() -> None:
     events = events_of(batches_of(TURNS, run_of(TURNS, 1.0)))
     random = np.random.default_rng(0)
     for number, event in enumerate(events):
-        if event.kind == QUAD:
-            data = {**event.data, TYPICAL: float(random.lognormal(0, 0.4))}
-            events[number] = replace(event, data=data)
+        if isinstance(event.body, QuadDone):
+            body = replace(event.body, p50_ratio=float(random.lognormal(0, 0.4)))
+            events[number] = replace(event, body=body)
     p50 = view_of(events, TURNS).ratios["p50"]
     assert p50
     assert p50.verdict == "unknown"
@@ -209,15 +208,18 @@ def test_neighbours_delaying_half_of_the_inferences_hide_nothing() -> None:
     p50 = view_of(events, TURNS).ratios["p50"]
     assert p50
     assert p50.verdict == "slower"
-    before = [replace(event, data={**event.data, TYPICAL: None}) for event in events]  # as once recorded
+    quads = [event for event in events if isinstance(event.body, QuadDone)]
+    before = [replace(event, body=replace(event.body, p50_ratio=None)) for event in quads]  # as once recorded
     assert (old := view_of(before, TURNS).ratios["p50"])
     assert old.verdict == "unknown"
 
 
 def test_hostile_quads_are_passed_over() -> None:
-    sound = next(event for event in events_of(batches_of(TURNS, run_of(TURNS, 1.0))) if event.kind == QUAD)
+    sound = next(
+        event for event in events_of(batches_of(TURNS, run_of(TURNS, 1.0))) if isinstance(event.body, QuadDone)
+    )
     changes = ({"a_p50_ns": -1}, {"b_hz": "x"}, {"a_quantiles_ns": "1,2"}, {"b_quantiles_ns": None}, {"a_count": None})
-    events = [replace(sound, data={**sound.data, **change}) for change in changes]
+    events = [replace(sound, body=decoded("ab-quad", {**data_of(sound.body), **change})) for change in changes]
     assert view_of(events, TURNS).quads == 0
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch, merge
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from tests.support.sessions import (
@@ -53,7 +54,7 @@ KINDS = st.sampled_from(
 @st.composite
 def events(draw: st.DrawFn) -> list[Event]:
     drawn = st.builds(
-        Event,
+        read_event,
         st.integers(0, 60 * NS),
         KINDS,
         st.sampled_from(["info", "warning", "critical"]),
@@ -152,7 +153,7 @@ def test_a_view_has_the_parts_of_the_session() -> None:
     rows = ((0, 0, 61.0), (0, 1, 123.0), (0, 2, 1.5), (0, 3, 70.0))
     ids = ("temp/cpu", "mem/rss", "load/edgetop", "mem/edgetop")
     manifest = make_manifest(*map(make_sensor, ids))
-    missing = Event(0, "sensor-missing", "info", "sensor fan", "no fan")
+    missing = read_event(0, "sensor-missing", "info", "sensor fan", "no fan")
     view = folded([Batch(5 * NS, manifest=manifest, readings=make_readings(*rows), events=(missing,))]).view(10 * NS)
     assert view.manifest is manifest
     assert view.thermal.hottest is not None
@@ -181,7 +182,7 @@ def test_every_timeline_of_a_view_is_on_one_axis(window_ns: int | None, axis: tu
 def test_a_paused_recording_is_told_until_it_goes_on() -> None:
     analysis = Analysis()
     for kind, paused in (("recording-paused", True), ("mark", True), ("recording-resumed", False)):
-        analysis.fold(Batch(events=(Event(0, kind, "warning", "user", "x"),)))
+        analysis.fold(Batch(events=(read_event(0, kind, "warning", "user", "x"),)))
         assert analysis.view(None).recording_paused is paused
 
 

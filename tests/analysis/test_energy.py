@@ -13,6 +13,7 @@ from edgetop.analysis.rail_energy import RailEnergy
 from edgetop.analysis.session_report import report_document
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.manifest import Battery, Load, Methodology, SensorInfo
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
@@ -358,7 +359,7 @@ def test_so_is_that_of_more_readings_than_are_kept(cuts: list[int]) -> None:
             last_ns = int(t_ns[edges[number - 1] - 1]) if number and edges[number - 1] else -1
             told = tuple(event for event in events if last_ns < event.t_ns <= now_ns)
             for event in told:
-                if event.data["phase"] == "measure":
+                if isinstance(event.body, PhaseBegan) and event.body.phase == "measure":
                     rails.began(event.t_ns)
             batch = replace(begun, readings=part, events=told)
             tracks.fold(batch)

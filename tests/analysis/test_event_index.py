@@ -3,16 +3,21 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.event_index import BURST, COMPETING, KNOWN_WITHIN_S, SLOW, SLOW_READ, EventIndex
-from edgetop.session.events import Event
+from edgetop.analysis.event_index import KNOWN_WITHIN_S, EventIndex
+from edgetop.session.event_kinds import Competing, ProfileBurst, SensorSlow, SlowInference
+from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
 MS = 1_000_000
 TIMES_NS = st.integers(0, 40 * NS)
 
 
-def event(t_ns: int, kind: str = BURST, **data: int | str) -> Event:
-    return Event(t_ns, kind, "info", "x", "y", data)
+def event(t_ns: int, body: Body) -> Event:
+    return Event(t_ns, body, "info", "x", "y")
+
+
+def burst(t_ns: int, duration_ns: int) -> Event:
+    return event(t_ns, ProfileBurst(duration_ns=duration_ns))
 
 
 def witnesses_of(*events: Event) -> EventIndex:
@@ -22,19 +27,19 @@ def witnesses_of(*events: Event) -> EventIndex:
 
 
 def test_a_burst_overlaps_what_ran_within_it_or_just_after_it() -> None:
-    event_index = witnesses_of(event(10 * NS, duration_ns=NS))
-    assert event_index.overlaps(BURST, 10 * NS + 1, 10 * NS + 2)
-    assert event_index.overlaps(BURST, 11 * NS - 1, 12 * NS)
-    assert not event_index.overlaps(BURST, 11 * NS, 12 * NS)
-    assert event_index.overlaps(BURST, 11 * NS, 12 * NS, after_ns=100 * MS)
-    assert not event_index.overlaps(BURST, 9 * NS, 10 * NS)
-    assert not event_index.overlaps(SLOW_READ, 10 * NS, 11 * NS)
+    event_index = witnesses_of(burst(10 * NS, NS))
+    assert event_index.overlaps(ProfileBurst, 10 * NS + 1, 10 * NS + 2)
+    assert event_index.overlaps(ProfileBurst, 11 * NS - 1, 12 * NS)
+    assert not event_index.overlaps(ProfileBurst, 11 * NS, 12 * NS)
+    assert event_index.overlaps(ProfileBurst, 11 * NS, 12 * NS, after_ns=100 * MS)
+    assert not event_index.overlaps(ProfileBurst, 9 * NS, 10 * NS)
+    assert not event_index.overlaps(SensorSlow, 10 * NS, 11 * NS)
 
 
 def test_what_is_told_long_after_was_not_known_live() -> None:
-    event_index = witnesses_of(event(10 * NS, SLOW_READ, begin_ns=5 * NS, took_ns=9 * NS))
-    assert not event_index.overlaps(SLOW_READ, 10 * NS, 11 * NS)
-    assert event_index.overlaps(SLOW_READ, 10 * NS, (14 - KNOWN_WITHIN_S) * NS + 1)
+    event_index = witnesses_of(event(10 * NS, SensorSlow(5 * NS, 9 * NS)))
+    assert not event_index.overlaps(SensorSlow, 10 * NS, 11 * NS)
+    assert event_index.overlaps(SensorSlow, 10 * NS, (14 - KNOWN_WITHIN_S) * NS + 1)
 
 
 @settings(deadline=None, max_examples=100)
@@ -47,25 +52,25 @@ def test_every_event_is_looked_at_in_whatever_order_they_came(
 ) -> None:
     event_index = EventIndex()
     for t_ns, duration_ns, _ in lasted:
-        event_index.on_event([event(t_ns, duration_ns=duration_ns)])
-        event_index.overlaps(BURST, 0, 1)  # asked in between, it learns of the next all the same
+        event_index.on_event([burst(t_ns, duration_ns)])
+        event_index.overlaps(ProfileBurst, 0, 1)  # asked in between, it learns of the next all the same
     for begin_ns, length_ns, after_ns in asked:
         end_ns = begin_ns + length_ns
         expected = any(
             t_ns < end_ns and begin_ns - after_ns < t_ns + duration_ns < end_ns + KNOWN_WITHIN_S * NS
             for t_ns, duration_ns, _ in lasted
         )
-        assert event_index.overlaps(BURST, begin_ns, end_ns, after_ns) == expected
+        assert event_index.overlaps(ProfileBurst, begin_ns, end_ns, after_ns) == expected
 
 
 def test_the_nearest_competitor_is_named() -> None:
     event_index = witnesses_of(
-        event(2 * NS, COMPETING, name="far"),
-        event(30 * NS, COMPETING, name="near"),
-        event(36 * NS, COMPETING, name="later"),
+        event(2 * NS, Competing("far", 50)),
+        event(30 * NS, Competing("near", 50)),
+        event(36 * NS, Competing("later", 50)),
     )
     assert event_index.competitor_at(32) == "near"
     assert event_index.competitor_at(35) == "later"
     assert event_index.competitor_at(99) == ""
-    assert [told.t_ns for told in event_index.in_second(COMPETING, 30)] == [30 * NS]
-    assert event_index.in_second(SLOW, 30) == ()
+    assert event_index.in_second(Competing, 30) == [(30 * NS, Competing("near", 50))]
+    assert event_index.in_second(SlowInference, 30) == ()

@@ -1,11 +1,12 @@
 """The event log: the last events, and what went wrong, each thing once."""
 
 from edgetop.analysis.recent_events import MAX_EVENTS, MAX_LASTING, EventLog
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event, Severity
 
 
 def event(t_ns: int, kind: str = "mark", severity: Severity = "info", message: str = "a note") -> Event:
-    return Event(t_ns, kind, severity, "user", message)
+    return read_event(t_ns, kind, severity, "user", message)
 
 
 def log_of(*events: Event) -> EventLog:

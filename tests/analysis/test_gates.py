@@ -8,6 +8,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
 from edgetop.analysis.session_report import Report, report, report_document
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
@@ -172,7 +173,7 @@ def test_spaces_do_not_matter() -> None:
 
 
 def gate_event(text: str) -> Event:
-    return Event(0, "gate", "info", "user", f"fails if {text}", {"expr": text})
+    return read_event(0, "gate", "info", "user", f"fails if {text}", {"expr": text})
 
 
 def test_the_gates_of_a_recording_are_judged_by_its_report() -> None:

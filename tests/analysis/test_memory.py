@@ -6,7 +6,9 @@ from edgetop.analysis.memory_use import MemoryStages, StageView, view_memory
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_codec import read_event
+from edgetop.session.events import Event
+from edgetop.session.typed_json import JsonValue
 from tests.support.sessions import make_manifest, make_readings, make_sensor
 
 IDS = ("mem/rss", "mem/rss-peak", "mem/pss", "mem/uss", "mem/swap", "mem/system-available")
@@ -57,13 +59,13 @@ def test_the_room_is_that_which_ends_first() -> None:
 
 def test_what_cannot_be_read_ends_nowhere() -> None:
     tracks = tracks_of("mem/cgroup-left", "mem/system-available")
-    tracks.fold(Batch(events=(Event(0, "sensor-lost", "warning", "sensor mem/cgroup-left", "gone"),)))
+    tracks.fold(Batch(events=(read_event(0, "sensor-lost", "warning", "sensor mem/cgroup-left", "gone"),)))
     memory = view_memory(tracks, None, AXIS)
     assert memory.room == memory.available
 
 
 def told(stage: str, **data: JsonValue) -> Event:
-    return Event(0, "engine-memory", "info", "engine", "words", {"stage": stage, **data})
+    return read_event(0, "engine-memory", "info", "engine", "words", {"stage": stage, **data})
 
 
 def test_stages_stand_in_the_order_in_which_they_came() -> None:
@@ -75,7 +77,7 @@ def test_stages_stand_in_the_order_in_which_they_came() -> None:
 def test_what_tells_no_size_is_no_stage() -> None:
     stages = MemoryStages()
     stages.fold([told("model"), told("first", rss_mib="5"), told("steady", rss_mib=True)])
-    stages.fold([Event(0, "phase", "info", "engine", "words", {"stage": "model", "rss_mib": 5.0})])
+    stages.fold([read_event(0, "phase", "info", "engine", "words", {"stage": "model", "rss_mib": 5.0})])
     assert stages.views() == ()
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from edgetop.analysis.notices import notices
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event, Notice, Severity
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
@@ -24,7 +25,7 @@ def codes(*events: Event, **more: object) -> list[str]:
 
 
 def event(kind: str, severity: Severity = "warning", message: str = "what happened") -> Event:
-    return Event(5, kind, severity, "engine", message)
+    return read_event(5, kind, severity, "engine", message)
 
 
 def test_a_session_without_doubts_has_no_notices() -> None:

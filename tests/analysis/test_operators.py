@@ -10,8 +10,9 @@ from edgetop.analysis.hotspots import MAX_UNMATCHED, Operators, OperatorsView, s
 from edgetop.analysis.operator_shares import MAX_OPERATORS, MOST_GROUPS, BurstInfo, Tally
 from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_codec import read_event
 from edgetop.session.operators import Burst, Operator, burst_of
+from edgetop.session.typed_json import JsonValue
 from tests.support.scripts import measured
 from tests.support.sessions import differences
 
@@ -24,7 +25,7 @@ def burst_batch(
 ) -> Batch:
     t_ns = number * 10_000 * MS
     data = {"burst": number, "duration_ns": 25 * MS, "runs": runs, "run_ns": run_ns, **told}
-    event = Event(t_ns, "profile-burst", "info", "engine", "a burst", data)
+    event = read_event(t_ns, "profile-burst", "info", "engine", "a burst", data)
     return Batch(t_ns, events=(event,), bursts=(burst_of(t_ns, number, operators),))
 
 
@@ -237,7 +238,7 @@ def test_operators_that_come_later_are_told_behind_the_others() -> None:
 
 def test_why_there_is_no_profile_is_told() -> None:
     said = {"way": "", "reason": "no such library", "every_ns": 10_000 * MS}
-    view = folded(Batch(0, events=(Event(0, "profiler", "info", "engine", "", said),)))
+    view = folded(Batch(0, events=(read_event(0, "profiler", "info", "engine", "", said),)))
     assert (view.way, view.reason, view.every_ns, view.operators, view.partitions) == (
         "",
         "no such library",

@@ -10,7 +10,7 @@ from edgetop.analysis.energy import PowerRails, PowerView
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.seconds import NS
 from tests.support.sessions import (
@@ -36,7 +36,7 @@ def view(sensors: Sequence[SensorInfo], *rows: Sequence[float | None], lost: Seq
         for place, value in enumerate(row)
         if value is not None
     ]
-    events = tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
+    events = tuple(read_event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
     batch = Batch(manifest=make_manifest(*sensors), readings=make_readings(*readings), events=events)
     rails.began(0)
     tracks.fold(batch)

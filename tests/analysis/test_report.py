@@ -12,7 +12,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report, report_document
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Methodology, to_json
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP
@@ -164,20 +164,20 @@ def test_memory_of_the_gpu_is_its_highest() -> None:
 
 def test_memory_by_stage_stands_in_the_order_of_the_run() -> None:
     told = [{"stage": "runtime", "rss_mib": 45.5}, {"stage": "model", "rss_mib": 57.5, "anon_mib": 26.0}]
-    events = tuple(Event(0, "engine-memory", "info", "engine", "words", data) for data in told)
+    events = tuple(read_event(0, "engine-memory", "info", "engine", "words", data) for data in told)
     stages = document_of(Batch(events=events))["memory"]["stages"]
     assert stages == [{"anon_mib": None, "file_mib": None, **data} for data in told]
 
 
 def test_memory_by_stage_is_rounded_as_any_figure() -> None:
     data = {"stage": "model", "rss_mib": 57.50049, "anon_mib": 26.0006, "file_mib": 31}
-    told = Event(0, "engine-memory", "info", "engine", "words", data)
+    told = read_event(0, "engine-memory", "info", "engine", "words", data)
     stages = document_of(Batch(events=(told,)))["memory"]["stages"]
     assert stages == [{"stage": "model", "rss_mib": 57.5, "anon_mib": 26.001, "file_mib": 31.0}]
 
 
 def test_the_peak_of_memory_is_the_highest_that_anything_told() -> None:
-    told = Event(0, "engine-memory", "info", "engine", "words", {"stage": "steady", "rss_mib": 73.25})
+    told = read_event(0, "engine-memory", "info", "engine", "words", {"stage": "steady", "rss_mib": 73.25})
     manifest = make_manifest(*map(make_sensor, ("mem/rss", "mem/rss-peak")))
 
     def peak(rss: float, rss_peak: float) -> float:
@@ -218,7 +218,7 @@ def test_a_flag_that_was_never_read_is_not_known() -> None:
 
 
 def test_warnings_carry_code_message_and_advice() -> None:
-    dropped = Event(5, "records-lost", "critical", "engine", "7 inferences were not reported")
+    dropped = read_event(5, "records-lost", "critical", "engine", "7 inferences were not reported")
     (warning,) = document_of(Batch(events=(dropped,)))["warnings"]
     assert list(warning) == ["code", "message", "advice", "data"]
     assert (warning["code"], warning["message"]) == ("records-lost", "7 inferences were not reported")
@@ -316,7 +316,7 @@ def test_without_a_total_no_energy_is_the_boards() -> None:
 def test_the_energy_of_an_operator_is_its_share_by_time() -> None:
     total = make_sensor("power/VDD_IN", role="total")
     rows = make_readings(*((i * NS, 0, 5.0) for i in range(61)))
-    told = Event(NS, "profile-burst", "info", "engine", "", {"burst": 0, "runs": 1, "run_ns": 10 * MS})
+    told = read_event(NS, "profile-burst", "info", "engine", "", {"burst": 0, "runs": 1, "run_ns": 10 * MS})
     burst = burst_of(NS, 0, (Operator("a", "Conv", "CPU", 1, 30), Operator("b", "Relu", "CPU", 1, 10)))
     batch = replace(measured(6000), readings=rows, until_ns=60 * NS, bursts=(burst,))
     document = document_of(Batch(events=(told,)), batch, manifest=make_manifest(total))
@@ -331,7 +331,7 @@ def test_what_is_left_is_to_the_nearer_limit() -> None:
 @pytest.mark.parametrize("tool", [7, -0.5, True, None])
 def test_a_tool_that_has_no_name_printed_nothing(tool: float | None) -> None:
     """Events may come from anybody: their texts are texts only where they were checked."""
-    event = Event(0, "tool-summary", "info", "import", "", {"tool": tool, "p50_ms": 2.0, "count": 9})
+    event = read_event(0, "tool-summary", "info", "import", "", {"tool": tool, "p50_ms": 2.0, "count": 9})
     analysis = folded((Batch(manifest=make_manifest(), events=(event,), restart=True),))
     assert report_document(analysis)["latency"]["count"] == 0
     assert "as printed by" not in summary(report(analysis))

@@ -7,7 +7,7 @@ from edgetop.analysis.slowdowns.throttle_spans import least_in_force
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import Board, SensorInfo
 from tests.support.sessions import make_manifest, make_readings, make_sensor
 
@@ -18,7 +18,7 @@ def view(sensors: list[SensorInfo], *values: float | None, lost: tuple[str, ...]
     """After one reading of each sensor; None: not read."""
     tracks = Tracks()
     rows = [(place, place, value) for place, value in enumerate(values) if value is not None]
-    events = tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
+    events = tuple(read_event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
     manifest = make_manifest(*sensors, board=Board(model=board))
     tracks.fold(Batch(manifest=manifest, readings=make_readings(*rows), events=events))
     return view_thermal(tracks, AXIS)
@@ -160,7 +160,7 @@ def limits(*seconds: tuple[float | None, ...], lost: tuple[str, ...] = ()) -> li
     """What is known of FLAGS after they have read this, second by second."""
     tracks = Tracks()
     rows = [(t, i, value) for t, values in enumerate(seconds) for i, value in enumerate(values) if value is not None]
-    events = tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
+    events = tuple(read_event(0, "sensor-lost", "warning", f"sensor {name}", "gone") for name in lost)
     tracks.fold(Batch(manifest=make_manifest(*FLAGS), readings=make_readings(*rows), events=events))
     return list(view_thermal(tracks, AXIS).limits)
 

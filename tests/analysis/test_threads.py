@@ -1,8 +1,10 @@
 """How well threads shared the work, over the bursts of a session."""
 
+from dataclasses import replace
+
 import pytest
 
-from edgetop.analysis.hotspots import MAX_NAMED, ThreadTally, ThreadView, use_from
+from edgetop.analysis.hotspots import MAX_NAMED, ThreadTally, ThreadView, sound_use
 from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import MOVES, operator_hints
 from edgetop.analysis.session_report import report_document
@@ -30,15 +32,14 @@ def test_where_nothing_is_told_nothing_is_known() -> None:
     assert tally() is None
 
 
-def test_what_a_burst_tells_comes_back_from_its_event() -> None:
-    assert use_from(USE.to_json()) == USE
+@pytest.mark.parametrize("change", [{"count": 0}, {"all_ns": -1}, {"wait_ns": -1}, {"moves": -1}])
+def test_a_use_that_cannot_be_is_passed_over(change: dict[str, int]) -> None:
+    assert sound_use(replace(USE, **change)) is None
 
 
-@pytest.mark.parametrize(
-    "data", [{}, {"thread_count": 2}, {**USE.to_json(), "thread_all_ns": -1}, {**USE.to_json(), "thread_moves": "many"}]
-)
-def test_an_event_that_tells_no_such_thing_is_passed_over(data: dict[str, int | str]) -> None:
-    assert use_from(data) is None
+def test_no_thread_waited_longer_than_all_operators_took() -> None:
+    assert sound_use(USE) == USE
+    assert sound_use(replace(USE, wait_ns=200 * MS)) == replace(USE, wait_ns=USE.all_ns)
 
 
 def test_names_are_bounded() -> None:

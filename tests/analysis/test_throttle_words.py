@@ -14,6 +14,7 @@ from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttles_words
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import data_of
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, view, whole
@@ -35,11 +36,17 @@ def test_a_run_records_each_beginning_and_each_end_once() -> None:
     begin, end, again = recorded(whole(HOT, slow_s=SLOW_S, end=True), range(60))
     assert (begin.t_ns // NS, begin.kind, begin.severity) == (20, "throttle-begin", "critical")
     assert begin.message == "throttling begins: thermal, cpu 1728 to 1267 MHz at 85.0 C"
-    assert begin.data == {"cause": "thermal", "sensor": FLAG, "clock_mhz": 1267, "best_mhz": 1728, "temp_c": 85}
+    assert data_of(begin.body) == {
+        "cause": "thermal",
+        "sensor": FLAG,
+        "clock_mhz": 1267,
+        "best_mhz": 1728,
+        "temp_c": 85,
+    }
     assert (end.t_ns // NS, end.kind, end.severity) == (40, "throttle-end", "info")
     assert end.message == "throttling over after 20.0s: thermal, cpu down to 1037 MHz, 86.2 C at most"
-    assert end.data == {
-        **begin.data,
+    assert data_of(end.body) == {
+        **data_of(begin.body),
         "min_clock_mhz": 1037,
         "max_temp_c": 86.2,
         "latency_ratio": pytest.approx(1.3, abs=0.002),

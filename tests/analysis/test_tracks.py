@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.timeline import Axis
 from edgetop.analysis.tracks import HOLD_S, SECONDS, MissingSensor, Tracks, TrackView
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.records import AGGREGATE, FOLDED_AT_ONCE, READING, Readings
 from edgetop.session.seconds import NS
@@ -31,11 +32,11 @@ def one(tracks: Tracks, sensor_id: str) -> TrackView:
 
 
 def lost(sensor_id: str, reason: str = "No such device") -> Event:
-    return Event(0, "sensor-lost", "warning", f"sensor {sensor_id}", reason)
+    return read_event(0, "sensor-lost", "warning", f"sensor {sensor_id}", reason)
 
 
 def back(sensor_id: str) -> Event:
-    return Event(0, "sensor-back", "info", f"sensor {sensor_id}", "reads again")
+    return read_event(0, "sensor-back", "info", f"sensor {sensor_id}", "reads again")
 
 
 @settings(deadline=None, max_examples=50)
@@ -99,9 +100,11 @@ def test_a_sensor_that_is_back_is_not_lost() -> None:
 def test_what_a_board_does_not_tell_is_listed_with_its_remedy() -> None:
     tracks = tracks_of(
         Batch(
-            events=(Event(0, "sensor-missing", "info", "sensor power", "no such chip", {"fix": "modprobe ina3221"}),)
+            events=(
+                read_event(0, "sensor-missing", "info", "sensor power", "no such chip", {"fix": "modprobe ina3221"}),
+            )
         ),
-        Batch(events=(Event(0, "sensor-missing", "info", "sensor fan", "no fan", {"fix": None}),)),
+        Batch(events=(read_event(0, "sensor-missing", "info", "sensor fan", "no fan", {"fix": None}),)),
     )
     assert tracks.missing == (
         MissingSensor("power", "no such chip", "modprobe ina3221"),

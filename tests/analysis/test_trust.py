@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from edgetop.analysis.notices import notices
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event, Notice
 from edgetop.session.manifest import Board
 from edgetop.session.seconds import NS
@@ -79,7 +80,7 @@ def test_a_clock_limit_that_moved() -> None:
 
 @pytest.mark.parametrize("kind", ["governor-changed", "power-mode-changed", "clock-source", "data-dependent"])
 def test_what_happened_to_the_board_or_follows_from_the_model(kind: str) -> None:
-    event = Event(5 * NS, kind, "warning", "sensor settings", "it is another now")
+    event = read_event(5 * NS, kind, "warning", "sensor settings", "it is another now")
     for is_over in (True, False):
         assert notices_of(60, {}, event, is_over=is_over)[kind].message == "it is another now"
     assert kind not in notices_of(60)
@@ -130,7 +131,7 @@ def test_power_of_under_five_minutes() -> None:
 
 def test_background_load_names_who_it_was() -> None:
     events = [
-        Event(t * NS, "competing", "info", "sensor other processes", "x", {"name": name, "cpu_pct": percent})
+        read_event(t * NS, "competing", "info", "sensor other processes", "x", {"name": name, "cpu_pct": percent})
         for t, name, percent in ((50, "rsync", 30.0), (60, "stress-ng", 98.0))
     ]
     notice = notices_of(100, {"load/others": [34.0] * 100}, *events)["background-load"]
@@ -174,8 +175,8 @@ def test_a_temperature_that_only_scatters_does_not_rise() -> None:
 
 
 def test_names_of_processes_are_data() -> None:
-    event = Event(NS, "competing", "info", "x", "y", {"name": "\x1b[31mevil", "cpu_pct": 98.0})
+    event = read_event(NS, "competing", "info", "x", "y", {"name": "\x1b[31mevil", "cpu_pct": 98.0})
     message = notices_of(100, {"load/others": [34.0] * 100}, event)["background-load"].message
     assert "\x1b" not in message
-    odd = Event(NS, "competing", "info", "x", "y", {"name": None, "cpu_pct": "much"})
+    odd = read_event(NS, "competing", "info", "x", "y", {"name": None, "cpu_pct": "much"})
     assert "background-load" in notices_of(100, {"load/others": [34.0] * 100}, odd)

@@ -7,6 +7,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.verdict import Verdict
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import EngineInfo, Load, Model
 from edgetop.session.records import FIRST, WARMUP, Inferences
@@ -15,7 +16,7 @@ from tests.support.sessions import MS, back_to_back, ended_event, folded, make_m
 from tests.support.slow_sessions import analysed, session_of, stretch
 
 LOADED = Batch(manifest=make_manifest(model=Model("/models/net.onnx")), restart=True)
-DROPPED = Event(1, "provider-dropped", "critical", "engine", "CUDA was asked for, but the runtime left it out")
+DROPPED = read_event(1, "provider-dropped", "critical", "engine", "CUDA was asked for, but the runtime left it out")
 
 
 def verdict_of(*batches: Batch) -> Verdict:
@@ -44,14 +45,14 @@ def test_loading_names_the_model() -> None:
 
 def test_a_program_whose_inferences_are_not_seen_is_not_loading_for_ever() -> None:
     text = "no inference was seen in 10 s: it is linked statically"
-    unseen = Batch(60 * NS, events=(Event(10 * NS, "no-inference", "warning", "edgetop", text),))
+    unseen = Batch(60 * NS, events=(read_event(10 * NS, "no-inference", "warning", "edgetop", text),))
     assert verdict_of(unseen) == Verdict("NO INFERENCE", "warning", ("it is linked statically",))
     assert verdict_of(unseen, phase("first")).word == "WARMING UP"
 
 
 def test_a_program_that_is_waited_for_is_stopping_until_it_has_ended() -> None:
     text = "waiting for app.py to end after SIGTERM: 85 s left, then SIGKILL"
-    stopping = Batch(60 * NS, events=(Event(10 * NS, "stopping", "info", "edgetop", text),))
+    stopping = Batch(60 * NS, events=(read_event(10 * NS, "stopping", "info", "edgetop", text),))
     assert verdict_of(phase("measure"), stopping) == Verdict("STOPPING", "neutral", (text,))
     assert verdict_of(phase("measure"), stopping, ended("user")).word == "STOPPED"
 
@@ -164,7 +165,7 @@ def test_the_last_word_is_how_it_ended(reason: str, word: str, level: str, text:
 
 @pytest.mark.parametrize("kind", ["engine-died", "engine-failed"])
 def test_a_dead_engine_tells_what_it_died_of(kind: str) -> None:
-    cause = Event(8 * NS, kind, "critical", "engine", "killed by the OOM killer")
+    cause = read_event(8 * NS, kind, "critical", "engine", "killed by the OOM killer")
     verdict = verdict_of(phase("measure"), ended("engine-died", cause))
     assert (verdict.word, verdict.now, verdict.brief) == ("ENGINE DIED", "ENGINE DIED", "engine died")
     assert verdict.details == ("killed by the OOM killer",)
@@ -175,11 +176,11 @@ def test_the_end_outweighs_what_went_wrong_before() -> None:
     assert (verdict.word, verdict.now, verdict.level) == ("FINISHED", "PROVIDER DROPPED", "warning")
 
 
-FULL = Event(
+FULL = read_event(
     2, "recording-failed", "critical", "edgetop", "/x: cannot be recorded: No space left on device",
     {"why": "No space left on device"},
 )  # fmt: skip
-BEHIND = Event(2, "recording-behind", "critical", "edgetop", "the disk is too slow")
+BEHIND = read_event(2, "recording-behind", "critical", "edgetop", "the disk is too slow")
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ BEHIND = Event(2, "recording-behind", "critical", "edgetop", "the disk is too sl
 def test_what_is_not_recorded_is_told_until_it_is_again(begins: Event, ends: str, why: str) -> None:
     measuring = (phase("measure"), measured(NS, back_to_back(0, [100 * MS] * 10)), Batch(events=(begins,)))
     assert verdict_of(*measuring) == Verdict("NOT RECORDING", "critical", (why,))
-    again = Batch(events=(Event(3, ends, "warning", "edgetop", "recording goes on"),))
+    again = Batch(events=(read_event(3, ends, "warning", "edgetop", "recording goes on"),))
     assert verdict_of(*measuring, again) == Verdict("MEASURING", "good")
 
 
@@ -198,7 +199,7 @@ def test_what_is_not_recorded_is_told_until_it_is_again(begins: Event, ends: str
 )
 def test_a_session_that_was_cut_short_says_by_what(reason: str, why: str) -> None:
     data = {"reason": reason, "last_end_ns": 8 * NS, "warmup_runs": 50, "warmup_ns": 50 * MS}
-    recovered = Event(9 * NS, "recovered", "warning", "edgetop", "at most 1 s is lost", data)
+    recovered = read_event(9 * NS, "recovered", "warning", "edgetop", "at most 1 s is lost", data)
     analysis = folded((LOADED, phase("measure"), Batch(until_ns=9 * NS, events=(recovered,))))
     verdict = analysis.view(None).verdict
     assert (verdict.word, verdict.level, verdict.details) == ("CUT SHORT", "warning", (why,))
@@ -300,7 +301,7 @@ def test_calls_that_only_wait_are_late_for_that() -> None:
 
 
 def gate(text: str) -> Batch:
-    return Batch(events=(Event(0, "gate", "info", "user", f"fails if {text}", {"expr": text}),))
+    return Batch(events=(read_event(0, "gate", "info", "user", f"fails if {text}", {"expr": text}),))
 
 
 def test_a_gate_that_fails_for_sure_is_told_while_measuring() -> None:
@@ -316,7 +317,7 @@ def test_a_session_that_failed_a_gate_ends_with_it() -> None:
     assert (verdict.word, verdict.level, verdict.brief) == ("GATE FAILED", "critical", "gate failed")
     assert "p99>33ms" in verdict.details[0]
     assert "max>1s" not in verdict.details[0]
-    event = Event(8 * NS, "gate-failed", "critical", "edgetop", "max>33ms: 40 ms")
+    event = read_event(8 * NS, "gate-failed", "critical", "edgetop", "max>33ms: 40 ms")
     assert verdict_of(phase("measure"), ended("slo", event)).details == ("max>33ms: 40 ms",)
 
 

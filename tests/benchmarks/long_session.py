@@ -14,6 +14,7 @@ import numpy as np
 
 from edgetop.recording.recorder import Recorder
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import MEASURE, READING, Inferences, Readings
@@ -57,7 +58,7 @@ def readings_of(second: int, count_s: int, random: np.random.Generator) -> Readi
 def profiled(second: int, random: np.random.Generator) -> tuple[Event, Burst]:
     number = second // BLOCK_S
     data = {"burst": number, "duration_ns": 50_000_000, "runs": 10, "run_ns": 600_000}
-    event = Event(second * NS, "profile-burst", "info", "engine", "10 instrumented inferences in 50 ms", data)
+    event = read_event(second * NS, "profile-burst", "info", "engine", "10 instrumented inferences in 50 ms", data)
     total_ns = (random.gamma(2.0, 1_000, OPERATORS) * 10).astype(np.int64)
     return event, Burst(second * NS, number, OPERATOR_INFOS, np.full(OPERATORS, 10, np.int64), total_ns)
 
@@ -65,7 +66,7 @@ def profiled(second: int, random: np.random.Generator) -> tuple[Event, Burst]:
 def batches(hours: float, hz: int) -> Iterator[Batch]:
     random, aggregator = np.random.default_rng(0), SecondAggregator()
     seconds = int(hours * 3600)
-    begun = Event(0, "phase", "info", "engine", "measurement begins", {"phase": "measure", "runs": None})
+    begun = read_event(0, "phase", "info", "engine", "measurement begins", {"phase": "measure", "runs": None})
     yield Batch(0, manifest=replace(first_manifest("long"), sensors=SENSORS), events=(begun,))
     for second in range(0, seconds, BLOCK_S):
         until = (second + BLOCK_S) * NS
@@ -73,7 +74,7 @@ def batches(hours: float, hz: int) -> Iterator[Batch]:
         event, burst = profiled(second, random)
         readings = readings_of(second, BLOCK_S, random)
         yield Batch(until, block, aggregator.add(block), readings, (event,), bursts=(burst,))
-    ended = Event(seconds * NS, "ended", "info", "edgetop", "session over", {"reason": "duration"})
+    ended = read_event(seconds * NS, "ended", "info", "edgetop", "session over", {"reason": "duration"})
     yield Batch(seconds * NS, seconds=aggregator.close(), events=(ended,))
 
 

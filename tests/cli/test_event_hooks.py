@@ -12,7 +12,7 @@ from edgetop.cli.event_hooks import EventHooks, Hook
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
 from tests.support import onnx_models
 from tests.support.clocks import ManualClock
@@ -24,7 +24,7 @@ from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
-RULE = Event(0, "alert-rule", "info", "user", "alert if max>30ms", {"rule": "max>30ms"})
+RULE = read_event(0, "alert-rule", "info", "user", "alert if max>30ms", {"rule": "max>30ms"})
 
 
 class Watched:
@@ -46,7 +46,7 @@ def test_a_hook_hears_of_an_alert_of_its_session(tmp_path: Path) -> None:
     watched.fold(Batch(events=(RULE,), restart=True))
     watched.fold(Batch(**_parts(session_of([10.0] * 10 + [40.0] * 10))))
     [event] = wait_until(lambda: [event for event in watched.session_state.take_events() if event.kind == "hook-ran"])
-    assert event.data["event"] == "alert"
+    assert event.body.event == "alert"
     told = json.loads(file.read_text())
     assert (told["event"], told["rule"], told["begin_s"], told["unit"]) == ("alert", "max>30ms", 10.0, "ms")
     assert told["session"] == {"name": "soak", "id": "5f", "path": None}

@@ -5,7 +5,7 @@ from edgetop.cli.running.early_end import STAYS_NS, FailFast
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.scripts import Script, manifest
@@ -26,7 +26,7 @@ class Session:
     def play(self, script: Script) -> int | None:
         """When it was stopped."""
         for gate in self.gates:
-            script.batches.insert(0, Batch(events=(Event(0, "gate", "info", "user", gate, {"expr": gate}),)))
+            script.batches.insert(0, Batch(events=(read_event(0, "gate", "info", "user", gate, {"expr": gate}),)))
         for batch in script.batches:
             self.fold(batch)
             if self.stopped:
@@ -39,7 +39,7 @@ def script(seconds: float, median_ms: float = 5.0) -> Script:
 
 
 def begun_ns(of: Script) -> int:
-    return next(event.t_ns for batch in of.batches for event in batch.events if event.data.get("phase") == "measure")
+    return next(event.t_ns for batch in of.batches for event in batch.events if event.body.phase == "measure")
 
 
 def test_a_limit_that_stays_exceeded_ends_the_session_at_once() -> None:

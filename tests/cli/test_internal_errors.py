@@ -114,7 +114,7 @@ def test_a_run_goes_on_and_is_recorded_to_the_end(tmp_path: Path) -> None:
     assert not recording.problems
     assert f"{measured_in(folder)} inferences" in out
     (event,) = faults_in(folder)
-    assert "BrokenError: on purpose" in str(event.data["traceback"])
+    assert "BrokenError: on purpose" in str(event.body.traceback)
 
 
 def batches_of(folder: Path) -> list[Batch]:

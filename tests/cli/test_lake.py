@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import Methodology
 from edgetop.session.seconds import NS
 from tests.support.commands import edgetop
@@ -35,7 +35,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (batch,) = board.batches(600)
     end_ns = (600 + BEGAN_S) * NS
     manifest = replace(batch.manifest, methodology=Methodology(ambient_c=22.0, enclosure="box"))
-    ended = Event(end_ns, "ended", "info", "edgetop", "session over: user", {"reason": "user", "last_end_ns": end_ns})
+    ended = read_event(
+        end_ns, "ended", "info", "edgetop", "session over: user", {"reason": "user", "last_end_ns": end_ns}
+    )
     last = replace(manifest, state="finished", end_reason="user", duration_ns=end_ns)
     record(home / "warm.edgetop", [replace(batch, manifest=manifest, events=(*batch.events, ended)),
                                    replace(batch, readings=batch.readings[:0], events=(), manifest=last)])  # fmt: skip

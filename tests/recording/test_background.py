@@ -9,6 +9,7 @@ import pytest
 from edgetop.errors import RecordingError
 from edgetop.recording.recorder import MAX_QUEUED_INFERENCES, BackgroundRecorder
 from edgetop.session.batch import Batch, merge
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from tests.support.recordings import first_manifest
@@ -68,7 +69,7 @@ def test_who_writes_does_not_wait_and_finish_does(slow: SlowRecorder) -> None:
 
 def test_news_of_the_recorder_are_told_by_a_later_write(slow: SlowRecorder) -> None:
     slow.goes_on.set()
-    slow.news = [Event(0, "recording-failed", "critical", "edgetop", "full")]
+    slow.news = [read_event(0, "recording-failed", "critical", "edgetop", "full")]
     background = BackgroundRecorder(slow)
     background.write(Batch(0))
     (event,) = wait_until(lambda: background.write(Batch(1)))
@@ -86,7 +87,7 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told(slow: SlowRecorder) 
     wait_until(lambda: len(slow.batches) == 7)
     (event,) = background.write(Batch(8, inferences([2])))
     assert event.kind == "recording-caught-up"
-    assert event.data["count"] == 3 * len(large)
+    assert event.body.count == 3 * len(large)
     with pytest.raises(RecordingError, match=f"{3 * len(large)} inferences are missing"):
         background.finish(first_manifest())
     assert len(merge(slow.batches).inferences) == 4 * len(large) + 1
@@ -96,7 +97,7 @@ def test_what_waits_is_bounded_and_what_is_given_up_is_told(slow: SlowRecorder) 
 def test_events_too_late_for_the_run_are_in_the_recording(slow: SlowRecorder) -> None:
     background = BackgroundRecorder(slow)
     background.write(Batch(7))
-    slow.news = [Event(5, "recording-failed", "critical", "edgetop", "full")]
+    slow.news = [read_event(5, "recording-failed", "critical", "edgetop", "full")]
     slow.goes_on.set()
     background.finish(first_manifest())
     assert [(b.until_ns, [e.kind for e in b.events]) for b in slow.batches] == [(7, []), (7, ["recording-failed"])]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from edgetop.recording import columns
 from edgetop.recording.columns import EVENTS, INFERENCES, READINGS, SECONDS
+from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event
 from edgetop.session.records import INFERENCE, READING
 from edgetop.session.seconds import ABSENT, NS, OF_DEADLINE, SECOND, SecondAggregator, Seconds
@@ -76,7 +77,7 @@ JSON = (
 )
 WELL_FORMED = st.text(max_size=20)
 EVENT = st.builds(
-    Event, LONG, WELL_FORMED, st.sampled_from(["info", "warning", "critical"]), TEXT, TEXT,
+    read_event, LONG, WELL_FORMED, st.sampled_from(["info", "warning", "critical"]), TEXT, TEXT,
     st.dictionaries(TEXT, JSON, max_size=3),
 )  # fmt: skip
 
@@ -93,25 +94,29 @@ def test_events_come_back_with_whatever_text_they_hold(events: Sequence[Event]) 
     assert arrow.schema.equals(EVENTS, check_metadata=True)
     back = columns.from_arrow("events", arrow)
     assert back == tuple(
-        Event(e.t_ns, e.kind, e.severity, storable(e.source), storable(e.message), e.data) for e in events
+        read_event(e.t_ns, e.kind, e.severity, storable(e.source), storable(e.message), data_of(e.body)) for e in events
     )
 
 
 def test_a_file_name_that_is_no_text_is_told_with_escapes() -> None:
-    event = Event(1, "log", "info", "caf\udce9", "no such file: \udcff", {"name": "\udcff"})
+    event = read_event(1, "log", "info", "caf\udce9", "no such file: \udcff", {"name": "\udcff"})
     (back,) = columns.from_arrow("events", columns.to_arrow("events", [event]))
-    assert (back.source, back.message, back.data) == ("caf\\udce9", "no such file: \\udcff", event.data)
+    assert (back.source, back.message, data_of(back.body)) == (
+        "caf\\udce9",
+        "no such file: \\udcff",
+        data_of(event.body),
+    )
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "3", "null"])
 def test_data_that_is_no_object_is_none(text: str) -> None:
     row = {"t_ns": 1, "kind": "log", "severity": "info", "source": "s", "message": "m", "data": text}
     (event,) = columns.from_arrow("events", pa.Table.from_pylist([row], EVENTS))
-    assert event.data == {}
+    assert data_of(event.body) == {}
 
 
 def test_an_events_data_is_a_json_object() -> None:
-    event = Event(1, "phase", "info", "engine", "begins", {"phase": "measure", "runs": None})
+    event = read_event(1, "phase", "info", "engine", "begins", {"phase": "measure", "runs": None})
     (data,) = columns.to_arrow("events", [event])["data"].to_pylist()
     assert json.loads(data) == {"phase": "measure", "runs": None}
 

@@ -138,7 +138,7 @@ def test_a_long_gap_keeps_seconds_and_counts_lost_inferences(tmp_path: Path) -> 
     missing = len(whole.inferences) - len(back.inferences)
     assert missing > 60_000
     assert f"{missing} inferences are missing" in events[-1].message
-    assert events[-1].data["inferences"] == missing
+    assert events[-1].body.inferences == missing
     assert f"{missing} inferences are missing" in str(complaint)
     assert back.seconds.rows.tobytes() == whole.seconds.rows.tobytes()
     assert back.events == whole.events

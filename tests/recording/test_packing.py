@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from edgetop.recording import packing
 from edgetop.recording.packing import deflated, inflated, interval_of, pack, pack_interval, split
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import to_json
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, READING
@@ -32,7 +32,7 @@ READINGS = st.lists(st.tuples(LONG, st.integers(0, 2**16 - 1), st.floats(allow_n
 )
 EVENTS = st.lists(
     st.builds(
-        Event,
+        read_event,
         st.integers(1 - 2**63, 2**63 - 1),
         st.text(max_size=9),
         st.sampled_from(["info", "critical"]),
@@ -71,7 +71,7 @@ def test_a_batch_comes_back(until_ns, singles, seconds, readings, events, manife
 
 
 def test_only_what_is_wanted_is_unpacked() -> None:
-    batch = Batch(1, inferences(range(5)), events=(Event(1, "mark", "info", "user", "here"),))
+    batch = Batch(1, inferences(range(5)), events=(read_event(1, "mark", "info", "user", "here"),))
     assert len(unpack(pack(batch), 1, ("events",)).inferences) == 0
     assert unpack(pack(batch), 1, ("events",)).events == batch.events
 
@@ -98,7 +98,7 @@ def test_a_payload_that_is_cut_short_is_refused(cut: int) -> None:
 @given(st.data())
 def test_a_payload_of_any_content_is_unpacked_or_refused(data: st.DataObject) -> None:
     seconds = SecondAggregator().add(inferences(range(0, 10**10, 10**9)))
-    batch = Batch(0, inferences(range(9)), seconds, events=(Event(1, "mark", "info", "user", "here"),))
+    batch = Batch(0, inferences(range(9)), seconds, events=(read_event(1, "mark", "info", "user", "here"),))
     payload = bytearray(pack(batch))
     for _ in range(data.draw(st.integers(1, 8))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))

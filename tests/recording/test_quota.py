@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.recording.quota import LEFT_OUT, REMOVED, Now, Quota, removal_order
+from edgetop.recording.quota import Now, Quota, removal_order
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import ASIDE, PUSHED, remove_session
 from edgetop.recording.session_folder import read_manifest, write_manifest
@@ -74,7 +74,7 @@ def left(home):
     [(9, "abcdef"), (6.5, "abcdef"), (5.5, "abdef"), (4.5, "abdf"), (3.5, "bdf"), (2.5, "df"), (0, "f")],
 )
 def test_pushed_sessions_go_first_then_old_ones_never_live_ones(home, most, stay) -> None:
-    told = [text for kind, text in enforce(home, most) if kind == REMOVED]
+    told = [text for kind, text in enforce(home, most) if kind == "session-removed"]
     assert left(home) == stay
     assert len(told) == 6 - len(stay)
     assert (home / "notes").exists()
@@ -102,7 +102,7 @@ def test_a_damaged_session_costs_no_other(tmp_path) -> None:
     (broken / "inferences.parquet").write_bytes(bytes(20 * MIB))
     ((kind, text),) = enforce(tmp_path, 4)
     assert left(tmp_path) == "abcz"
-    assert kind == LEFT_OUT
+    assert kind == "session-not-counted"
     assert text.startswith("--sessions-quota: z.edgetop: 20.0 MiB do not count, because it cannot be read: ")
 
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_removed_stays_whole_and_costs_no_other(tmp_path, name) -
     assert {path.name for path in old.iterdir()} - {"session.json.lock"} == was
     assert new.exists()
     ((kind, text),) = told
-    assert kind == LEFT_OUT
+    assert kind == "session-not-counted"
     assert "a.edgetop: 1.0 MiB do not count, because it cannot be removed: Operation not permitted" in text
 
 
@@ -159,7 +159,7 @@ def test_files_of_the_user_stay_and_do_not_count(tmp_path) -> None:
     assert left(tmp_path) == "ab"
     assert "a.edgetop: 9.0 MiB of other files in it do not count" in text
     ((kind, text), *_) = enforce(tmp_path, 1.5)
-    assert (kind, sorted(path.name for path in old.iterdir())) == (REMOVED, ["pictures", "video.mp4"])
+    assert (kind, sorted(path.name for path in old.iterdir())) == ("session-removed", ["pictures", "video.mp4"])
     assert text.endswith("; left in it, as edgetop did not write it: pictures/, video.mp4")
     assert text.startswith("removed a.edgetop, the oldest one, 1.0 MiB")
 

@@ -99,7 +99,7 @@ def test_the_state_and_one_event_say_how_it_ended(dead: Path) -> None:
     assert event == back.events[-1]
     assert event.message.startswith("completed after 00:00:20: a time that is not known, and inferences that nobody")
     assert "the journal was flushed every 5.0s while edgetop ran" in event.message
-    assert event.data["warmup_runs"] == 149
+    assert event.body.warmup_runs == 149
     assert manifest.methodology.warmup_runs == 149
     assert manifest.methodology.measure_runs == sum(back.inferences["phase"] == 2)
 
@@ -185,7 +185,7 @@ def _of_this_boot(batch: Batch):
 
 
 def last_end_ns(folder: Path) -> object:
-    return played(folder).events[-1].data["last_end_ns"]
+    return played(folder).events[-1].body.last_end_ns
 
 
 def test_the_measurement_ends_with_the_inference_that_ended_last(tmp_path: Path, batches: list[Batch]) -> None:
@@ -275,7 +275,7 @@ def test_a_torn_batch_is_dropped_and_told(dead: Path) -> None:
     last.write_bytes(last.read_bytes()[:-5])
     event = played(dead).events[-1]
     assert event.kind == "recovered"
-    assert event.data["torn_bytes"] > 20
+    assert event.body.torn_bytes > 20
     assert "a torn batch of" in event.message
 
 

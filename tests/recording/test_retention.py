@@ -10,7 +10,7 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.session_folder import Retention
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
 from tests.support.recordings import back_to_back, first_manifest, record, session, with_phases
 from tests.support.sessions import seconds_of
@@ -66,11 +66,11 @@ def test_a_dead_writer_without_raw_leaves_the_partial_second(tmp_path: Path) -> 
     singles = whole.inferences[whole.inferences["t_ns"] < back.until_ns]
     assert back.until_ns > whole.until_ns - NS
     assert back.seconds.rows.tobytes() == seconds_of(singles).rows.tobytes()
-    assert back.events[-1].data["warmup_runs"] == 0  # nobody asked for any
+    assert back.events[-1].body.warmup_runs == 0  # nobody asked for any
 
 
 def test_without_raw_the_warm_up_had_the_requested_runs(tmp_path: Path) -> None:
-    told = [Event(i, "phase", "info", "engine", p, {"phase": p, "runs": n}) for i, p, n in PHASES_TOLD]
+    told = [read_event(i, "phase", "info", "engine", p, {"phase": p, "runs": n}) for i, p, n in PHASES_TOLD]
     for count, runs in ((2, 0), (3, 50)):  # none are known to be done until measuring begins
         recorder = Recorder(tmp_path / f"{count}.edgetop", first_manifest(), Retention(raw=False))
         recorder.write(Batch(NS, manifest=first_manifest(), events=tuple(told[:count])))

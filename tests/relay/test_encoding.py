@@ -16,7 +16,7 @@ from edgetop.recording.rows import MAX_SESSION_NS, MAX_VALUE
 from edgetop.relay import encoding
 from edgetop.relay.encoding import MAX_NUMBERS, MAX_SENSORS, MAX_TEXT, MAX_UNPACKED, NOWHERE, OLD_S, Decoder, Encoder
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.manifest import to_json
 from edgetop.session.operators import Burst, OperatorInfo, burst_of
 from edgetop.session.records import AGGREGATE, INFERENCE, READING
@@ -100,12 +100,12 @@ def test_aggregates_a_restart_and_a_position_reconnect():
 
 @pytest.mark.parametrize("text", [text for text in HOSTILE if len(text) < 1_000])
 def test_hostile_text_comes_back_as_the_text_that_it_is(text):
-    sent = Batch(1, events=(Event(1, "log", "info", text, text, {text: text}),))
+    sent = Batch(1, events=(read_event(1, "log", "info", text, text, {text: text}),))
     assert passed(sent)[0].events == sent.events
 
 
 def test_a_name_that_is_not_utf_8_comes_back_as_a_journal_has_it():
-    (back,) = passed(Batch(1, events=(Event(1, "log", "info", "x", "caf\udce9"),)))
+    (back,) = passed(Batch(1, events=(read_event(1, "log", "info", "x", "caf\udce9"),)))
     assert back.events[0].message == "caf\\udce9"
 
 
@@ -113,7 +113,7 @@ def test_of_long_texts_only_the_beginning_is_taken():
     long = "y" * 100_000
     infos = (OperatorInfo(long, long, long, origin=long),)
     burst = Burst(1, 0, infos, np.array([1]), np.array([1]))
-    (back,) = passed(Batch(1, events=(Event(1, long, "info", long, long),), bursts=(burst,)))
+    (back,) = passed(Batch(1, events=(read_event(1, long, "info", long, long),), bursts=(burst,)))
     (event,), (info,) = back.events, back.bursts[0].infos
     assert {len(event.kind), len(event.source), len(event.message)} == {MAX_TEXT}
     assert {len(info.name), len(info.op_type), len(info.provider), len(info.origin)} == {MAX_TEXT}
@@ -211,9 +211,11 @@ def test_events_nested_beyond_measure_are_refused():
     refused(packing.EVENTS, b"[" * 100_000)
 
 
-def test_values_of_an_event_that_are_not_plain_are_left_out():
-    row = [1, "a", "info", "b", "c", {"x": [1], "y": {"z": 1}, "n": 5}]
-    assert Decoder().decode(a_part(packing.EVENTS, json.dumps([row]).encode()))[0].events[0].data == {"n": 5}
+def test_an_event_of_a_later_version_passes_unchanged():
+    row = [1, "a", "info", "b", "c", {"x": [1], "n": 2**70, "y": {"z": 1}}]
+    content = json.dumps([row], separators=(",", ":")).encode()
+    (event,) = Decoder().decode(a_part(packing.EVENTS, content))[0].events
+    assert packing.pack(Batch(1, events=(event,))).endswith(content)
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"{" * 100_000])

@@ -10,8 +10,11 @@ from edgetop.recording.reader import Recording
 from edgetop.relay import past
 from edgetop.relay.encoding import NOWHERE, Decoder, Encoder
 from edgetop.session.batch import Batch, merge
+from edgetop.session.event_codec import read_event
+from edgetop.session.event_kinds import ProfileBurst
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
+from edgetop.session.operators import ThreadUse
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
 from tests.support.recordings import record
@@ -95,12 +98,13 @@ def test_of_bursts_baseline_and_last_come_with_a_sum_of_others(tmp_path):
 
 
 def test_thread_sums_leave_out_disturbed_bursts():
-    data = {"duration_ns": 5, "left_out_runs": 2, "thread_count": 2, "thread_all_ns": 100, "thread_wait_ns": 10}
-    told = [Event(i, "profile-burst", "info", "engine", "", data | {"disturbed_runs": 4 * (i == 9)}) for i in range(10)]
+    burst = ProfileBurst(duration_ns=5, left_out_runs=2, threads=ThreadUse(2, 100, 10, 1, "conv", 7))
+    bodies = [replace(burst, disturbed_runs=4 * (i == 9)) for i in range(10)]
+    told = [Event(i, body, "info", "engine", "") for i, body in enumerate(bodies)]
     summed = past._selected_events(iter([tuple(told)]))[-1]
-    assert (summed.kind, summed.data["count"]) == ("profile-bursts", 7)
-    assert (summed.data["left_out_runs"], summed.data["disturbed_runs"]) == (14, 4)
-    assert (summed.data["thread_all_ns"], summed.data["thread_wait_ns"]) == (600, 60)
+    assert (summed.kind, summed.body.count) == ("profile-bursts", 7)
+    assert (summed.body.left_out_runs, summed.body.disturbed_runs) == (14, 4)
+    assert (summed.body.threads.all_ns, summed.body.threads.wait_ns) == (600, 60)
 
 
 @pytest.mark.slow
@@ -227,7 +231,7 @@ def test_aggregates_tell_of_each_sensor_and_span():
 
 
 def test_of_an_endless_log_the_last_lines_and_all_events_come():
-    events = tuple(Event(i, "log" if i % 3 else "mark", "info", "x", str(i)) for i in range(3_000))
+    events = tuple(read_event(i, "log" if i % 3 else "mark", "info", "x", str(i)) for i in range(3_000))
     kept = past._selected_events(iter([events]))
     assert sum(event.kind == "mark" for event in kept) == 1_000
     assert [event.message for event in kept if event.kind == "log"][-1] == "2999"
@@ -236,7 +240,7 @@ def test_of_an_endless_log_the_last_lines_and_all_events_come():
 
 
 def test_of_events_without_end_the_first_and_the_last_come():
-    events = tuple(Event(i, "mark", "info", "x", str(i)) for i in range(9_000))
+    events = tuple(read_event(i, "mark", "info", "x", str(i)) for i in range(9_000))
     kept = past._selected_events(iter([events]))
     assert (len(kept), kept[0], kept[-1]) == (past.MAX_EVENTS, events[0], events[-1])
 

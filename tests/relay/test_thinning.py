@@ -17,6 +17,7 @@ from edgetop.relay.encoding import (
     thinned,
 )
 from edgetop.session.batch import Batch, merge
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.records import AGGREGATE, READING
 from edgetop.session.seconds import NS
@@ -26,7 +27,7 @@ from tests.support.sessions import differences, seconds_of
 
 
 def log(count: int) -> tuple[Event, ...]:
-    return tuple(Event(i, "log", "warning", "engine", f"line {i}") for i in range(count))
+    return tuple(read_event(i, "log", "warning", "engine", f"line {i}") for i in range(count))
 
 
 def test_a_quiet_second_passes_whole():
@@ -62,7 +63,7 @@ def test_of_many_readings_extremes_first_and_last_pass(seed):
 
 
 def test_a_chatty_engine_is_quieted_and_how_is_told():
-    events = (*log(50), Event(50, "mark", "info", "user", "here"))
+    events = (*log(50), read_event(50, "mark", "info", "user", "here"))
     got = thinned(Batch(1, events=events), 1).events
     assert got[-1].kind == "mark"
     assert got[0].message == "... log lines left out: too many to send"
@@ -70,7 +71,7 @@ def test_a_chatty_engine_is_quieted_and_how_is_told():
 
 
 def test_what_is_no_log_line_passes_however_much_it_is():
-    events = tuple(Event(i, "sensor-lost", "warning", "x", "y") for i in range(500))
+    events = tuple(read_event(i, "sensor-lost", "warning", "x", "y") for i in range(500))
     assert thinned(Batch(1, events=events), 1).events == events
 
 

@@ -38,6 +38,7 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Source, sensor
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
+from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event, Order
 from edgetop.session.manifest import Load, Manifest
 from edgetop.session.operators import Operator, burst_of
@@ -94,7 +95,7 @@ class MemoryRecorder:
             return ()
         if not isinstance(self._error, RecordingError):
             raise self._error
-        return (Event(batch.until_ns, "recording-failed", "critical", "edgetop", str(self._error)),)
+        return (read_event(batch.until_ns, "recording-failed", "critical", "edgetop", str(self._error)),)
 
     def finish(self, manifest: Manifest) -> None:
         self.finished = manifest
@@ -232,7 +233,7 @@ def test_what_the_engine_says_becomes_events_in_its_order() -> None:
 def test_what_follows_from_a_batch_is_recorded_with_it(tmp_path: Path) -> None:
     def derived(batch: Batch) -> tuple[Event, ...]:
         told = [event.kind for event in batch.events]
-        return (Event(batch.until_ns, "throttle-begin", "warning", "analysis", "hot"),) if "phase" in told else ()
+        return (read_event(batch.until_ns, "throttle-begin", "warning", "analysis", "hot"),) if "phase" in told else ()
 
     session = Session(said(MEASURING), said(OVER), recorder=recorder_in(tmp_path), derived=derived)
     session.play()
@@ -477,7 +478,7 @@ def test_bursts_are_recorded_and_shown_with_an_event_each() -> None:
     assert session.sink.all.bursts == recorder.all.bursts == expected
     first, second = session.sink.events("profile-burst")
     assert (first.t_ns, first.severity) == (NS, "info")
-    assert first.data == {
+    assert data_of(first.body) == {
         "burst": 0,
         "duration_ns": 20 * MS,
         "runs": 3,
@@ -489,7 +490,7 @@ def test_bursts_are_recorded_and_shown_with_an_event_each() -> None:
         "waited_ns": None,
         "stolen_ns": None,
     }
-    assert second.data["burst"] == 1
+    assert second.body.burst == 1
     assert len(session.sink.all.inferences) == 0
 
 
@@ -504,12 +505,13 @@ def test_a_bursts_event_has_its_neighbours_and_disturbances() -> None:
     session.play()
     first, second = session.sink.events("profile-burst")
     told = {
-        name: first.data[name] for name in ("plain_ns", "left_out_runs", "disturbed_runs", "preempted", "waited_ns")
+        name: getattr(first.body, name)
+        for name in ("plain_ns", "left_out_runs", "disturbed_runs", "preempted", "waited_ns")
     }
     assert told == {
         "plain_ns": 3 * MS, "left_out_runs": 2, "disturbed_runs": 3, "preempted": 2, "waited_ns": 5 * MS,
     }  # fmt: skip
-    assert second.data["plain_ns"] is None
+    assert second.body.plain_ns is None
 
 
 def test_a_long_burst_is_an_event_when_it_begins() -> None:
@@ -525,7 +527,7 @@ def test_how_operators_are_profiled_is_an_event() -> None:
     nothing, something = session.sink.events("profiler")
     assert nothing.message == "operators are not profiled (no such library)"
     assert something.message == "operators: runs (too old)"
-    assert something.data == {"way": "runs", "reason": "too old", "every_ns": 0}
+    assert data_of(something.body) == {"way": "runs", "reason": "too old", "every_ns": 0}
 
 
 def test_a_burst_can_be_asked_for_while_inferences_are_measured() -> None:
@@ -773,7 +775,9 @@ class BereftSampler(BrokenSampler):
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
         readings, _ = super().drain()
         lost = ("temp/engine", "temp/board") if self._engine.polls else ()
-        return readings, tuple(Event(0, "sensor-lost", "warning", f"sensor {name}", "no such process") for name in lost)
+        return readings, tuple(
+            read_event(0, "sensor-lost", "warning", f"sensor {name}", "no such process") for name in lost
+        )
 
 
 class Vanishing(ScriptedEngine):

@@ -12,6 +12,8 @@ from edgetop.recording.recorder import Recorder
 from edgetop.runner.rotation import Following, Rotation
 from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch, merge
+from edgetop.session.event_codec import data_of, read_event
+from edgetop.session.event_kinds import AlertRuleSet, Remark
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load, Manifest, SensorInfo
 from edgetop.session.records import READING, Readings
@@ -76,7 +78,7 @@ def run(
     engine = ScriptedEngine(said(MEASURING), *updates, said(Ended("runs", ORIGIN + 100 * NS)))
     session = Session(engine=engine, recorder=recordings.first, rotation=recordings.rotation, **more)
     session.session_state.sensors_known(sensors, ())
-    session.session_state.add_event("alert-rule", "info", "user", "alert if p99>1s", rule="p99>1s")
+    session.session_state.add_event(AlertRuleSet("p99>1s"), "info", "user", "alert if p99>1s")
     while not session.conductor.outcome:
         step(session, recordings)
     return recordings, session
@@ -114,7 +116,7 @@ def test_each_session_says_what_it_is(tmp_path) -> None:
     kinds = [event.kind for event in second.events]
     assert kinds[:3] == ["alert-rule", "rotated", "phase"]
     assert {event.t_ns for event in second.events[:3]} == {0}
-    assert second.events[1].data == {"before": first.manifest.id}
+    assert data_of(second.events[1].body) == {"before": first.manifest.id}
     assert folded([second]).progress.view().warmup_done is None, "the model was warm"
     assert [event.kind for event in first.events].count("ended") == 1
     assert [path.stem for path in recordings.taken] == [f"session-{n}" for n in range(2, len(recordings.taken) + 2)]
@@ -139,7 +141,9 @@ class EachTime:
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
         t_ns = self.clock.monotonic_ns() - ORIGIN
-        return np.array([(t_ns, 0, 45.0)], READING), (Event(t_ns, "sensor-back", "info", "sensor temp/cpu", "back"),)
+        return np.array([(t_ns, 0, 45.0)], READING), (
+            read_event(t_ns, "sensor-back", "info", "sensor temp/cpu", "back"),
+        )
 
     def add(self, _: object) -> None: ...
 
@@ -165,7 +169,7 @@ def test_events_of_other_threads_come_on_the_right_clock(tmp_path) -> None:
 
     def written(batch: Batch) -> tuple[Event, ...]:
         if any(event.kind == "ended" for event in batch.events):
-            session.session_state.add_event("mark", "info", "user", "just now")
+            session.session_state.add_event(Remark("mark"), "info", "user", "just now")
         return write(batch)
 
     recordings.first.write = written
@@ -225,6 +229,6 @@ def test_a_duration_is_of_all_sessions_together(tmp_path) -> None:
         step(session, recordings)
     phase = next(event for event in session.sink.batches[-1].events if event.kind == "phase")
     passed_s = (session.session_state.manifest.clock.origin_monotonic_ns - ORIGIN) / NS
-    assert phase.data["duration_ns"] == round(10 - passed_s) * NS
-    assert 0 < phase.data["runs"] < 1_000
+    assert phase.body.duration_ns == round(10 - passed_s) * NS
+    assert 0 < phase.body.runs < 1_000
     assert session.session_state.time_left_s() == pytest.approx(10 - passed_s - session.session_state.now_ns() / NS)

@@ -23,6 +23,8 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.sensor_protocol import Missing, sensor
 from edgetop.session.clock import Anchor
+from edgetop.session.event_codec import data_of
+from edgetop.session.event_kinds import Remark
 from edgetop.session.events import Event
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import FIRST, MEASURE, WARMUP
@@ -63,8 +65,8 @@ def heard(message: Message) -> Event:
 def test_an_event_is_told_at_the_sessions_time_and_taken_once() -> None:
     session_state, clock = state_and_clock()
     clock.advance(1.5)
-    session_state.add_event("mark", "info", "user", "here", weight=3)
-    assert told(session_state) == [Event(1_500_000_000, "mark", "info", "user", "here", {"weight": 3})]
+    session_state.add_event(Remark("mark"), "info", "user", "here")
+    assert told(session_state) == [Event(1_500_000_000, Remark("mark"), "info", "user", "here")]
     assert told(session_state) == []
 
 
@@ -129,12 +131,13 @@ def test_what_the_engine_holds_at_a_stage_is_told_at_that_time() -> None:
     (event,) = session_state.take_events()
     assert (event.t_ns, event.kind, event.severity) == (NS, "engine-memory", "info")
     assert event.message == "57.5 MiB resident with the model loaded"
-    assert event.data == {"stage": "model", "rss_mib": 57.5, "anon_mib": 26.0}
+    assert data_of(event.body) == {"stage": "model", "rss_mib": 57.5, "anon_mib": 26.0}
 
 
 def test_lost_records_and_last_words_are_data_too() -> None:
-    assert heard(RecordsLost(812)).data == {"count": 812}
-    assert heard(Died("killed", loading=True, last_words="out of memory")).data == {"last_words": "out of memory"}
+    assert data_of(heard(RecordsLost(812)).body) == {"count": 812}
+    died = heard(Died("killed", loading=True, last_words="out of memory"))
+    assert data_of(died.body) == {"last_words": "out of memory"}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ def test_a_phase_is_told_at_the_time_at_which_it_began(phase: str, data: dict[st
     clock.advance(60)
     session_state.engine_said(PhaseBegan(phase, began_ns))
     (event,) = told(session_state)
-    assert (event.t_ns, event.kind, event.data) == (3 * NS, "phase", data)
+    assert (event.t_ns, event.kind, data_of(event.body)) == (3 * NS, "phase", data)
     assert session_state.is_measuring == (phase == "measure")
 
 
@@ -177,7 +180,7 @@ def test_sensors_are_in_the_manifest_and_missing_ones_are_events() -> None:
         sensors, (Missing("CPU clocks", "no cpufreq"), Missing("power", "no rail", "sudo more"))
     )
     assert session_state.manifest.sensors == sensors
-    events = [(event.kind, event.source, event.message, event.data["fix"]) for event in told(session_state)]
+    events = [(event.kind, event.source, event.message, event.body.fix) for event in told(session_state)]
     assert events == [
         ("sensor-missing", "sensor CPU clocks", "no cpufreq", None),
         ("sensor-missing", "sensor power", "no rail", "sudo more"),
@@ -194,7 +197,7 @@ def test_the_end_tells_what_was_done() -> None:
     session_state.ended("runs")
     (event,) = told(session_state)
     assert (event.t_ns, event.kind) == (9 * NS, "ended")
-    assert event.data == {"reason": "runs", "last_end_ns": 7_002_000_000, "warmup_runs": 2, "warmup_ns": 12}
+    assert data_of(event.body) == {"reason": "runs", "last_end_ns": 7_002_000_000, "warmup_runs": 2, "warmup_ns": 12}
     manifest = session_state.manifest
     assert (manifest.state, manifest.end_reason, manifest.duration_ns) == ("finished", "runs", 9 * NS)
     assert (manifest.methodology.warmup_runs, manifest.methodology.measure_runs) == (2, 4)
@@ -207,7 +210,7 @@ def test_without_inferences_the_engine_says_when_it_ended() -> None:
     clock.advance(5)
     session_state.ended("user")
     (event,) = told(session_state)
-    assert event.data["last_end_ns"] == 4 * NS
+    assert event.body.last_end_ns == 4 * NS
 
 
 @pytest.mark.parametrize("is_told_first", [False, True])
@@ -224,12 +227,12 @@ def test_the_measurement_ends_with_its_last_inference(is_told_first: bool) -> No
         session_state.engine_said(over)
     session_state.ended("runs")
     (event,) = told(session_state)
-    assert event.data["last_end_ns"] == 8 * NS  # of several streams, not that of the one that began last
+    assert event.body.last_end_ns == 8 * NS  # of several streams, not that of the one that began last
 
 
 def watched(session_state: SessionState) -> list[tuple[str, object]]:
     session_state.watch_wall_clock()
-    return [(event.kind, event.data["step_s"]) for event in session_state.take_events()]
+    return [(event.kind, event.body.step_s) for event in session_state.take_events()]
 
 
 def test_a_steady_wall_clock_is_no_event() -> None:
@@ -284,7 +287,7 @@ def test_a_slow_inference_is_told_at_the_time_at_which_it_began() -> None:
     (event,) = told(session_state)
     assert (event.t_ns, event.kind, event.severity) == (NS, "slow-inference", "info")
     assert event.message == "50.000 ms, the slowest of its tenth of a second"
-    assert event.data == {
+    assert data_of(event.body) == {
         "latency_ns": 50_000_000, "span_ns": 60_000_000, "preempted": 3, "major_faults": 1, "minor_faults": 20,
         "waited_ns": 30_000_000,
     }  # fmt: skip

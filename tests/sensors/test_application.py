@@ -36,7 +36,7 @@ def test_cpu_is_that_of_all_processes_and_threads_are_named(tmp_path: Path) -> N
     assert source.read()[1] == 70.0
     (event,) = source.take_events()
     assert event.message == "CPU by thread, of a core: worker 50 %, app 20 %"
-    assert event.data["processes"] == 2
+    assert event.body.processes == 2
     for seconds, count in ((69.0, 0), (70.0, 1)):
         write(tmp_path, 8, 7, int(seconds / TICK_S), "worker")
         now[0] = seconds

@@ -265,7 +265,7 @@ def test_a_quota_tells_in_how_many_periods_it_was_used_up(case: str, tmp_path: P
     assert isinstance(first, Gap)
     assert shares == [60.0, 0.0, 0.0, 100.0]
     assert isinstance(quota, Notifying)
-    assert [event.kind for event in quota.take_events()] == ["cpu-quota"]  # once, until it was quiet for long
+    assert [event.body.kind for event in quota.take_events()] == ["cpu-quota"]  # once, until it was quiet for long
     assert quota.take_events() == ()
 
 
@@ -285,4 +285,4 @@ def test_how_often_the_limit_is_met_is_told(tmp_path: Path) -> None:
     assert isinstance(values[0], Gap)
     assert values[1:] == [0.0, 20.0]  # two seconds pass for each read: of kills, and of hits
     assert isinstance(source, Notifying)
-    assert [event.kind for event in source.take_events()] == ["memory-limit"]
+    assert [event.body.kind for event in source.take_events()] == ["memory-limit"]

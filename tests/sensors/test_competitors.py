@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.competitors import AGAIN_S, COMPETING, EVERY_S, Competitors
+from edgetop.sensors.competitors import AGAIN_S, EVERY_S, Competitors
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap, SensorEvent
+from edgetop.session.event_kinds import Competing
 from tests.support.trees import plant
 
 HZ = os.sysconf("SC_CLK_TCK")
@@ -78,9 +79,8 @@ def test_who_takes_much_is_named_the_most_first(tmp_path: Path) -> None:
         machine.start(pid, name)
     machine.run()
     _, (news,) = machine.run(**{"stress-ng": 98, "rsync": 40, "idle": 1})
-    assert news.kind == COMPETING
     assert news.message == "other processes took the CPU, of a core: stress-ng 98 %, rsync 40 %"
-    assert news.data == {"name": "stress-ng", "cpu_pct": pytest.approx(98, abs=2)}
+    assert news.body == Competing("stress-ng", pytest.approx(98, abs=2))
 
 
 def test_several_processes_of_one_name_are_one(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_several_processes_of_one_name_are_one(tmp_path: Path) -> None:
     machine.start(81, "worker")
     machine.run()
     _, (news,) = machine.run(worker=45)
-    assert news.data["cpu_pct"] == pytest.approx(90, abs=4)
+    assert news.body.cpu_pct == pytest.approx(90, abs=4)
 
 
 def test_nobody_is_named_while_others_take_little(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_one_that_began_meanwhile_counts_with_all_it_used(tmp_path: Path) -> Non
     machine.run()
     machine.start(90, "make", used_s=0.9)
     _, (news,) = machine.run()
-    assert news.data["name"] == "make"
+    assert news.body.name == "make"
 
 
 def test_a_number_that_is_used_again_is_another_process(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from edgetop.sensors.sampler import MAX_BACKOFF_NS, NS, Entry, Schedule
 from edgetop.sensors.sensor_protocol import Backlog, Gap, SensorEvent, sensor
+from edgetop.session.event_codec import data_of
+from edgetop.session.event_kinds import ClockSource
 from edgetop.session.manifest import SensorInfo
 
 GONE = Gap("no such device")
@@ -276,15 +278,15 @@ class Notifying(Named):
     """A source that has something to say after each read."""
 
     def take_events(self) -> Sequence[SensorEvent]:
-        return [SensorEvent("heard", "something", {"of": "it"}, "warning")]
+        return [SensorEvent(ClockSource("hpet"), "something", "warning")]
 
 
 def test_what_a_source_has_to_say_becomes_an_event() -> None:
     told = Told(Notifying("others", (sensor("load", "others", "here"),)))
     told.read([1.0])
     (event,) = told.schedule.drain(told.now_ns)[1]
-    assert (event.kind, event.severity, event.source) == ("heard", "warning", "sensor others")
-    assert (event.message, event.data) == ("something", {"of": "it"})
+    assert (event.kind, event.severity, event.source) == ("clock-source", "warning", "sensor others")
+    assert (event.message, data_of(event.body)) == ("something", {"clock": "hpet"})
 
 
 def test_a_source_without_sensors_is_read_at_its_cadence() -> None:
@@ -304,7 +306,7 @@ def test_a_read_that_takes_unusually_long_is_told_with_its_time() -> None:
     told.read([1.0], took_ns=25 * MS)
     (event,) = told.schedule.drain(told.now_ns)[1]
     assert (event.kind, event.severity) == ("sensor-slow", "info")
-    assert event.data == {"begin_ns": told.now_ns - 25 * MS, "took_ns": 25 * MS}
+    assert data_of(event.body) == {"begin_ns": told.now_ns - 25 * MS, "took_ns": 25 * MS}
 
 
 def test_a_source_that_is_always_slow_explains_nothing() -> None:

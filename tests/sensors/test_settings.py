@@ -28,7 +28,7 @@ def settings(root: Root) -> Reader:
 
 def told(source: Reader) -> list[tuple[str, str, str]]:
     assert source.read() == []
-    return [(news.kind, news.severity, news.message) for news in source.take_events()]
+    return [(news.body.kind, news.severity, news.message) for news in source.take_events()]
 
 
 def test_a_governor_that_becomes_another_is_told_once(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NO_SECONDS, NS
 from tests.support.sessions import (
@@ -24,7 +24,7 @@ from tests.support.sessions import (
     seconds_of,
 )
 
-MARK = Event(5, "mark", "info", "user", "here")
+MARK = read_event(5, "mark", "info", "user", "here")
 
 
 @pytest.mark.slow

@@ -1,26 +1,27 @@
 """Events and notices are values."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 
 from edgetop.control.control_socket import pack_order, parse_order
+from edgetop.session.event_codec import read_event
+from edgetop.session.event_kinds import RecordsLost, Remark
 from edgetop.session.events import ACTIONS, Event, Notice, Order
 
 
 def test_an_event_cannot_be_changed() -> None:
-    event = Event(5, "mark", "info", "user", "here")
+    event = read_event(5, "mark", "info", "user", "here")
     with pytest.raises(dataclasses.FrozenInstanceError):
         event.t_ns = 6  # type: ignore[misc]
 
 
 def test_events_that_say_the_same_are_equal() -> None:
-    assert Event(5, "mark", "info", "user", "here", {"a": 1}) == Event(5, "mark", "info", "user", "here", {"a": 1})
-    assert Event(5, "mark", "info", "user", "here", {"a": 1}) != Event(5, "mark", "info", "user", "here")
-
-
-def test_an_event_has_no_data_unless_given() -> None:
-    assert dict(Event(5, "mark", "info", "user", "here").data) == {}
+    lost = Event(5, RecordsLost(3), "critical", "engine", "3 were lost")
+    assert lost == read_event(5, "records-lost", "critical", "engine", "3 were lost", {"count": 3})
+    assert lost != replace(lost, body=RecordsLost(4))
+    assert Event(5, Remark("mark"), "info", "user", "x") != Event(5, Remark("log"), "info", "user", "x")
 
 
 def test_a_notice_carries_its_advice() -> None:

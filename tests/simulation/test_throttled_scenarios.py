@@ -144,7 +144,7 @@ def test_every_span_is_in_view_report_events_alerts_and_news(scenario: str, spee
     over = [event for event in events if event.kind == "throttle-end"]
     assert [event.t_ns for event in begun] == [span.start_ns for span in view.spans]
     assert [event.t_ns for event in over] == [span.end_ns for span in view.spans if not span.was_cut]
-    assert {event.data["cause"] for event in (*begun, *over)} <= {scenario}
+    assert {event.body.cause for event in (*begun, *over)} <= {scenario}
     assert sorted(alert.begin_ns for alert in heard) == [span.start_ns for span in view.spans]
     document = report_document(live)
     assert document["throttled"] == bool(spans)

@@ -18,12 +18,14 @@ from edgetop.errors import EdgetopError
 from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_codec import read_event
+from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, Constraints, EngineInfo, Load, Manifest, Model, SensorInfo, Variant, Watched
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, READING, Inferences, Readings
 from edgetop.session.seconds import NS, SecondAggregator
 from edgetop.session.turns import plan
+from edgetop.session.typed_json import JsonValue
 from tests.support.clocks import ManualClock
 from tests.support.damage import run_here
 from tests.support.generator.plans import generate
@@ -153,7 +155,7 @@ class Fuzz:
         data = {key: rng.choice(ODD) for key in rng.sample(KEYS, rng.randrange(6))}
         source = rng.choice(("engine", "edgetop", "user", "sensor temp/cpu-thermal", "sensors", ""))
         severity: Any = rng.choice(("info", "warning", "critical"))
-        return Event(t_ns, rng.choice(KINDS), severity, source, rng.choice(("words", "", "\x1b[31m[red]")), data)
+        return read_event(t_ns, rng.choice(KINDS), severity, source, rng.choice(("words", "", "\x1b[31m[red]")), data)
 
     def events(self, whole: Manifest, inferences: Inferences, end_ns: int) -> list[Event]:
         found = []
@@ -162,9 +164,9 @@ class Fuzz:
             began = inferences["t_ns"][inferences["phase"] == phase]
             if len(began):
                 text = f"{names[phase]} begins"
-                found.append(Event(int(began[0]), "phase", "info", "engine", text, {"phase": names[phase]}))
+                found.append(read_event(int(began[0]), "phase", "info", "engine", text, {"phase": names[phase]}))
         if whole.ab and not self.one_in(4):
-            found.append(Event(NS, "ab-turns", "info", "engine", "turns begin", TURNS.to_json()))
+            found.append(read_event(NS, "ab-turns", "info", "engine", "turns begin", TURNS.to_json()))
             in_turn = [(inferences["t_ns"] >= begin) & (inferences["t_ns"] < end) for begin, end in TURNS.spans(1)]
             inferences["variant"] = np.logical_or.reduce(in_turn)
         found += [self.event(self.rng.randrange(max(end_ns, 1))) for _ in range(self.rng.choice((0, 3, 30)))]
@@ -197,7 +199,7 @@ class Fuzz:
             found.append(replace(batch, inferences=kept, events=said))
             begin = end
         reason = self.rng.choice(("duration", "runs", "user", "engine-died", "internal-error", "exit-status-3", "odd"))
-        ended = Event(end_ns, "ended", "info", "edgetop", "over", {"reason": reason, "last_end_ns": end_ns})
+        ended = read_event(end_ns, "ended", "info", "edgetop", "over", {"reason": reason, "last_end_ns": end_ns})
         last = replace(whole, state="finished", end_reason=reason, duration_ns=end_ns)
         found.append(Batch(end_ns, seconds=aggregator.close(), events=(ended,) if keeps else (), manifest=last))
         return found

@@ -13,6 +13,7 @@ from edgetop.recording.session_folder import JOURNAL, Retention
 from edgetop.recording.table_writer import TableWriter
 from edgetop.sensors.sensor_protocol import sensor
 from edgetop.session.batch import Batch, merge
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst, Operator, burst_of
@@ -81,7 +82,7 @@ def _opening(inferences: Inferences) -> tuple[Event, ...]:
     names = {FIRST: "first", WARMUP: "warmup", MEASURE: "measure"}
     begun = [(phase, inferences["t_ns"][inferences["phase"] == phase]) for phase in names]
     return tuple(
-        Event(int(starts[0]), "phase", "info", "engine", f"{names[phase]} begins", {"phase": names[phase]})
+        read_event(int(starts[0]), "phase", "info", "engine", f"{names[phase]} begins", {"phase": names[phase]})
         for phase, starts in begun
         if len(starts)
     )
@@ -101,7 +102,7 @@ def _happened(random: np.random.Generator, now_ns: int) -> Sequence[Event]:
     if happens >= len(kinds):
         return ()
     source = f"sensor {SENSORS[int(random.integers(0, len(SENSORS)))].id}"
-    return (Event(now_ns, kinds[happens], "warning", source, f"at {now_ns}", {"count": int(happens)}),)
+    return (read_event(now_ns, kinds[happens], "warning", source, f"at {now_ns}", {"count": int(happens)}),)
 
 
 def _profiled(random: np.random.Generator, now_ns: int, tick: int) -> tuple[tuple[Event, ...], tuple[Burst, ...]]:
@@ -110,7 +111,7 @@ def _profiled(random: np.random.Generator, now_ns: int, tick: int) -> tuple[tupl
     if off:
         return (), ()
     data = {"burst": number, "duration_ns": 20_000_000, "runs": 3, "run_ns": int(random.integers(10**6, 10**7))}
-    event = Event(now_ns, "profile-burst", "info", "engine", "a burst", data)
+    event = read_event(now_ns, "profile-burst", "info", "engine", "a burst", data)
     operators = tuple(
         Operator(f"op{i}", "Conv", "CPU", 3, int(ns)) for i, ns in enumerate(random.integers(0, 10**6, 30))
     )
@@ -121,7 +122,7 @@ def _ending(manifest: Manifest, inferences: Inferences, aggregator: SecondAggreg
     warmup = inferences[inferences["phase"] == WARMUP]
     data = {"reason": "runs", "last_end_ns": end_ns, "warmup_runs": len(warmup)}
     data["warmup_ns"] = int(warmup["latency_ns"].sum())
-    ended = Event(end_ns, "ended", "info", "edgetop", "session over: runs", data)
+    ended = read_event(end_ns, "ended", "info", "edgetop", "session over: runs", data)
     last = replace(manifest, state="finished", end_reason="runs", duration_ns=end_ns)
     return Batch(end_ns, seconds=aggregator.close(), events=(ended,), manifest=last)
 

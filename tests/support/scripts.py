@@ -14,7 +14,8 @@ from edgetop.feeds.feed_protocol import Can
 from edgetop.sensors.sensor_protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
-from edgetop.session.events import Event, JsonValue, Order, Severity
+from edgetop.session.event_codec import read_event
+from edgetop.session.events import Event, Order, Severity
 from edgetop.session.manifest import (
     FORMAT_VERSION,
     Battery,
@@ -31,6 +32,7 @@ from edgetop.session.manifest import (
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, READING, WARMUP, Inferences
 from edgetop.session.seconds import NS, SecondAggregator
+from edgetop.session.typed_json import JsonValue
 
 # Text that a terminal, Rich or Textual would act on, or that breaks a careless layout.
 HOSTILE = (
@@ -226,7 +228,7 @@ class Script:
     def tell(
         self, kind: str, severity: Severity = "info", source: str = "engine", message: str = "", **data: JsonValue
     ) -> "Script":
-        self._add(Event(self.now_ns, kind, severity, source, message, data))
+        self._add(read_event(self.now_ns, kind, severity, source, message, data))
         return self
 
     def wait(self, seconds: float) -> "Script":
@@ -308,7 +310,7 @@ class Script:
 
     def end(self, reason: str = "duration") -> "Script":
         self.manifest = replace(self.manifest, state="finished", end_reason=reason, duration_ns=self.now_ns)
-        told = Event(
+        told = read_event(
             self.now_ns, "ended", "info", "edgetop", f"session over: {reason}",
             {"reason": reason, "last_end_ns": self.now_ns, "warmup_runs": 50, "warmup_ns": 300_000_000},
         )  # fmt: skip

@@ -13,6 +13,7 @@ from edgetop.analysis.analysis import PARTS, Analysis, MonitorView
 from edgetop.sensors.sensor_protocol import UNIT_OF_KIND
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock, anchor, format_utc
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Load, Manifest, Model, SensorInfo
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
@@ -86,11 +87,11 @@ def make_readings(*rows: tuple[int, int, float]) -> Readings:
 
 
 def phase_event(t_ns: int, phase: str, **data: int | None) -> Event:
-    return Event(t_ns, "phase", "info", "engine", f"{phase} begins", {"phase": phase, **data})
+    return read_event(t_ns, "phase", "info", "engine", f"{phase} begins", {"phase": phase, **data})
 
 
 def ended_event(t_ns: int, reason: str = "user", **data: int) -> Event:
-    return Event(t_ns, "ended", "info", "edgetop", f"session over: {reason}", {"reason": reason, **data})
+    return read_event(t_ns, "ended", "info", "edgetop", f"session over: {reason}", {"reason": reason, **data})
 
 
 def seconds_of(inferences: Inferences, deadline_ns: int | None = None, *, is_paced: bool = False) -> Seconds:
@@ -211,7 +212,9 @@ def differences(a: object, b: object, path: str = "") -> list[str]:
     if type(a) is not type(b):
         return [f"{path}: {a!r} != {b!r}"]
     if isinstance(a, MonitorView) or dataclasses.is_dataclass(a):
-        names = _VIEW if isinstance(a, MonitorView) else [field.name for field in dataclasses.fields(a)]
+        names = (
+            _VIEW if isinstance(a, MonitorView) else [field.name for field in dataclasses.fields(a) if field.compare]
+        )
         return _each(((name, getattr(a, name), getattr(b, name)) for name in names), path)
     if isinstance(a, dict) and a.keys() == b.keys():
         return _each(((str(key), a[key], b[key]) for key in a), path)

@@ -3,11 +3,11 @@
 import pytest
 
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from tests.support.screens import Opened, opened
 from tests.support.scripts import measured
 
-RULE = Event(0, "alert-rule", "info", "user", "alert if p50>1ms", {"rule": "p50>1ms once"})
+RULE = read_event(0, "alert-rule", "info", "user", "alert if p50>1ms", {"rule": "p50>1ms once"})
 
 
 def heard(screen: Opened, monkeypatch: pytest.MonkeyPatch) -> list[str]:

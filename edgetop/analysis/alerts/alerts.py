@@ -25,6 +25,17 @@ from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdow
 from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView, begun_words
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import (
+    AlertRuleSet,
+    EngineDied,
+    EngineFailed,
+    GateFailed,
+    ProfileBurst,
+    RecordingCaughtUp,
+    RecordingRestored,
+    RecordingTrouble,
+    SessionOver,
+)
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
@@ -39,9 +50,7 @@ OWN = {
 # In the last minute: isolated misses are one span.
 MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_REPORTING, 100 * WORTH_REPORTING, "%")
 MAX_RULES = 100  # in a recording
-NOT_RECORDED, RECORDED_AGAIN = ("recording-failed", "recording-behind"), ("recording-restored", "recording-caught-up")
 ENDED_BY = {"engine-died": "engine-died", "slo": "gate-failed"}  # the reason of the end -> the alert
-_REASONS = ("engine-died", "engine-failed", "gate-failed")  # events that say why the session ends
 MAX_BURSTS = 8  # of earlier batches: the second that a burst made empty comes after it
 NO_GROWTH = GrowthView()
 
@@ -116,18 +125,19 @@ class Incidents:
     def fold(self, events: tuple[Event, ...]) -> None:
         for event in events:
             is_open = bool(self.alerts) and self.alerts[-1].end_ns is None
-            if event.kind in _REASONS:
-                self._why = event.message
-            elif event.kind in NOT_RECORDED and not is_open:
-                text = str(event.data.get("why") or event.message)
-                self.alerts.append(Alert("recording-failed", "critical", event.t_ns, None, text))
-            elif event.kind in RECORDED_AGAIN and is_open:
-                self.alerts[-1] = replace(self.alerts[-1], end_ns=event.t_ns)
-            elif event.kind in ("ended", "recovered"):
-                if name := ENDED_BY.get(str(event.data.get("reason"))):
-                    self.alerts.append(Alert(name, "critical", event.t_ns, event.t_ns, self._why or event.message))
-                if event.data.get("reason") != "input-error":  # nothing ran
-                    self.alerts.append(Alert(ENDED, "info", event.t_ns, event.t_ns, event.message))
+            match event.body:
+                case EngineDied() | EngineFailed() | GateFailed():
+                    self._why = event.message
+                case RecordingTrouble(why=why) if not is_open:
+                    text = why or event.message
+                    self.alerts.append(Alert("recording-failed", "critical", event.t_ns, None, text))
+                case RecordingRestored() | RecordingCaughtUp() if is_open:
+                    self.alerts[-1] = replace(self.alerts[-1], end_ns=event.t_ns)
+                case SessionOver(reason=reason):
+                    if name := ENDED_BY.get(reason or ""):
+                        self.alerts.append(Alert(name, "critical", event.t_ns, event.t_ns, self._why or event.message))
+                    if reason != "input-error":  # nothing ran
+                        self.alerts.append(Alert(ENDED, "info", event.t_ns, event.t_ns, event.message))
 
 
 class Stalls:
@@ -146,8 +156,9 @@ class Stalls:
     def fold(self, batch: Batch, rest_ns: int) -> None:
         """Fold a batch. `rest_ns`: the longest time without a due inference."""
         for event in batch.events:
-            if event.kind == "profile-burst" and isinstance(took_ns := event.data.get("duration_ns"), int):
-                self._bursts.append((event.t_ns, event.t_ns + took_ns))
+            match event.body:
+                case ProfileBurst(duration_ns=took_ns):
+                    self._bursts.append((event.t_ns, event.t_ns + took_ns))
         rows = batch.seconds.rows
         rows = rows[int(np.searchsorted(rows["t_ns"], self._next_s * NS)) :]
         if not len(rows):
@@ -220,12 +231,13 @@ class Alerts(TracksReader):
             self._load = batch.manifest.load
             self._register()
         for event in batch.events:
-            if event.kind == "alert-rule" and len(self._rules) < MAX_RULES:
-                with contextlib.suppress(ValueError):  # of another version, or another program
-                    self._rules.append(Excursions(parse_rule(str(event.data.get("rule")))))
-                    self._register()
-            elif event.kind in ("ended", "recovered") and self._ended_ns is None:
-                self._ended_ns = event.t_ns
+            match event.body:
+                case AlertRuleSet(rule) if len(self._rules) < MAX_RULES:
+                    with contextlib.suppress(ValueError):  # of another version, or another program
+                        self._rules.append(Excursions(parse_rule(rule)))
+                        self._register()
+                case SessionOver() if self._ended_ns is None:
+                    self._ended_ns = event.t_ns
         self._incidents.fold(batch.events)
         self.stalls.fold(batch, self._load.longest_rest_ns)
         self._judge(self._inferences.fold(batch.seconds))

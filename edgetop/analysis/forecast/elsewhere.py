@@ -15,6 +15,7 @@ import numpy as np
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
@@ -110,8 +111,9 @@ class _Crossings:
 
     def fold(self, batch: Batch) -> None:
         for event in batch.events:
-            if event.kind == "phase" and event.data.get("phase") == "measure":
-                self.began_ns, self._has_begun = event.t_ns, True
+            match event.body:
+                case PhaseBegan("measure"):
+                    self.began_ns, self._has_begun = event.t_ns, True
         rows = batch.readings[batch.readings["t_ns"] >= self.began_ns]
         for place, (name, trip_c) in self._trips.items() if self._has_begun else ():
             of_zone = rows[rows["sensor"] == place]

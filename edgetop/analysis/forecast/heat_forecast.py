@@ -15,6 +15,7 @@ from edgetop.analysis.forecast.steady_load import ALTERNATES_AT, History, Steady
 from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
 from edgetop.formatting import duration
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.manifest import Load, SensorInfo
 from edgetop.session.records import middles_ns
 from edgetop.session.seconds import NS
@@ -71,11 +72,11 @@ class Forecast(TracksReader):
             self._board, self._load = batch.manifest.board.model, batch.manifest.load
             self._judged = None
         for event in batch.events:
-            phase, duration_ns = event.data.get("phase"), event.data.get("duration_ns")
-            if event.kind == "phase" and phase == "measure":
-                self._began_ns, self._judged = event.t_ns, None
-            elif event.kind == "phase" and phase == "idle" and isinstance(duration_ns, int):
-                self._idle_ns = (event.t_ns + round(IDLE_SETTLING * duration_ns), event.t_ns + duration_ns)
+            match event.body:
+                case PhaseBegan("measure"):
+                    self._began_ns, self._judged = event.t_ns, None
+                case PhaseBegan("idle", duration_ns=int(duration_ns)):
+                    self._idle_ns = (event.t_ns + round(IDLE_SETTLING * duration_ns), event.t_ns + duration_ns)
         if len(batch.aggregates):
             past = batch.aggregates
             self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])

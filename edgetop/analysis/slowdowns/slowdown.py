@@ -13,6 +13,7 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.formatting import clock_time, duration
+from edgetop.session.event_kinds import Remark, SlowdownBegan
 from edgetop.session.events import Event
 
 MAX_SLOWDOWNS = 500  # the latest
@@ -97,5 +98,5 @@ def slowdown_events(view: SlowdownsView) -> Iterator[Event]:
         cause = slowdown.cause
         if slowdown.end_ns is not None:
             text = f"{_AFTER[slowdown.then]} {duration(slowdown.end_ns - slowdown.start_ns)} ({cause})"
-            yield Event(slowdown.end_ns, "slowdown-ended", "info", SOURCE, text)
-        yield Event(slowdown.start_ns, "slowdown-began", "warning", SOURCE, slowdown_words(slowdown), {"cause": cause})
+            yield Event(slowdown.end_ns, Remark("slowdown-ended"), "info", SOURCE, text)
+        yield Event(slowdown.start_ns, SlowdownBegan(cause), "warning", SOURCE, slowdown_words(slowdown))

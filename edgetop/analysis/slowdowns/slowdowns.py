@@ -17,8 +17,8 @@ from edgetop.analysis.slowdowns.tail import Tail, TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
-from edgetop.session.events import JsonValue
 from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
+from edgetop.session.typed_json import JsonValue
 
 SETTLED_AT_ONCE_S = 8  # at least: each settling costs the same
 PAUSED_S = 600  # of a long pause that are judged like other seconds: for longer nothing is waited for

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.event_index import BURST, SLOW, SLOW_READ
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, Signals
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools
-from edgetop.session.events import Event
+from edgetop.session.event_kinds import ProfileBurst, SensorSlow
+from edgetop.session.event_kinds import SlowInference as Counted
 from edgetop.session.seconds import NS
 
 KEPT = 40  # slowest of the session
@@ -136,17 +136,18 @@ def _largest(rows: Rows, count: int) -> Rows:
 def _examine(row: np.void, signals: Signals) -> SlowInference:
     second, max_ns, events = int(row["second"]), int(row["max_ns"]), signals.events
     # The event in which the engine reported this inference; None: it reported none.
-    counted = next((event for event in events.in_second(SLOW, second) if event.data.get("latency_ns") == max_ns), None)
-    t_ns = second * NS if counted is None else counted.t_ns
+    t_ns, counted = next(
+        (dated for dated in events.in_second(Counted, second) if dated[1].latency_ns == max_ns), (second * NS, None)
+    )
     until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
     proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
     if proven == "contention" and _is_out_of_quota(second, signals):  # a wait for the next period, not for others
         return SlowInference(t_ns, max_ns, "cpu-quota")
     if proven:
         cause = proven
-    elif events.overlaps(BURST, t_ns, until_ns, AFTER_BURST_NS):
+    elif events.overlaps(ProfileBurst, t_ns, until_ns, AFTER_BURST_NS):
         cause = "burst"
-    elif events.overlaps(SLOW_READ, t_ns, until_ns):
+    elif events.overlaps(SensorSlow, t_ns, until_ns):
         cause = "sensor-read"
     else:
         cause = _coincided(second, signals, is_counted=counted is not None)
@@ -154,13 +155,12 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
     return SlowInference(t_ns, max_ns, cause, who, bool(proven))
 
 
-def _proven(counted: Event, lost_ns: int) -> str:
+def _proven(counted: Counted, lost_ns: int) -> str:
     """Return the cause that the engine's own counters prove."""
-    waited_ns = counted.whole("waited_ns")
-    preempted, major, minor = (counted.whole(key) or 0 for key in ("preempted", "major_faults", "minor_faults"))
-    if preempted if waited_ns is None else waited_ns >= PART * lost_ns:
+    if counted.preempted if counted.waited_ns is None else counted.waited_ns >= PART * lost_ns:
         return "contention"
-    return "page-faults" if major or minor * MINOR_FAULT_NS >= PART * max(lost_ns, 1) else ""
+    has_many = counted.minor_faults * MINOR_FAULT_NS >= PART * max(lost_ns, 1)
+    return "page-faults" if counted.major_faults or has_many else ""
 
 
 def _is_out_of_quota(second: int, signals: Signals) -> bool:

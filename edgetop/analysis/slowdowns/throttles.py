@@ -30,13 +30,14 @@ from edgetop.analysis.slowdowns.throttle_spans import (
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader, TrackView
 from edgetop.formatting import duration, reading, rounded, whole_percent
 from edgetop.session.batch import Batch, merge
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import PhaseBegan, SessionOver, ThrottleBegan, ThrottleEnded
+from edgetop.session.events import Event
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NS
+from edgetop.session.typed_json import JsonValue
 
 SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
-BEGIN, END = "throttle-begin", "throttle-end"
 FELL = 0.99  # of its best: above it a clock has not fallen
 SETTLES_NS = NS  # clocks and zones, which a beginning is reported with, are read once a second
 CHECK_EVERY_NS = NS
@@ -122,10 +123,11 @@ class Throttles(TracksReader):
             self._board = board_of(batch.manifest)
             self._spans.register(self._board)
         for event in batch.events:
-            if event.kind == "phase" and event.data.get("phase") == "measure":
-                self._spans.began_ns = event.t_ns
-            elif self._ended_ns is None:
-                self._ended_ns = measured_until(event)
+            match event.body:
+                case PhaseBegan("measure"):
+                    self._spans.began_ns = event.t_ns
+                case SessionOver() if self._ended_ns is None:
+                    self._ended_ns = measured_until(event)
         board = self._board
         if board is None or not board.is_of_spans.any():
             return
@@ -251,36 +253,32 @@ def begun_words(span: ThrottleSpan, view: ThrottlesView) -> str:
 
 def _begin(span: ThrottleSpan, view: ThrottlesView) -> Event:
     text = f"throttling begins: {begun_words(span, view)}"
-    return Event(span.start_ns, BEGIN, "critical", SOURCE, text, _data(span, view))
+    return Event(span.start_ns, ThrottleBegan(*_as_it_began(span, view)), "critical", SOURCE, text)
 
 
 def _end(span: ThrottleSpan, view: ThrottlesView) -> Event:
     assert span.end_ns is not None
     lasted_ns = span.end_ns - span.start_ns
-    data: dict[str, JsonValue] = {
-        **_data(span, view),
-        "min_clock_mhz": rounded(span.min_clock_mhz),
-        "max_temp_c": rounded(span.max_temp_c),
-        "latency_ratio": span.latency_ratio,
-        "duration_s": rounded(lasted_ns / NS),
-    }
-    figures = {**data, "latency_ratio": None}  # the slowdown has that
-    worst = ", ".join([span.cause, *_worst(view.clock, figures, view.best_mhz)])
-    return Event(span.end_ns, END, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}", data)
+    mhz, heat_c = rounded(span.min_clock_mhz), rounded(span.max_temp_c)
+    body = ThrottleEnded(*_as_it_began(span, view), mhz, heat_c, span.latency_ratio, rounded(lasted_ns / NS))
+    worst = ", ".join(
+        [span.cause, *_worst(view.clock, mhz, heat_c, None, best_mhz=view.best_mhz)]
+    )  # the slowdown has the ratio
+    return Event(span.end_ns, body, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}")
 
 
-def _data(span: ThrottleSpan, view: ThrottlesView) -> dict[str, JsonValue]:
-    return {
-        "cause": span.cause,
-        "sensor": span.sensor,
-        "clock_mhz": rounded(span.begin_clock_mhz),
-        "best_mhz": rounded(view.best_mhz),
-        "temp_c": rounded(span.begin_temp_c),
-    }
+def _as_it_began(
+    span: ThrottleSpan, view: ThrottlesView
+) -> tuple[Cause, str, float | None, float | None, float | None]:
+    """Return the fields that the events of the beginning and of the end have in common."""
+    figures = rounded(span.begin_clock_mhz), rounded(view.best_mhz), rounded(span.begin_temp_c)
+    return span.cause, span.sensor, *figures
 
 
-def _worst(clock: str, figures: Mapping[str, Any], best_mhz: float | None = None, upto: str = "") -> Iterator[str]:
-    mhz, heat, ratio = (figures[name] for name in ("min_clock_mhz", "max_temp_c", "latency_ratio"))
+def _worst(
+    clock: str, mhz: float | None, heat: float | None, ratio: float | None, *,
+    best_mhz: float | None = None, upto: str = "",
+) -> Iterator[str]:  # fmt: skip
     if mhz is not None and best_mhz is None:  # it may not have fallen
         yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
     elif mhz is not None and best_mhz is not None and mhz <= FELL * best_mhz:
@@ -319,11 +317,11 @@ def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None)
     times = "once" if len(throttles) == 1 else f"{len(throttles)} times"
     of_time = "" if not share else f", {whole_percent(share)} of the time"
     causes = dict.fromkeys(str(span["cause"]) for span in throttles)
-    worst = {
-        name: extreme((span[name] for span in throttles if span[name] is not None), default=None)
+    worst = [
+        extreme((span[name] for span in throttles if span[name] is not None), default=None)
         for name, extreme in (("min_clock_mhz", min), ("max_temp_c", max), ("latency_ratio", max))
-    }
-    return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', worst, upto='up to ')])}"
+    ]
+    return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', *worst, upto='up to ')])}"
 
 
 @dataclass(slots=True)
@@ -346,7 +344,7 @@ class ThrottleEvents:
     def fold(self, batch: Batch) -> tuple[Event, ...]:
         """Return the new beginnings and ends. A throttling cut by the end of the session has no end."""
         self._waiting.append(batch)
-        is_last = any(event.kind == "ended" for event in batch.events)
+        is_last = any(isinstance(event.body, SessionOver) for event in batch.events)
         if batch.until_ns - self._viewed_ns < CHECK_EVERY_NS and not is_last:
             return ()
         for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):

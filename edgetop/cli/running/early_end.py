@@ -12,6 +12,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import Report
 from edgetop.cli.output import print_failures
 from edgetop.runner.session_state import SessionState
+from edgetop.session.event_kinds import GateFailed
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ class FailFast:
                 continue
             since_ns = self._failing_since_ns.setdefault(result.gate.text, progress.now_ns)
             if result.gate.is_final or progress.now_ns - since_ns >= STAYS_NS:
-                self._session_state.add_event(
-                    "gate-failed", "critical", "edgetop", result.reason, expr=result.gate.text
-                )
+                self._session_state.add_event(GateFailed(result.gate.text), "critical", "edgetop", result.reason)
                 self._stop("slo")
                 self._has_stopped = True
                 return

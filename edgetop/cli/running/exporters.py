@@ -107,7 +107,10 @@ class Exporters:
         if self.session_state and self.session_state.has_ended:
             print_text(f"edgetop: {text}", err=True)
         elif self.session_state:
-            self.session_state.add_event("metrics-failed" if why else "metrics-back", "warning", "edgetop", text)
+            from edgetop.session.event_kinds import Remark  # noqa: PLC0415  not for --help
+
+            body = Remark("metrics-failed" if why else "metrics-back")
+            self.session_state.add_event(body, "warning", "edgetop", text)
 
     def _open_endpoint(self, asked: "MetricsRequest", host: str, port: int) -> None:
         from edgetop.metrics.endpoint import Endpoint  # noqa: PLC0415  takes 10 MiB

@@ -15,6 +15,7 @@ from edgetop.recording.session_folder import FolderHandle
 from edgetop.runner.conductor import Conductor, Outcome
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import AnalysisFailed, HookDone, RecordingMoved, Remark
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -73,7 +74,7 @@ class LiveSession:
             self._server = ControlServer(folder.path, self.conductor)
         except OSError as error:
             text = f"attached screens can only watch, and edgetop stop cannot end this session: {error.strerror}"
-            self.state.add_event("no-control", "warning", "edgetop", text)
+            self.state.add_event(Remark("no-control"), "warning", "edgetop", text)
         else:
             self._server.start()
 
@@ -83,13 +84,13 @@ class LiveSession:
             register(recordings_home(), name, self.state.manifest.id)
         except OSError as error:
             text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
-            self.state.add_event("not-registered", "warning", "edgetop", text)
+            self.state.add_event(Remark("not-registered"), "warning", "edgetop", text)
 
     def put(self, batch: Batch) -> None:
         self.feed.put(batch)
         if self.folder and (name := self.folder.name) != self._registered_as:
             text = f"the recording is in {name} now"
-            self.state.add_event("recording-moved", "info", "edgetop", text, path=str(name))
+            self.state.add_event(RecordingMoved(str(name)), "info", "edgetop", text)
             self._register(name)
 
     def close(self) -> None:
@@ -170,11 +171,11 @@ class LiveSession:
             self._observers.remove(observer)
             name = getattr(observer, "__qualname__", "one of them")
             text = f"gates, hooks or metrics ({name}) go on no more: internal error: {type(error).__name__}: {error}"
-            self.state.add_event("hook-failed", "warning", "hook", text)
+            self.state.add_event(HookDone("hook-failed"), "warning", "hook", text)
 
     def _record_fault(self, fault: "Fault") -> None:
         text = f"{fault.name}: {fault.words}"
-        self.state.add_event("analysis-failed", "warning", "edgetop", text, traceback=fault.traceback)
+        self.state.add_event(AnalysisFailed(fault.traceback), "warning", "edgetop", text)
 
     def outcome(self) -> Outcome:
         """Wait for the end."""

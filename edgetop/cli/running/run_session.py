@@ -58,6 +58,7 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Found
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
+from edgetop.session.event_kinds import AlertRuleSet, GateSet, Remark
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 
@@ -233,7 +234,7 @@ def _assemble(
     recorder = Recorder(folder, manifest, retention, ChildTableWriter()) if folder else None
     rotation = None
     if request.keeping.rotate_ns:
-        report = partial(state.add_event, "rotation-failed", "critical", "edgetop")
+        report = partial(state.add_event, Remark("rotation-failed"), "critical", "edgetop")
         make = partial(unattended.following, request, setup.model, session)
         rotation = Rotation(request.keeping.rotate_ns, make, report)
     of_engine = partial(_engine_sensors, board, isolation=engine.isolation)
@@ -250,7 +251,7 @@ def _assemble(
         rotation=rotation,
         measure_shapes=partial(measure_shapes, setup.spec, python),
     )
-    board.start(partial(state.add_event, "virtual-board", "info", "virtual board"))
+    board.start(partial(state.add_event, Remark("virtual-board"), "info", "virtual board"))
     session.begin(conductor, recorder.handle if recorder else None)
     return session
 
@@ -285,18 +286,19 @@ def _record_request(session_state: SessionState, request: RunRequest, model: Mod
     """Record gates and rules as events, so that replays and reports judge gates and rules again."""
     subject = request.subject
     if not isinstance(subject, ProgramSubject) and model_of(subject).path is None:
-        session_state.add_event("demo-model", "info", "edgetop", "no model was given: this is the built-in demo model")
+        text = "no model was given: this is the built-in demo model"
+        session_state.add_event(Remark("demo-model"), "info", "edgetop", text)
     if model.misnamed:
         session_state.add_event(
-            "model-misnamed", "warning", "edgetop", f"{model.path.name} holds a {model.format} model"
+            Remark("model-misnamed"), "warning", "edgetop", f"{model.path.name} holds a {model.format} model"
         )
     for gate in request.judging.gates:
-        session_state.add_event("gate", "info", "user", f"fails if {gate.text}", expr=gate.text)
+        session_state.add_event(GateSet(gate.text), "info", "user", f"fails if {gate.text}")
     for rule in request.judging.alerts:
-        session_state.add_event("alert-rule", "info", "user", f"alert if {rule.text}", rule=rule.text)
+        session_state.add_event(AlertRuleSet(rule.text), "info", "user", f"alert if {rule.text}")
     if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
         text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
-        session_state.add_event("no-sensors", "warning", "edgetop", text)
+        session_state.add_event(Remark("no-sensors"), "warning", "edgetop", text)
 
 
 def _engine_sensors(board: BoardInUse, pid: int, *, isolation: str) -> Found:
@@ -391,7 +393,7 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
         why = "the process that waited for it was killed"
-    session.state.add_event("detached", "info", "edgetop", f"{why}: the run goes on without")
+    session.state.add_event(Remark("detached"), "info", "edgetop", f"{why}: the run goes on without")
 
 
 def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:

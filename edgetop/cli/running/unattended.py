@@ -21,6 +21,7 @@ from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.session_folder import session_folder
 from edgetop.recording.table_writer import ChildTableWriter
 from edgetop.runner.rotation import Following
+from edgetop.session.event_kinds import Remark
 from edgetop.session.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def following(request: RunRequest, model: ModelFile, session: LiveSession, manif
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
     """Remove old sessions beside this one when they exceed the quota, on a thread, until `stack` is closed."""
     assert session.folder
-    quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(kind, "info", "edgetop", text))
+    quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(Remark(kind), "info", "edgetop", text))
     first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
 
     def keep() -> None:

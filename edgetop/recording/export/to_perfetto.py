@@ -12,6 +12,7 @@ from edgetop.errors import InputError
 from edgetop.installation import extra_command
 from edgetop.recording.export.export_formats import Output, Selection
 from edgetop.recording.packing import encodable
+from edgetop.session.event_codec import data_of
 from edgetop.session.records import PHASES
 
 # A Perfetto trace, packet by packet: https://perfetto.dev/docs/reference/synthetic-track-event
@@ -121,8 +122,9 @@ def _put_events(trace: TraceWriter, selection: Selection) -> None:
     track = trace.track("events")
     for events in selection.recording.rows("events", selection.span):
         for event in events:
-            data = {"data": json.dumps(dict(event.data))} if event.data else {}
-            more = {"message": event.message, "severity": event.severity, "source": event.source, **data}
+            data = data_of(event.body)
+            more = {"message": event.message, "severity": event.severity, "source": event.source}
+            more |= {"data": json.dumps(data)} if data else {}
             trace.instant(track, event.t_ns, event.kind, **more)
 
 

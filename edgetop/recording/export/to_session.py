@@ -22,7 +22,8 @@ from edgetop.recording.parquet_tables import Tables
 from edgetop.recording.rows import Span
 from edgetop.recording.session_folder import FOLDER_MODE, JOURNAL
 from edgetop.session.clock import Anchor
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_kinds import Cut, RecordingRestored, SessionOver
+from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import WARMUP, last_end_ns, measured
 from edgetop.session.seconds import NS, Seconds
@@ -40,8 +41,6 @@ _STATE_OF = {
     "phase": "phase", "profiler": "profiler", "sensor-lost": "sensor", "sensor-back": "sensor",
     "recording-paused": "recording", "recording-resumed": "recording",
 }  # fmt: skip
-_LAST_WORDS = ("ended", "recovered")
-_TIMES = ("last_end_ns", "began_ns")  # in the data of events: session time
 
 
 def export(selection: Selection, output: Output) -> None:
@@ -145,29 +144,29 @@ def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> t
 
 
 def _events(selection: Selection, span: Span, counts: _Counts, manifest: Manifest) -> Iterator[tuple[Event, ...]]:
-    last: dict[str, JsonValue] = {
-        "last_end_ns": counts.last_end_ns or manifest.duration_ns,
-        "warmup_runs": manifest.methodology.warmup_runs,
-        "warmup_ns": counts.warmup_ns,
-    }
-    source = selection.recording.manifest.id
-    what: dict[str, JsonValue] = {"session": source, "begin_ns": span.begin_ns, "end_ns": span.end_ns}
-    yield (*_standing(selection, span), Event(0, "cut", "info", "edgetop", manifest.methodology.notes[-1], what))
+    reason = manifest.end_reason or "user"
+    last_end_ns = counts.last_end_ns or manifest.duration_ns
+    last = SessionOver("ended", reason, last_end_ns, manifest.methodology.warmup_runs, counts.warmup_ns)
+    cut = Cut(selection.recording.manifest.id, span.begin_ns, span.end_ns)
+    yield (*_standing(selection, span), Event(0, cut, "info", "edgetop", manifest.methodology.notes[-1]))
     has_ended = False
     for piece in selection.recording.rows("events", span):
-        has_ended = has_ended or any(event.kind in _LAST_WORDS for event in piece)
+        has_ended = has_ended or any(isinstance(event.body, SessionOver) for event in piece)
         yield tuple(_moved_event(event, span, last) for event in piece)
     if not has_ended:
-        reason = manifest.end_reason or "user"
-        text = f"session over: {reason}"
-        yield (Event(manifest.duration_ns or 0, "ended", "info", "edgetop", text, {"reason": reason, **last}),)
+        yield (Event(manifest.duration_ns or 0, last, "info", "edgetop", f"session over: {reason}"),)
 
 
-def _moved_event(event: Event, span: Span, last: dict[str, JsonValue]) -> Event:
-    data = {k: v - span.begin_ns if k in _TIMES and type(v) is int else v for k, v in event.data.items()}
-    if event.kind in _LAST_WORDS and span.begin_ns > 0:  # the warm-up may lie before the cut
-        data.update(warmup_runs=last["warmup_runs"], warmup_ns=last["warmup_ns"])
-    return replace(event, t_ns=event.t_ns - span.begin_ns, data=data)
+def _moved_event(event: Event, span: Span, last: SessionOver) -> Event:
+    body = event.body
+    match body:
+        case SessionOver(last_end_ns=end_ns):
+            body = replace(body, last_end_ns=None if end_ns is None else end_ns - span.begin_ns)
+            if span.begin_ns > 0:  # the warm-up may lie before the cut
+                body = replace(body, warmup_runs=last.warmup_runs, warmup_ns=last.warmup_ns)
+        case RecordingRestored(began_ns=int(began_ns)):
+            body = replace(body, began_ns=began_ns - span.begin_ns)
+    return replace(event, t_ns=event.t_ns - span.begin_ns, body=body)
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:

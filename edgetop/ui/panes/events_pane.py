@@ -6,6 +6,8 @@ from functools import partial
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.session.event_codec import data_of
+from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from edgetop.ui.panes.pane import Area, Drawing, Item
@@ -51,7 +53,7 @@ def items(view: MonitorView, area: Area) -> Sequence[Item]:
 
 def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
     """Lines that one source wrote in one go, such as a native crash dump; and all that is usual before measuring."""
-    begins_ns = next((event.t_ns for event in newest_first if event.data.get("phase") == "measure"), -1)
+    begins_ns = next((event.t_ns for event in newest_first if _begins_measuring(event)), -1)
     start = [event for event in newest_first if event.t_ns <= begins_ns and _is_usual(event)]
     group: list[Event] = []
     for event in newest_first:
@@ -71,13 +73,17 @@ def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
         yield group
 
 
+def _begins_measuring(event: Event) -> bool:
+    return isinstance(event.body, PhaseBegan) and event.body.phase == "measure"
+
+
 def _is_usual(event: Event) -> bool:
     return event.severity == "info" and event.kind not in ("mark", "log", "throttle-begin", "throttle-end")
 
 
 def _start_words(group: Sequence[Event], view: MonitorView) -> str:
     """`started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50`; nothing of another group."""
-    if group[0].data.get("phase") != "measure" or not view.manifest:
+    if not _begins_measuring(group[0]) or not view.manifest:
         return ""
     engine = view.manifest.engine
     parts = [
@@ -95,8 +101,8 @@ def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
     newest, shown = group[0], group
     if len(group) >= LEAST_FOLDED or words:
         first = max(reversed(group), key=lambda event: _GRAVITY[event.severity])
-        message, kind = (words, "phase") if words else (f"{first.message} ({len(group)} lines)", first.kind)
-        shown = [replace(first, t_ns=newest.t_ns, message=message, kind=kind)]
+        message, of = (words, newest) if words else (f"{first.message} ({len(group)} lines)", first)
+        shown = [replace(first, t_ns=newest.t_ns, message=message, body=of.body)]
     rows, key = [row for event in shown for row in _lines(event, area)], (newest.t_ns, newest.kind, newest.message)
     return Item(rows, key, partial(_detail, group, area), newest.t_ns)
 
@@ -107,7 +113,7 @@ def _detail(group: Sequence[Event], area: Area) -> list[str]:
     for event in reversed(group):
         begin = f"{formatting.clock_time(event.t_ns)} {event.severity:<8} {area.clean(event.source)}: "
         lines.append(begin + area.clean(event.message))
-        lines += [area.clean(f"  {key}: {value}") for key, value in event.data.items() if len(group) == 1]
+        lines += [area.clean(f"  {key}: {value}") for key, value in data_of(event.body).items() if len(group) == 1]
     return lines
 
 

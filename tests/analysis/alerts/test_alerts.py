@@ -14,6 +14,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.recent_events import LOGGED
 from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
@@ -21,7 +22,7 @@ from tests.support.sessions import MS, differences, ended_event, make_inferences
 from tests.support.slow_sessions import analysed, session_of, stretch
 
 HOT = stretch((40, 60.0), (40, 81.5), (40, 60.0))
-RULE = Event(0, "alert-rule", "info", "user", "alert if temp>80C for=30s", {"rule": "temp>80C for=30s"})
+RULE = read_event(0, "alert-rule", "info", "user", "alert if temp>80C for=30s", {"rule": "temp>80C for=30s"})
 
 
 def with_events(batch: Batch, *events: Event) -> Analysis:
@@ -58,13 +59,16 @@ def test_the_last_seconds_of_a_session_are_judged_at_its_end(kind: str) -> None:
     session = session_of([10.0] * 3, {"temp/soc": [60.0, 81.5, 81.5]})
     analysis.fold(session)
     assert of(analysis, "alert") == []
-    over = replace(ended_event(session.until_ns), kind=kind)
+    ended = ended_event(session.until_ns)
+    over = replace(ended, body=replace(ended.body, kind=kind))
     analysis.fold(Batch(session.until_ns, events=(over,)))
     assert [alert.begin_ns // NS for alert in of(analysis, "alert")] == [1]
 
 
 def test_a_rule_of_another_version_is_passed_over() -> None:
-    analysis = with_events(session_of([10.0] * 20), Event(0, "alert-rule", "info", "user", "", {"rule": "frobs>3"}))
+    analysis = with_events(
+        session_of([10.0] * 20), read_event(0, "alert-rule", "info", "user", "", {"rule": "frobs>3"})
+    )
     assert analysis.alerts_view().newest_first == ()
 
 
@@ -123,8 +127,8 @@ def test_a_stall_is_told_while_it_lasts() -> None:
 
 def test_not_recorded_lasts_until_it_is_again() -> None:
     incidents = Incidents()
-    full = Event(5, "recording-failed", "critical", "edgetop", "not recorded", {"why": "the disk is full"})
-    incidents.fold((full, full, Event(9, "recording-restored", "info", "edgetop", "recorded again")))
+    full = read_event(5, "recording-failed", "critical", "edgetop", "not recorded", {"why": "the disk is full"})
+    incidents.fold((full, full, read_event(9, "recording-restored", "info", "edgetop", "recorded again")))
     assert list(incidents.alerts) == [Alert("recording-failed", "critical", 5, 9, "the disk is full")]
 
 
@@ -139,7 +143,7 @@ def test_not_recorded_lasts_until_it_is_again() -> None:
 )
 def test_how_a_session_ended_is_told(reason: str, names: list[str]) -> None:
     incidents = Incidents()
-    incidents.fold((Event(1, "engine-died", "critical", "engine", "SIGSEGV"), ended_event(2, reason)))
+    incidents.fold((read_event(1, "engine-died", "critical", "engine", "SIGSEGV"), ended_event(2, reason)))
     assert [alert.name for alert in incidents.alerts] == names
     assert all(alert.text == "SIGSEGV" for alert in list(incidents.alerts)[:-1])
 
@@ -186,7 +190,7 @@ def stalls_s(
     events: tuple[Event, ...] = ()
     if burst:
         data = {"duration_ns": burst[1] * NS}
-        events = (Event(burst[0] * NS, "profile-burst", "info", "engine", "a burst", data),)
+        events = (read_event(burst[0] * NS, "profile-burst", "info", "engine", "a burst", data),)
     inferences = make_inferences(np.array(starts_s) * NS, np.full(len(starts_s), int(latency_ms * MS)))
     stalls.fold(Batch(seconds=seconds_of(inferences), events=events), rest_s * NS)
     return [(begin // NS, end // NS) for begin, end in stalls.spans]

@@ -10,6 +10,7 @@ from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, Constraints, EngineInfo, Load, Watched
 from edgetop.session.seconds import NS
@@ -24,7 +25,7 @@ PROGRAM = Watched(("app",))
 
 def named(second: int, name: str, percent: float) -> Event:
     data = {"name": name, "cpu_pct": percent}
-    return Event(second * NS, "competing", "info", "sensors", f"{name} {percent}", data)
+    return read_event(second * NS, "competing", "info", "sensors", f"{name} {percent}", data)
 
 
 def session(
@@ -190,7 +191,7 @@ def test_a_slowdown_soon_after_others_begins_where_it_begins(calm_s: int) -> Non
 
 def test_inferences_after_the_end_of_the_measurement_are_no_slowdown() -> None:
     batch = session({}, stretch((55, 10.0), (5, 30.0)))
-    ended = Event(30 * NS, "ended", "info", "edgetop", "over", {"reason": "duration"})
+    ended = read_event(30 * NS, "ended", "info", "edgetop", "over", {"reason": "duration"})
     fold = Slowdowns()
     fold.fold(replace(batch, events=(*batch.events, ended)))
     assert fold.view().slowdowns == ()

@@ -11,9 +11,11 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.tail import CAUSES, KEPT, TailView, tail_words
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event, JsonValue
+from edgetop.session.event_codec import read_event
+from edgetop.session.events import Event
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
+from edgetop.session.typed_json import JsonValue
 from tests.support.sessions import MS, MadeSession, differences, folded, make_inferences, make_manifest, phase_event
 from tests.support.slow_sessions import readings_of, sensor
 
@@ -29,7 +31,7 @@ def inferences(spikes: Mapping[int, int], length_s: int = LENGTH_S) -> Inference
 
 
 def told(second: float, kind: str, **data: JsonValue) -> Event:
-    return Event(int(second * NS), kind, "info", "x", "y", data)
+    return read_event(int(second * NS), kind, "info", "x", "y", data)
 
 
 def counted(second: float, latency_ms: int, **data: JsonValue) -> Event:
@@ -176,7 +178,11 @@ def test_what_is_proven_comes_before_what_coincides() -> None:
 
 def test_a_wait_while_the_quota_is_used_up_is_not_for_others() -> None:
     waited, quota = counted(60.5, 50, waited_ns=30 * MS), {"pressure/cpu-quota": changing(0.0, 40.0)}
-    assert cause_of(waited, told(60, "competing", name="stress-ng"), sensors=quota) == ("cpu-quota", "", False)
+    assert cause_of(waited, told(60, "competing", name="stress-ng", cpu_pct=98.0), sensors=quota) == (
+        "cpu-quota",
+        "",
+        False,
+    )
 
 
 def slow_from_60(*events: Event) -> MadeSession:
@@ -192,7 +198,10 @@ def test_within_a_slowdown_that_is_the_cause() -> None:
 
 
 def test_within_a_slowdown_what_edgetop_did_itself_is_the_cause_all_the_same() -> None:
-    burst, read = told(70.3, "profile-burst", duration_ns=150 * MS), told(80.3, "sensor-slow", took_ns=150 * MS)
+    burst, read = (
+        told(70.3, "profile-burst", duration_ns=150 * MS),
+        told(80.3, "sensor-slow", begin_ns=int(80.3 * NS), took_ns=150 * MS),
+    )
     causes = {one.t_ns // NS: (one.cause, one.who) for one in tail_of(slow_from_60(burst, read)).slowest}
     assert (causes[70], causes[80]) == (("burst", ""), ("sensor-read", ""))
     assert causes[75] == ("slowdown", "thermal")

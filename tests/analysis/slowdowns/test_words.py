@@ -7,7 +7,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import analysed, session_of, stretch
@@ -23,7 +23,7 @@ def events_of(analysis: Analysis) -> list[tuple[float, str, str]]:
 
 def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:
     analysis = analysed(LATENCY, THERMAL)
-    analysis.fold(Batch(120 * NS, events=(Event(70 * NS, "mark", "info", "user", "fan on"),)))
+    analysis.fold(Batch(120 * NS, events=(read_event(70 * NS, "mark", "info", "user", "fan on"),)))
     assert events_of(analysis) == [
         (80.5, "throttle-end", "throttling over after 20.0s: thermal"),
         (80, "slowdown-ended", "full speed again after 20.0s (thermal)"),
@@ -57,7 +57,7 @@ def test_the_view_of_events_is_the_same_until_the_next_event() -> None:
     before = analysis.view(None).events
     analysis.fold(Batch(until_ns=121 * NS))
     assert analysis.view(None).events is before
-    analysis.fold(Batch(122 * NS, events=(Event(121 * NS, "mark", "info", "user", "fan on"),)))
+    analysis.fold(Batch(122 * NS, events=(read_event(121 * NS, "mark", "info", "user", "fan on"),)))
     assert analysis.view(None).events is not before
 
 
@@ -117,7 +117,7 @@ def test_no_slowdown_and_not_known_are_told_apart() -> None:
 def test_a_flag_in_the_warm_up_alone_is_not_throttled() -> None:
     session = session_of(stretch((40, 10.0)), {"throttle/thermal": stretch((5, 1.0), (35, 0.0))})
     analysis = Analysis()
-    late = Event(8 * NS, "phase", "info", "engine", "measurement begins", {"phase": "measure"})
+    late = read_event(8 * NS, "phase", "info", "engine", "measurement begins", {"phase": "measure"})
     seconds = session.seconds.where(session.seconds.rows["t_ns"] >= 8 * NS)
     analysis.fold(Batch(40 * NS, seconds=seconds, readings=session.readings, events=(late,), manifest=session.manifest))
     assert report_document(analysis)["throttled"] is False

@@ -6,7 +6,7 @@ import pytest
 
 from edgetop.recording.columns import SCHEMAS
 from edgetop.recording.rows import Span
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
 from tests.support.exports import export, put_operators
 from tests.support.recordings import back_to_back, record, session
@@ -46,7 +46,7 @@ def test_an_unknown_value_is_an_empty_cell_and_a_list_is_json(recorded, tmp_path
 
 def test_hostile_names_come_back_as_they_were(tmp_path):
     first, *rest = session(back_to_back(3, 20e6))
-    told = Event(5, "log", "info", HOSTILE, HOSTILE, {"name": HOSTILE})
+    told = read_event(5, "log", "info", HOSTILE, HOSTILE, {"name": HOSTILE})
     folder = record(tmp_path / "s.edgetop", [first, type(first)(5, events=(told,)), *rest])
     put_operators(folder, [(1, 0, 0, HOSTILE, HOSTILE, "CPU", 1, 5, None, 7)])
     export(folder, "csv", tmp_path / "events", tables=("events",))

@@ -6,7 +6,7 @@ import pytest
 
 from edgetop.recording.export.export_formats import TABLES
 from edgetop.session.batch import Batch
-from edgetop.session.events import Event
+from edgetop.session.event_codec import read_event
 from tests.support.exports import export, put_operators
 from tests.support.recordings import back_to_back, record, session
 
@@ -42,7 +42,7 @@ def test_the_manifest_comes_first_and_then_every_row(recorded, tmp_path):
 
 def test_hostile_text_is_escaped_and_comes_back_as_it_was(tmp_path):
     first, *rest = session(back_to_back(3, 20e6))
-    told = Event(5, "log", "info", HOSTILE, HOSTILE, {HOSTILE: HOSTILE})
+    told = read_event(5, "log", "info", HOSTILE, HOSTILE, {HOSTILE: HOSTILE})
     first = replace(first, manifest=replace(first.manifest, labels={HOSTILE: HOSTILE}))
     folder = record(tmp_path / "s.edgetop", [first, Batch(5, events=(told,)), *rest])
     export(folder, "json", tmp_path / "out")
@@ -55,7 +55,8 @@ def test_hostile_text_is_escaped_and_comes_back_as_it_was(tmp_path):
     [
         ("{}", {}),
         ('{"a": NaN, "b": 1e999, "c": 1.5}', {"a": None, "b": None, "c": 1.5}),
-        ('{"a": {"b": 1}, "c": [1], "d": null}', {"d": None}),
+        ('{"a": {"b": 1}, "c": [1], "d": null}', {"a": {"b": 1}, "c": [1], "d": None}),
+        ('{"a": [NaN], "b": {"c": 1e999}}', {"a": None, "b": None}),
         ("[" * 200_000, {}),
         ('{"a": ' * 200_000, {}),
         ("not JSON", {}),

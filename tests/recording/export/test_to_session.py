@@ -14,6 +14,7 @@ from edgetop.recording.rows import WHOLE, Span
 from edgetop.recording.session_folder import Retention
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Anchor
+from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from tests.support.exports import export, put_operators
@@ -109,10 +110,10 @@ def test_a_cut_knows_its_phase_and_its_end(recorded):
 def test_the_last_words_of_a_session_speak_of_the_cut_in_it(recorded):
     whole, cut = played(recorded).events[-1], played(cut_of(recorded, Span(4 * NS, WHOLE.end_ns))).events[-1]
     assert (whole.kind, cut.kind) == ("ended", "ended")
-    assert cut.data["reason"] == whole.data["reason"]
-    assert cut.data["last_end_ns"] == whole.data["last_end_ns"] - 4 * NS
-    assert (cut.data["warmup_runs"], cut.data["warmup_ns"]) == (None, 0)
-    assert whole.data["warmup_runs"] > 0
+    assert cut.body.reason == whole.body.reason
+    assert cut.body.last_end_ns == whole.body.last_end_ns - 4 * NS
+    assert (cut.body.warmup_runs, cut.body.warmup_ns) == (None, 0)
+    assert whole.body.warmup_runs > 0
 
 
 def test_without_single_inferences_a_cut_has_the_same_end(tmp_path):
@@ -125,7 +126,7 @@ def test_without_single_inferences_a_cut_has_the_same_end(tmp_path):
 
 
 def told(t_ns: int, kind: str, source: str = "engine") -> Event:
-    return Event(t_ns, kind, "info", source, f"{kind} of {source}")
+    return read_event(t_ns, kind, "info", source, f"{kind} of {source}")
 
 
 def test_of_what_stays_true_for_a_session_nothing_is_lost():
@@ -155,7 +156,7 @@ def test_state_at_the_begin_of_a_cut_is_repeated_there(tmp_path):
     assert kinds(cut) == expected
     assert {event.t_ns for event in cut.events[:-1]} == {0}
     assert [event.source for event in cut.events if event.kind == "sensor-lost"] == ["sensor b"]
-    assert cut.events[6].data["phase"] == "measure"
+    assert cut.events[6].body.phase == "measure"
 
 
 def test_how_a_recovered_session_ended_stays_with_its_end(tmp_path):
@@ -164,7 +165,7 @@ def test_how_a_recovered_session_ended_stays_with_its_end(tmp_path):
     cut = played(cut_of(folder, Span(end_ns - 2 * NS, WHOLE.end_ns)))
     last = cut.events[-1]
     assert (last.kind, kinds(cut).count("ended")) == ("recovered", 0)
-    assert last.data["last_end_ns"] <= 3 * NS
+    assert last.body.last_end_ns <= 3 * NS
     assert Recording(tmp_path / "cut.edgetop").manifest.end_reason in {"power-loss", "writer-killed"}
 
 

@@ -1,0 +1,542 @@
+"""The kinds of events, each with its class: what an event says besides its time, its source and its message.
+
+The unit is in a field's name. Wherever an event comes from a file or another machine, `event_codec` has checked the
+types of its fields. Fields are written in the order in which they stand here.
+"""
+
+# ruff: noqa: RUF009  `_part` and its like make fields of dataclasses
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_type_hints
+
+from edgetop.session.ceilings import Ceilings, ceilings_of
+from edgetop.session.events import Body
+from edgetop.session.operators import ThreadUse
+from edgetop.session.turns import Plan
+from edgetop.session.typed_json import JsonValue
+
+PhaseName = Literal["first", "idle", "warmup", "measure"]
+
+
+def _optional() -> Any:
+    """Declare a field that is written unless it is None."""
+    return field(default=None, metadata={"is_written": lambda _, value: value is not None})
+
+
+def _of_phases(*names: PhaseName) -> Any:
+    """Declare a field that is written in these phases, also if it is None."""
+    return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
+
+
+def _of_kind(name: str) -> Any:
+    """Declare a field that is written if the event is of this kind."""
+    return field(default=None, metadata={"is_written": lambda body, _: body.kind == name})
+
+
+def _part(prefix: str = "", **default: Any) -> Any:
+    """Declare a field that is a dataclass: each of its fields is a key of the event's data, after `prefix`."""
+    return field(metadata={"prefix": prefix}, **default)
+
+
+def _all_other_keys() -> Any:
+    """Declare a field that holds the keys of the data for which the class has no field."""
+    return field(default_factory=dict, metadata={"others": True})
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownEvent(Body):
+    """An event of a kind that this version does not know, or whose data does not fit its kind; copied as it came."""
+
+    kind: str
+    data: Mapping[str, object] = field(default_factory=dict)
+
+
+RemarkKind = Literal[
+    "alert-ended", "assumed-shape", "calls-unseen", "deadline-begin", "deadline-end", "demo-model", "detached",
+    "engine-killed", "engine-loaded", "foreign-times", "inference-failed", "internal-error", "left-behind", "log",
+    "mark", "metrics-back", "metrics-failed", "model-misnamed", "no-control", "no-inference", "no-sensors",
+    "no-starts", "not-registered", "outputs-kept", "outputs-not-kept", "partly-accelerated", "profile-burst-begins",
+    "program-unwatched", "provider-dropped", "raw-dropped", "recording-paused", "recording-resumed", "records-late",
+    "records-on-time", "rotation-failed", "sensor-back", "sensor-lost", "sensor-stuck", "session-not-counted",
+    "session-removed", "slowdown-ended", "stopping", "streams-full", "tables-delayed", "virtual-board",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Remark(Body):
+    """An event that its kind and its message tell in full."""
+
+    kind: RemarkKind
+
+
+# How a session goes.
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBegan(Body):
+    """A phase of the run began. `runs` and `duration_ns` are what was asked for; None: no limit, or not known."""
+
+    kind = "phase"
+    phase: PhaseName
+    runs: int | None = _of_phases("warmup", "measure")
+    duration_ns: int | None = _of_phases("idle", "measure")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOver(Body):
+    """The last event: the session ended, or its writer died and edgetop completed it from its journal."""
+
+    kind: Literal["ended", "recovered"]
+    reason: str | None = None
+    last_end_ns: int | None = None  # when the last inference ended; None: not known
+    warmup_runs: int | None = 0  # None: not known
+    warmup_ns: int | None = 0  # the sum of their latencies
+    # Of a recovered session only.
+    torn_bytes: int | None = _optional()
+    damaged_bytes: int | None = _optional()
+    lost_s: int | float | None = _of_kind("recovered")  # session time of which something is missing; None: not known
+    lost_inferences: int | None = _of_kind("recovered")
+
+
+@dataclass(frozen=True, slots=True)
+class Rotated(Body):
+    """The session continues where another one ended, with the same engine."""
+
+    kind = "rotated"
+    before: str = ""  # the id of that session
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Body):
+    """The session is a part of another one."""
+
+    kind = "cut"
+    session: str
+    begin_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClockStepped(Body):
+    """The wall clock was set."""
+
+    kind = "clock-step"
+    step_s: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class GateSet(Body):
+    """A gate of the run: what has to hold at its end."""
+
+    kind = "gate"
+    expr: str
+
+
+@dataclass(frozen=True, slots=True)
+class GateFailed(Body):
+    """A gate ended the session."""
+
+    kind = "gate-failed"
+    expr: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AlertRuleSet(Body):
+    """An alert that was asked for."""
+
+    kind = "alert-rule"
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class HookDone(Body):
+    """A command of `--on-event` ended."""
+
+    kind: Literal["hook-ran", "hook-failed"]
+    event: str | None = _optional()  # that it ran for; None: no command could be run at all
+    exit_code: int | None = field(default=None, metadata={"is_written": lambda body, _: body.event is not None})
+    output: str | None = _optional()
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisFailed(Body):
+    """A defect of edgetop: a part of the analysis is not available."""
+
+    kind = "analysis-failed"
+    traceback: str | None = _optional()
+
+
+# The engine.
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStarted(Body):
+    """The engine's process runs."""
+
+    kind = "engine-started"
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailed(Body):
+    """The engine gave up; the message says why."""
+
+    kind = "engine-failed"
+    stage: str | None = _optional()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDied(Body):
+    """The engine's process died; the message says what of."""
+
+    kind = "engine-died"
+    last_words: str | None = _optional()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineMemory(Body):
+    """The engine's memory at the end of a step of its run."""
+
+    kind = "engine-memory"
+    stage: str
+    rss_mib: int | float
+    anon_mib: int | float | None = _optional()
+    file_mib: int | float | None = _optional()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsLost(Body):
+    """The engine could not report some of its inferences."""
+
+    kind = "records-lost"
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSeen(Body):
+    """A watched program uses one more model."""
+
+    kind = "stream"
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataDependent(Body):
+    """The work of some operators depends on the input, which is made up."""
+
+    kind = "data-dependent"
+    types: str  # of these operators, with commas between
+
+
+@dataclass(frozen=True, slots=True)
+class SlowInference(Body):
+    """The slowest inference of a tenth of a second, and what the kernel counted from shortly before it to its end."""
+
+    kind = "slow-inference"
+    latency_ns: int
+    span_ns: int = 0  # the time in which was counted
+    preempted: int = 0  # involuntary switches of the engine's threads
+    major_faults: int = 0
+    minor_faults: int = 0
+    waited_ns: int | None = None  # for a CPU; None: the kernel keeps no account
+
+
+# Operators.
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilerChosen(Body):
+    """How operators are timed from now on; the reason says why not, or why in no better way."""
+
+    kind = "profiler"
+    way: str = ""
+    reason: str = ""
+    every_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineMeasured(Body):
+    """The ceilings of this board with this runtime."""
+
+    kind = "roofline"
+    flops_per_s: int | float
+    bytes_per_s: int | float
+    dtype: str
+    measured_utc: str
+
+    @property
+    def ceilings(self) -> Ceilings | None:
+        """Return the ceilings; None: of another type of numbers, or not possible."""
+        return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileBurst(Body):
+    """Instrumented inferences."""
+
+    kind = "profile-burst"
+    burst: int = 0
+    duration_ns: int = 0  # in which nothing was measured
+    runs: int = 0
+    run_ns: int = 0  # their median
+    averaged: bool | None = _optional()  # another tool's mean
+    plain_ns: int | None = None  # the median of the inferences just before; None: not known
+    left_out_runs: int = 0  # that other programs disturbed
+    disturbed_runs: int = 0  # of a burst in which all were disturbed
+    preempted: int = 0
+    waited_ns: int | None = None
+    stolen_ns: int | None = None
+    threads: ThreadUse | None = _part("thread_", default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileBursts(Body):
+    """The sum of many bursts, which stands for them in what a remote viewer gets of the past."""
+
+    kind = "profile-bursts"
+    count: int = 0
+    duration_ns: int = 0
+    left_out_runs: int = 0
+    disturbed_runs: int = 0
+    threads: ThreadUse | None = _part("thread_", default=None)  # of the undisturbed ones
+
+
+# Two models in turns.
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsBegan(Body):
+    """The turns of an A/B session began."""
+
+    kind = "ab-turns"
+    plan: Plan = _part()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsSettled(Body):
+    """It is known how long after each switch latencies do not count."""
+
+    kind = "ab-settled"
+    left_out_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuadFigures:
+    """The figures of one side in a quad of turns."""
+
+    count: int  # inferences that count
+    left_out: int
+    p50_ns: int | float
+    p90_ns: int | float
+    p99_ns: int | float
+    hz: int | float
+    mj: int | float | None  # energy of an inference; None: the power is not known
+    quantiles_ns: str  # at the shares that `analysis.ab` names, with commas between
+
+
+@dataclass(frozen=True, slots=True)
+class QuadDone(Body):
+    """Four turns are over."""
+
+    kind = "ab-quad"
+    quad: int
+    order: str  # "ABBA" or "BAAB"
+    alone: bool  # of A alone, before the others: B's figures are A's in the turns of B
+    a: QuadFigures = _part("a_")
+    b: QuadFigures = _part("b_")
+    p50_ratio: int | float | None = _optional()
+
+
+# Sensors and the board.
+
+
+@dataclass(frozen=True, slots=True)
+class SensorMissing(Body):
+    """The board has a sensor that cannot be read; the message says why."""
+
+    kind = "sensor-missing"
+    fix: str | None = None  # the command that would change that
+
+
+@dataclass(frozen=True, slots=True)
+class SensorSlow(Body):
+    """A read took much longer than usual."""
+
+    kind = "sensor-slow"
+    begin_ns: int
+    took_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Competing(Body):
+    """Other processes took the CPU: the name of the one that took most, and percent of a core."""
+
+    kind = "competing"
+    name: str
+    cpu_pct: int | float
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadsUsed(Body):
+    """The CPU that each thread of the engine used."""
+
+    kind = "threads"
+    processes: int
+    cpu_pct: Mapping[str, JsonValue] = _all_other_keys()  # by "thread NAME": percent of a core
+
+
+@dataclass(frozen=True, slots=True)
+class ClockSource(Body):
+    """The kernel counts time by a clock that is slow to read."""
+
+    kind = "clock-source"
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChanged(Body):
+    """A setting of the board changed while the session ran."""
+
+    kind: Literal["governor-changed", "power-mode-changed"]
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class LimitReached(Body):
+    """The engine's cgroup is at its limit."""
+
+    kind: Literal["cpu-quota", "memory-limit"]
+    value: int | float  # percent of the quota's periods without CPU time left; reclaims of memory per second
+
+
+# The recording.
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingTrouble(Body):
+    """Nothing can be written, or single inferences cannot be written fast enough; the run itself goes on."""
+
+    kind: Literal["recording-failed", "recording-behind"]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingRestored(Body):
+    """What was failing works again. The counts are of what is missing in between."""
+
+    kind = "recording-restored"
+    began_ns: int | None = None  # when it failed
+    inferences: int = 0
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingCaughtUp(Body):
+    """Single inferences are recorded again."""
+
+    kind = "recording-caught-up"
+    count: int = 0  # of missing inferences
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingMoved(Body):
+    """The session is recorded elsewhere than it was asked for."""
+
+    kind = "recording-moved"
+    path: str
+
+
+# What another tool measured.
+
+
+@dataclass(frozen=True, slots=True)
+class SessionImported(Body):
+    """Another tool measured the session."""
+
+    kind = "imported"
+    parts: Mapping[str, JsonValue] = _all_other_keys()  # of an inference, in ms
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSummary(Body):
+    """The figures that another tool printed of all inferences together, by the keys of the report's `latency`."""
+
+    kind = "tool-summary"
+    tool: str
+    figures: Mapping[str, JsonValue] = _all_other_keys()
+
+
+@dataclass(frozen=True, slots=True)
+class CoarseTimes(Body):
+    """The imported latencies are rounded so much that percentiles show it."""
+
+    kind = "coarse-times"
+    step_ns: int | float
+
+
+# What the analysis found.
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleBegan(Body):
+    """The board reported that it is slowed."""
+
+    kind = "throttle-begin"
+    cause: str
+    sensor: str
+    clock_mhz: int | float | None = None  # the lowest of the first seconds
+    best_mhz: int | float | None = None
+    temp_c: int | float | None = None  # the highest of the first seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleEnded(Body):
+    """What slowed the board is over. The first five fields are those of its beginning."""
+
+    kind = "throttle-end"
+    cause: str
+    sensor: str
+    clock_mhz: int | float | None = None
+    best_mhz: int | float | None = None
+    temp_c: int | float | None = None
+    min_clock_mhz: int | float | None = None
+    max_temp_c: int | float | None = None
+    latency_ratio: int | float | None = None
+    duration_s: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SlowdownBegan(Body):
+    """Inferences became slower."""
+
+    kind = "slowdown-began"
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertBegan(Body):
+    """An alert was raised."""
+
+    kind = "alert-began"
+    alert: str
+
+
+_CLASSES: tuple[type[Body], ...] = (
+    Remark, PhaseBegan, SessionOver, Rotated, Cut, ClockStepped, GateSet, GateFailed, AlertRuleSet, HookDone,
+    AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
+    SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, TurnsSettled, QuadDone,
+    SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, RecordingTrouble,
+    RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary, CoarseTimes, ThrottleBegan,
+    ThrottleEnded, SlowdownBegan, AlertBegan,
+)  # fmt: skip
+
+
+def _kinds(of: type[Body]) -> tuple[str, ...]:
+    """Return the kinds that a class is for: its own, or the possible values of its field `kind`."""
+    own = vars(of)["kind"]
+    return (own,) if isinstance(own, str) else get_args(get_type_hints(of)["kind"])
+
+
+KINDS: Mapping[str, type[Body]] = {kind: of for of in _CLASSES for kind in _kinds(of)}
