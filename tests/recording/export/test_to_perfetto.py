@@ -169,7 +169,7 @@ def test_a_cut_without_single_inferences_has_the_rest(recorded, tmp_path):
     assert "inferences, stream 0" not in {track.name for track in trace.tracks.values()}
 
 
-@pytest.mark.parametrize("origin_ns", [-(2**70), -5, 2**70])
+@pytest.mark.parametrize("origin_ns", [-(2**62), -5, 2**62])
 def test_a_clock_that_cannot_be_true_is_left_out(origin_ns, recorded, tmp_path):
     manifest = json.loads((recorded / "session.json").read_text())
     manifest["clock"]["origin_monotonic_ns"] = origin_ns
