@@ -23,9 +23,7 @@ from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_
 from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest
 
-Report = Callable[
-    [Literal["session-removed", "session-not-counted"], str], None
-]  # of an event, and its text
+Report = Callable[[Literal["session-removed", "session-not-counted"], str], None]  # of an event, and its text
 EARLIEST_US = 1_704_067_200_000_000  # 2024; edgetop is younger, so an earlier time comes from a clock that was not set
 DAY_US = 86_400_000_000
 MAX_MARKER_BYTES = 65_536

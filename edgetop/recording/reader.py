@@ -36,9 +36,14 @@ LONG_AFTER_NS = 86_400 * NS  # a row this long after the end of the session is i
 class Recording:
     """One recorded session, opened for reading."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open the session in `folder`. Raises InputError if it contains no readable session."""
+    def __init__(self, folder: Path, *, completes: bool = True) -> None:
+        """Open the session in `folder`. Raises InputError if it contains no readable session.
+
+        `completes`: whether a session whose writer was killed is completed on disk first. If not, it is read as it is,
+        like one that is still being written.
+        """
         self.folder = folder
+        self._completes = completes
         self._counted = 0  # inferences that the played seconds count
         self._is_played = False  # whether all seconds were played
         self._measured = 0  # single inferences of the measured phase that were read
@@ -56,7 +61,7 @@ class Recording:
             self._snapshot.problems.report(folder / MANIFEST, f"damaged, so not known: {', '.join(unread)}", rows=0)
 
     def _open(self) -> None:
-        self.is_live = has_journal(self.folder) and recover(self.folder) == "live"
+        self.is_live = has_journal(self.folder) and not (self._completes and recover(self.folder) != "live")
         self.manifest: Manifest = read_manifest(self.folder)
         self._snapshot = Snapshot(self.folder, self.manifest)
         if has_journal(self.folder):

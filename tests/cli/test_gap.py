@@ -10,10 +10,10 @@ import pytest
 from edgetop.cli.comparing.gap import explain
 from edgetop.cli.running.recorded_arrivals import arrivals_of
 from edgetop.errors import InputError
-from edgetop.recording.session_folder import Retention
+from edgetop.recording.session_folder import Retention, read_manifest
 from edgetop.session.manifest import Watched, WatchedStream
 from tests.support.commands import edgetop
-from tests.support.recordings import back_to_back, record, session
+from tests.support.recordings import back_to_back, content, record, session
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +60,14 @@ def test_the_arrival_times_of_a_session_are_those_of_its_model(home, monkeypatch
     assert starts_ns[-1] > starts_ns[-2]
     with pytest.raises(InputError, match="single inferences"):
         arrivals_of("few.edgetop", "model.onnx")
+
+
+def test_a_session_whose_arrivals_are_used_is_left_as_it_is(tmp_path):
+    """Even one that was cut short, which most commands complete."""
+    folder = shutil.copytree(Path(__file__).parents[1] / "recordings/v1/killed.edgetop", tmp_path / "killed.edgetop")
+    before = content(folder)
+    assert len(arrivals_of(str(folder), read_manifest(folder).model.path)) > 100
+    assert content(folder) == before
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,11 @@ LEAST_ARRIVALS, MOST_ARRIVALS = 3, 100_000
 MOST_INFERENCES = 2_000_000  # the newest: of more, means do not change
 
 
-def read_evidence(session: str, problems: list[str]) -> "Evidence":
+def read_evidence(session: str, problems: list[str], *, completes: bool = True) -> "Evidence":
+    """Return what the session shows. What cannot be read of it is added to `problems`.
+
+    `completes`: whether a session that was cut short is completed on disk. Raises InputError if it cannot be opened.
+    """
     import numpy as np  # noqa: PLC0415
 
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
@@ -23,7 +27,8 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
     from edgetop.recording.registry import locate  # noqa: PLC0415
     from edgetop.session.records import NO_INFERENCES, join  # noqa: PLC0415
 
-    recording, analysis = Recording(locate(session, recordings_home())), Analysis()
+    recording = Recording(locate(session, recordings_home()), completes=completes)
+    analysis = Analysis()
     inferences, readings = NO_INFERENCES, defaultdict(list)
     ids = [info.id for info in recording.manifest.sensors]
     for batch in recording.play(inferences=True):
@@ -45,13 +50,14 @@ def read_evidence(session: str, problems: list[str]) -> "Evidence":
 def arrivals_of(session: str, model: str) -> tuple[int, ...]:
     """Return when the inferences of a session's stream with this model began, in ns from 0.
 
-    The last value is the length. These are the first 100,000 inferences. Raises InputError where there are too few.
+    The last value is the length. These are the first 100,000 inferences. The session's files are left as they are, even
+    if it was cut short. Raises InputError where there are too few.
     """
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415
     from edgetop.session.records import MEASURE  # noqa: PLC0415
 
-    app = read_evidence(session, [])
+    app = read_evidence(session, [], completes=False)
     try:
         number = stream_of(app.manifest, replace(app.manifest, model=Model(model)), None)
     except ValueError as error:
