@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgetop import installation
-from edgetop.cli.running import request
+from edgetop.cli.running import session_parts
 from edgetop.errors import InputError
 from edgetop.installation import extra_command, install_command, packages_of
 
@@ -135,11 +135,11 @@ def test_a_managed_system_is_told_so(tmp_path, monkeypatch):
 )  # fmt: skip
 def test_a_missing_runtime_of_this_python_has_the_hint_of_this_installation(engine, model_format, told, package):
     """The engine's process knows only its own interpreter, which may have no pip."""
-    hint = extra_command(request.EXTRAS[engine if engine != "auto" else "onnxruntime"])
+    hint = extra_command(session_parts.EXTRAS[engine if engine != "auto" else "onnxruntime"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(request.importlib.util, "find_spec", lambda _: None)
+        patch.setattr(session_parts.importlib.util, "find_spec", lambda _: None)
         patch.setattr(installation, "_has_pip", lambda: True)
         with pytest.raises(InputError, match=told) as raised:
-            request._require_runtime(engine, model_format)
+            session_parts._require_runtime(engine, model_format)
     assert package in str(raised.value)
     assert hint in str(raised.value)
