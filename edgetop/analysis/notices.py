@@ -13,6 +13,8 @@ from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.memory_use import leak_notices
 from edgetop.analysis.operator_hints import session_hints
 from edgetop.analysis.precision import PrecisionView, least_independent
+from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
+from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.tracks import SECONDS
 from edgetop.formatting import clean, duration, milliseconds
@@ -24,15 +26,15 @@ from edgetop.session.typed_json import JsonValue
 # Heat settles in minutes, and power with it. A convention, as the others here.
 LONG_ENOUGH_NS = 300 * NS
 P99_DIFFERS = 0.10
-NOT_HELD = 1.08  # sustained to burst: what would be a slowdown
 BACKGROUND_PCT = 10.0  # of a core, on average: as edgetop doctor judges
 STEAL_PCT = 1.0
 OWN_PCT = 2.0
 LEAST_READINGS = 30  # behind a mean
-LIMIT_MOVED = 0.01  # of a clock's limit
 HEAT_S = 120
 HEAT_PART_S = 30
 HEAT_ROSE_C = 1.0  # from the first to the last half minute of the last two
+HEAT_READINGS = 5  # in each of those, at least
+HEAT_ERRORS = 3.0  # standard errors of the rise
 
 LABELS = {"governor": "governor", "power-mode": "power_mode", "power_mode": "power_mode"}  # that declare a setting
 
@@ -199,11 +201,11 @@ def _warming(folds: Folds) -> Iterator[Notice]:
     hottest = int(np.nanargmax(np.fmax.reduce(heat[:, -HEAT_PART_S:], axis=1)))
     parts = heat[hottest, : HEAT_PART_S - HEAT_S], heat[hottest, -HEAT_PART_S:]
     early, late = (part[~np.isnan(part)] for part in parts)
-    if min(len(early), len(late)) < 5:
+    if min(len(early), len(late)) < HEAT_READINGS:
         return
     rose = float(late.mean() - early.mean())
     error = float(np.sqrt(early.var(ddof=1) / len(early) + late.var(ddof=1) / len(late)))
-    if rose >= max(HEAT_ROSE_C, 3 * error):
+    if rose >= max(HEAT_ROSE_C, HEAT_ERRORS * error):
         name = tracks.infos[places[hottest]].id
         text = f"{clean(name)} was still rising at the end: by {rose:.1f} °C in the last two minutes"
         yield _doubt("still-warming", text, sensor=name, rose_c=round(rose, 2))
@@ -238,7 +240,7 @@ def _limits(folds: Folds) -> Iterator[Notice]:
     moved = [
         (track.info.id, track.min, track.max)
         for track in folds.tracks.views("freqcap")
-        if track.min is not None and track.max is not None and track.min < track.max * (1 - LIMIT_MOVED)
+        if track.min is not None and track.max is not None and track.min < SAME_CLOCK * track.max
     ]
     if moved:
         name, low, high = moved[0]
@@ -256,7 +258,7 @@ def _settings(folds: Folds) -> Iterator[Notice]:
         yield _doubt("unsustainable-mode", text, power_mode=mode)
 
     burst, sustained = folds.spans() if _is_over(folds) else (None, None)
-    if burst and sustained and sustained.p50_ns >= NOT_HELD * burst.p50_ns:
+    if burst and sustained and sustained.p50_ns >= (1 + SLOWER_SHARE) * burst.p50_ns:
         drift = sustained.p50_ns / burst.p50_ns
         text = (
             f"the speed of the start was not held: sustained p50 is {(drift - 1) * 100:.0f} % above that of the burst"

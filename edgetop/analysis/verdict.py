@@ -16,6 +16,7 @@ from edgetop.analysis.faults import noting
 from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.session_gates import GateResult
+from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import LIMITS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, cause_words, is_throttling
 from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Level = Literal["good", "neutral", "warning", "critical"]
 
 NOW, MISSED = "now ", " missed"  # around a share of the last seconds, beside that of the whole session
-STEADY_WITHIN = 0.08  # of the burst's p50: from there on it is a slowdown
+OVER = SLOWER_SHARE / 2  # of the burst's p50: with less than this over it, a slowdown is over or interrupted
 FROM_START = " FROM THE START"
 SINCE_START = "since the start"
 BEFORE, OF_THE_TIME = ", before measuring", " of the time"
@@ -219,7 +220,7 @@ def _logged_change(seen: Evidence) -> float | None:
     """Return the change; during a slowdown it is the figure of the log, so that both agree."""
     change, slowdowns = _change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None
-    return change if ratio is None or change is None or change < STEADY_WITHIN / 2 else ratio - 1
+    return change if ratio is None or change is None or change < OVER else ratio - 1
 
 
 def _lasts(begin_ns: int, seen: Evidence) -> str:
@@ -230,7 +231,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     """Yield a verdict if others take the CPU, or if the model is slower for a cause other than the board's limits."""
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _change(seen)
-    if change is not None and change < STEADY_WITHIN / 2:  # over, or an interruption: now it is not slow
+    if change is not None and change < OVER:  # over, or an interruption: now it is not slow
         slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start]
     contended = next((slowdown for slowdown in slowdowns if slowdown.cause == "contention"), None)
     if contended:
@@ -284,7 +285,7 @@ def _steadiness(seen: Evidence) -> Verdict:
     change = _change(seen)
     if change is None:
         return Verdict(UNSETTLED, "warning", ("nothing was measured in the last minute",))
-    if abs(change) > STEADY_WITHIN:
+    if abs(change) > SLOWER_SHARE:
         way = "above" if change > 0 else "below"
         doubt = f"p50 is {formatting.whole_percent(abs(change))} {way} that of the burst"
         return Verdict(UNSETTLED, "warning", (doubt,))

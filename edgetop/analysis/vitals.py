@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from edgetop import formatting
 from edgetop.analysis.memory_use import leak_ends, leak_rate
-from edgetop.analysis.verdict import STEADY_WITHIN, Level
+from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
+from edgetop.analysis.verdict import Level
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import MonitorView
@@ -49,7 +50,7 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
         return
     first_ns = view.burst.p99_ns if view.burst else None
     ratio = p99_ns / first_ns if first_ns else 1.0
-    before = f", was {formatting.milliseconds(first_ns)}" if first_ns and abs(ratio - 1) > STEADY_WITHIN else ""
+    before = f", was {formatting.milliseconds(first_ns)}" if first_ns and abs(ratio - 1) > SLOWER_SHARE else ""
     level: Level = "warning" if ratio > MUCH_SLOWER and not doubt else "good"
     yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{before}", None, level)
 

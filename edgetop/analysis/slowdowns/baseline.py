@@ -15,7 +15,8 @@ from edgetop.analysis.slowdowns.levels import NEPER, OF_MEDIANS, Floats, Points,
 LENGTH_S = 30  # the first steady seconds
 LEAST_S = 5
 PATIENCE_S = 120  # after so long a fall the points so far are used
-SLOWER = round(np.log(1.08) * NEPER)  # the level of a slowdown, over the baseline
+SLOWER_SHARE = 0.08  # of the baseline: a slowdown is slower by this share at least
+SLOWER = round(np.log(1 + SLOWER_SHARE) * NEPER)  # the same as a level over the baseline
 FASTER = round(np.log(1.04) * NEPER)  # after a fall by so much, everything before was still settling
 DRIFT = round(np.log(1.025) * NEPER)  # from the first half to the second: less than that is steady
 CERTAIN = 14.0  # log-likelihood ratio of a change within it

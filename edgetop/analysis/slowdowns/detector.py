@@ -3,7 +3,7 @@
 The beginning of a slowdown is detected by the generalised likelihood ratio over a limited
 window of time (Willsky and Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal
 Statistical Society B 57, section 3): of all spans that end now, does one indicate a level of
-8 % and more rather than one of 6 %? The scatter is estimated on the way. Its first second is
+SLOWER and more rather than one of TOLERATED? The scatter is estimated on the way. Its first second is
 the one that divides the points into before and after best, its end the maximum of Page's
 cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
@@ -18,6 +18,7 @@ from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
 
 LEAST_S = 3  # a slowdown lasts at least
+BLIP_S = 2  # a blip, which is no slowdown, may slow so many dense windows
 # Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, one rise by chance had more.
 CERTAIN = 14.0
 CHECKED = 64  # windows by which it is distinguished from noise
@@ -60,7 +61,7 @@ class Span:
     slow: int = 0  # windows above the level
     slow_s: int = 0  # seconds in them
     recent: list[int] = field(default_factory=list)  # levels of the last RECENT of them
-    leave: int = round(np.log(1.08) * NEPER)  # below that it is interrupted, or over
+    leave: int = SLOWER  # below that it is interrupted, or over
     first: list[int] = field(default_factory=list)  # levels of its first CHECKED windows, interruptions too
     ratio: float = 0.0  # log-likelihood ratio of a step, over correlated noise
     sure_s: int | None = None  # since when it was certain; None: it never was
@@ -225,7 +226,7 @@ class Detector:
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
         """Whether they are slow without those that a blip of two seconds could have made slow."""
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
-        rest = np.sort(_clipped(windows))[: len(windows) - (2 if is_dense else 0)]
+        rest = np.sort(_clipped(windows))[: len(windows) - (BLIP_S if is_dense else 0)]
         mean = float(np.mean(rest)) if len(rest) else 0.0
         ratio = len(rest) * (mean - before_level) ** 2 / (2 * (self.noise.sigma * NEPER) ** 2)
         return mean >= SLOWER and ratio >= REST_CERTAIN

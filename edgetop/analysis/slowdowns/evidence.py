@@ -35,6 +35,10 @@ PLAIN_FLAG = 0.9  # belief in a flag where no clock is visible beside it
 LEAST_STOOD = 0.6  # of the slow seconds, in which others took the CPU before it already
 STANDING = 0.6  # belief in that, where there is no other cause
 FOR_NAMED = 0.2  # belief added for the cause named before
+EASE = 0.5  # share of the evidence that suffices for the cause named before
+DOUBT = 0.3  # share of the proof of the next cause that is taken off the confidence in the best
+CLOCK_ENOUGH = 0.5  # of the slowdown: a limit whose clock explains so much is certain
+LOW, HIGH = 0.2, 0.9  # quantiles that bound the usual range of a signal
 _STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", "load of other processes"})
 _HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no clock shows them
 
@@ -238,9 +242,9 @@ def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
     if channel.fixed is not None:
         return median, channel.fixed
     if channel.falls:
-        low = _quantile(known, 0.2)
+        low = _quantile(known, LOW)
         return median, min(low * (1 - channel.share), low - channel.least)
-    high = _quantile(known, 0.9) if len(known) else 0.0
+    high = _quantile(known, HIGH) if len(known) else 0.0
     return median, max(high * (1 + channel.share), high + channel.least)
 
 
@@ -272,7 +276,7 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     clock = _clock_part(evidence, level)
     beliefs: dict[Cause, float] = {}
     for cause, share in shares.items():
-        ease = 0.5 if cause == named else 1.0
+        ease = EASE if cause == named else 1.0
         if share >= LEAST_EXPLAINED * ease:
             belief = _belief(cause, evidence, clock)
             if belief * share >= LEAST_SCORE * ease:
@@ -280,14 +284,14 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
         beliefs.pop("clock-change", None)
     if not beliefs:
-        ease = 0.5 if named == "contention" else 1.0
+        ease = EASE if named == "contention" else 1.0
         return _standing(evidence) if evidence.stood >= LEAST_STOOD * ease * evidence.seconds else _unknown(evidence)
     most = max(shares[cause] for cause in beliefs)
     as_much = [cause for cause in CAUSES if cause in beliefs and shares[cause] >= most - AS_MUCH]
     best = max(as_much, key=lambda cause: round(beliefs[cause] + (FOR_NAMED if cause == named else 0), 1))
     others = sorted((cause for cause in beliefs if cause != best), key=lambda cause: -shares[cause])
     doubt = max((beliefs[other] * shares[other] for other in others), default=0.0)
-    confidence = beliefs[best] * shares[best] - 0.3 * doubt
+    confidence = beliefs[best] * shares[best] - DOUBT * doubt
     sentences = list(_sentences(best, evidence))
     for other in others:
         first = next(_sentences(other, evidence), "")
@@ -324,7 +328,7 @@ def _belief(cause: Cause, evidence: Evidence, clock: float | None) -> float:
             return PLAIN_FLAG
         if cause in _HIDDEN and clock < LEAST_CLOCK:
             return PLAIN_FLAG * 0.9
-        return 0.5 + 0.5 * min(1.0, clock / 0.5)
+        return 0.5 + 0.5 * min(1.0, clock / CLOCK_ENOUGH)
     doubt = 1.0
     for channel, tally in evidence.pairs:
         if channel.cause == cause and channel.role == "proof" and evidence.began_with_it(tally):

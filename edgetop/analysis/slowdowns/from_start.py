@@ -15,7 +15,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.signals import AT_TRIP_C, SET, Cause, Machine, Signals, cause_of_flag, is_flag
+from edgetop.analysis.slowdowns.detector import INTERRUPTION_S
+from edgetop.analysis.slowdowns.signals import (
+    AT_TRIP_C,
+    OTHERS_PCT,
+    SET,
+    Cause,
+    Machine,
+    Signals,
+    cause_of_flag,
+    is_flag,
+)
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import clock_time, percent, reading
 from edgetop.session.manifest import SensorInfo
@@ -33,8 +43,7 @@ _LOW_GOVERNORS = frozenset({"powersave", "userspace", "conservative"})
 CONTENDED_OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start
 LEAST_CONTENDED_S = 7  # seconds of that which are contended
 RECENT_S, LEAST_RECENT_S = 6, 4  # of the last seconds so many must be contended for it to begin
-RELEASED_S = 10  # seconds without it, or without a limit, after which it is over: an interruption is shorter
-LEAST_PCT = 30.0  # of a core: others that take less are not reported
+RELEASED_S = INTERRUPTION_S  # without it, or without a limit, it is over
 LOST = 0.1  # of the time that the engine would run: a model is 11 % slower then
 LOST_ALONE = 0.25  # the same where it is unknown what the engine and others ran: it may be its own threads
 LEAST_LOST = 0.03  # of a core: a paced engine waits for nearly as much when it wakes up
@@ -217,7 +226,7 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
     values = {name: known.get(name, unknown) for name in ROWS}
     beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
     values[OTHERS] = np.where(np.isnan(values[OTHERS]), beside, values[OTHERS])
-    if (values[OTHERS] < LEAST_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
+    if (values[OTHERS] < OTHERS_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
         high = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
         return Taken(np.zeros(seconds, np.bool_), high)
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
@@ -227,7 +236,7 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
         is_missed = np.where(np.isnan(values[WAIT]), by_load, _by_wait(values, machine))
         is_missed &= ~(values[FELT] < 1000 * LOST)  # other threads of a program may wait while its calls do not
         high = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
-        high[OTHERS] = np.where(values[OTHERS] >= LEAST_PCT, values[OTHERS], np.nan)
+        high[OTHERS] = np.where(values[OTHERS] >= OTHERS_PCT, values[OTHERS], np.nan)
     return Taken(is_stolen | is_missed, high)
 
 
@@ -240,7 +249,7 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
         lost = np.minimum(lost, np.where(np.isnan(engine), unknown, np.maximum(machine.usable - runs, 0.0)))
     lost = np.fmin(lost, others)
     share = np.where(np.isnan(engine) & np.isnan(others), LOST_ALONE, LOST)
-    return np.asarray((lost >= LEAST_LOST) & (lost >= share * (runs + lost)) & ~(values[OTHERS] < LEAST_PCT))
+    return np.asarray((lost >= LEAST_LOST) & (lost >= share * (runs + lost)) & ~(values[OTHERS] < OTHERS_PCT))
 
 
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
@@ -254,7 +263,7 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
     else:
         runs = np.where(np.isnan(engine), 100.0, engine)
         is_full = others + runs + np.nan_to_num(values[OWN]) >= FULL * 100 * machine.cores
-    by_load = (others >= LEAST_PCT) & is_full & ~(pressure < PRESSED_PCT) & ~has_all
+    by_load = (others >= OTHERS_PCT) & is_full & ~(pressure < PRESSED_PCT) & ~has_all
     fills_all = engine >= FULL * 100 * (machine.usable or machine.wanted)
     return np.asarray(by_load | (np.isnan(others) & (pressure >= PRESSED_ALONE_PCT) & ~fills_all))
 

@@ -13,11 +13,11 @@ from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
+from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.seconds import NO_SECONDS, NS
 
 UNCAUSED = 21.0  # log-likelihood ratio that a slowdown without a cause needs; less, the surer a cause is
 LIKELY = 0.6  # confidence in the cause of a stage that others follow
-FLICKER_S = 2  # a limit that comes and goes faster is in force all the time
 LEAST_RATIO = math.exp(SLOWER / NEPER)
 MAX_ROWS = 512  # until there is a burst: it is found within three minutes
 

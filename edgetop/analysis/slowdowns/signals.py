@@ -34,6 +34,9 @@ Reduction = Literal["one", "lowest", "highest", "others", "margin"]
 INPUT_FLOOR_V = 4.63
 _INPUTS = ("EXT5V", "VDD_IN", "POM_5V_IN")
 SET = 0.5  # a flag is 0 or 1
+OTHERS_PCT = 30.0  # of a core: other processes that take less are not reported
+CLOCK_FELL = 0.04  # of its usual range
+CGROUP_LEFT_MIB = 2.0  # a group with less memory left is about to reclaim
 STICKY = "-sticky"
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
@@ -104,7 +107,7 @@ def _flags(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
         if cause:
             yield Channel(info.id, cause, (place,), fixed=SET)
         elif info.kind == "cooling" and info.throttles:
-            yield Channel(info.id, "thermal", (place,), least=0.5)
+            yield Channel(info.id, "thermal", (place,), least=SET)
 
 
 # id: cause, how far beyond the usual range, by which share of it, weight, unit
@@ -137,7 +140,9 @@ def _counts(row: dict[str, int]) -> Iterator[Channel]:
             yield Channel(sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight, unit=unit)
     if "mem/cgroup-left" in row:
         left = (row["mem/cgroup-left"],)
-        yield Channel("mem/cgroup-left", "memory-pressure", left, falls=True, fixed=2.0, weight=0.6, unit="MiB")
+        yield Channel(
+            "mem/cgroup-left", "memory-pressure", left, falls=True, fixed=CGROUP_LEFT_MIB, weight=0.6, unit="MiB"
+        )
 
 
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
@@ -165,7 +170,7 @@ def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
             name = first.id if len(rows) == 1 else f"{first.id} to {last.label}"
             yield Channel(
                 name, "clock-change", tuple(rows), role, "highest" if role == "clock" else "lowest",  # type: ignore[arg-type]
-                falls=True, share=0.04, unit="MHz", is_blind=is_blind and first.label.startswith("cpu"),
+                falls=True, share=CLOCK_FELL, unit="MHz", is_blind=is_blind and first.label.startswith("cpu"),
             )  # fmt: skip
 
 
@@ -173,7 +178,7 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
     ids = ("load/others",) if "load/others" in row else ("load/cpu", "load/engine", "load/edgetop")
     if all(sensor_id in row for sensor_id in ids):
         rows, name = tuple(row[sensor_id] for sensor_id in ids), "load of other processes"
-        yield Channel(name, "contention", rows, reduction="others", least=30.0, weight=0.5, unit="%")
+        yield Channel(name, "contention", rows, reduction="others", least=OTHERS_PCT, weight=0.5, unit="%")
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
             yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=0.8, unit="V")

@@ -17,7 +17,7 @@ from edgetop.session.event_kinds import Remark, SlowdownBegan
 from edgetop.session.events import Event
 
 MAX_SLOWDOWNS = 500  # the latest
-# At this scatter ten windows that lie 8 % higher differ from fifty before with less than the certainty of a slowdown.
+# At this scatter ten windows of the least slowdown differ from fifty before with less than the certainty of a slowdown.
 TOO_SCATTERED = 0.04
 SOURCE = "analysis"
 
@@ -56,7 +56,7 @@ class SlowdownsView:
 
     @property
     def is_too_scattered(self) -> bool:
-        """Whether the latency scatters so much that half a minute cannot show a rise by 8 %."""
+        """Whether the latency scatters so much that half a minute cannot show a rise by SLOWER_SHARE."""
         return self.scatter is not None and self.scatter > TOO_SCATTERED
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from edgetop.analysis.slowdowns.detector import INTERRUPTION_S, LEAST_S, SlowWindow, Span
+from edgetop.analysis.slowdowns.detector import BLIP_S, INTERRUPTION_S, LEAST_S, MOSTLY, REST_CERTAIN, SlowWindow, Span
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Finding, Onset, find_cause
 from edgetop.analysis.slowdowns.levels import NEPER
 from edgetop.analysis.slowdowns.serialization import fork
@@ -20,8 +20,6 @@ from edgetop.session.typed_json import NOT_EXPORTED
 
 WORSE = round(np.log(1.12) * NEPER)  # over the level of a stage: much worse
 SCATTERS = 3.0  # and by so many standard deviations of a window
-CERTAIN = 8.0  # log-likelihood ratio, without the two slowest seconds: four standard deviations
-MOSTLY = 0.6  # share of the windows of a change that are beyond its border
 PATIENCE = 12  # windows after a rise is sure, in which a cause may still show
 STRONG = 0.4  # the least confidence in another cause
 RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2  # windows that give the level of a stage; sparse ones cover more time
@@ -123,10 +121,10 @@ class Change:
         if self.lasts_s < LEAST_S or len(self.windows) < _least(self.windows[-1]) or not self.is_mostly_beyond:
             return False
         is_dense = all(window.end_s - window.begin_s == 1 for window in self.windows)
-        levels = sorted(window.level for window in self.windows)[: len(self.windows) - (2 if is_dense else 0)]
+        levels = sorted(window.level for window in self.windows)[: len(self.windows) - (BLIP_S if is_dense else 0)]
         rise = sum(levels) / len(levels) - self.level_before
         first = _lower_median([window.level for window in self.windows[:LEAST_RECENT]]) - self.level_before
-        return min(rise, first) >= WORSE and len(levels) * rise**2 >= CERTAIN * 2 * (sigma * NEPER) ** 2
+        return min(rise, first) >= WORSE and len(levels) * rise**2 >= REST_CERTAIN * 2 * (sigma * NEPER) ** 2
 
 
 @dataclass(slots=True)

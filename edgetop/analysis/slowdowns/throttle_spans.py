@@ -28,12 +28,13 @@ from edgetop.session.seconds import NS
 from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c, zones_of_interest
 
 MAX_SPANS = 500  # the latest
-FLICKER_NS = 2 * NS
+FLICKER_S = 2  # a limit that comes and goes faster is in force all the time
+FLICKER_NS = FLICKER_S * NS
 HOLD_NS = HOLD_S * NS
 NEAR_NS = 3 * NS  # heat and its effect may be read so far apart
 BEGIN_S = 3
 FREE = 30  # seconds in no span, the first measured ones: a span's latency is compared with theirs
-SAME = 0.99  # of a clock's cap
+SAME_CLOCK = 0.99  # of a clock or of its cap: one that kept so much has not fallen
 MOST_LEVEL = 100 * NEPER
 NEVER = -(2**61)
 
@@ -265,9 +266,9 @@ class Spans:
         """Follow a cap: one that falls while a zone is at its trip is a signal until it is back."""
         place = mark.place
         if any(place in span.in_force for span in self.spans):
-            if not mark.value < SAME * self.above[place]:
+            if not mark.value < SAME_CLOCK * self.above[place]:
                 self._close(mark.t_ns, place)
-        elif mark.value < SAME * before_mhz:
+        elif mark.value < SAME_CLOCK * before_mhz:
             self.above[place], self.fell_ns[place] = before_mhz, mark.t_ns
             if self._is_hot(board):
                 self._open(mark.t_ns, place, "thermal", board)
@@ -275,7 +276,7 @@ class Spans:
     def _follow_falls(self, hot_ns: int, board: Board) -> None:
         """Attribute to heat a cap that fell, or a flag that was set, up to 3 s before a zone reached its trip."""
         for place in np.flatnonzero(board.is_cap).tolist():
-            is_down = self.now[place] < SAME * self.above[place]
+            is_down = self.now[place] < SAME_CLOCK * self.above[place]
             if is_down and hot_ns - self.fell_ns[place] <= NEAR_NS and not self._holding(place):
                 self._open(self.fell_ns[place], place, "thermal", board)
         unknown = self._going_on("unknown", hot_ns)

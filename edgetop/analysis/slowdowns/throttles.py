@@ -21,6 +21,7 @@ from edgetop.analysis.slowdowns.throttle_spans import (
     HOLD_NS,
     MAX_SPANS,
     ROW,
+    SAME_CLOCK,
     Board,
     Rows,
     Span,
@@ -38,7 +39,6 @@ from edgetop.session.typed_json import JsonValue
 
 SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
-FELL = 0.99  # of its best: above it a clock has not fallen
 SETTLES_NS = NS  # clocks and zones, which a beginning is reported with, are read once a second
 CHECK_EVERY_NS = NS
 MAX_RECORDED = 64
@@ -246,7 +246,7 @@ def begun_words(span: ThrottleSpan, view: ThrottlesView) -> str:
     """`thermal, cpu 1728 to 1267 MHz at 85.5 C`; where no clock fell, with the signal."""
     mhz, best_mhz = span.begin_clock_mhz, view.best_mhz
     heat = f" at {reading(span.begin_temp_c, 'C')} C" if span.begin_temp_c is not None else ""
-    if mhz is None or best_mhz is None or mhz > FELL * best_mhz:
+    if mhz is None or best_mhz is None or mhz > SAME_CLOCK * best_mhz:
         return f"{span.cause}{heat if span.cause == 'thermal' else ''} ({span.sensor})"
     return f"{span.cause}, {view.clock} {reading(best_mhz, 'MHz')} to {reading(mhz, 'MHz')} MHz{heat}"
 
@@ -281,7 +281,7 @@ def _worst(
 ) -> Iterator[str]:  # fmt: skip
     if mhz is not None and best_mhz is None:  # it may not have fallen
         yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"
-    elif mhz is not None and best_mhz is not None and mhz <= FELL * best_mhz:
+    elif mhz is not None and best_mhz is not None and mhz <= SAME_CLOCK * best_mhz:
         yield f"{clock} down to {reading(mhz, 'MHz')} MHz"
     if heat is not None:
         yield f"{reading(heat, 'C')} C at most"

@@ -1,0 +1,88 @@
+"""Whether each threshold of a judgement is held by a test: one that moves by a fifth must make a test fail.
+
+The tests that may notice are few, so that all moves together take minutes. A test that is slow, or that compares a
+judgement with itself, is not among them: it would not name what changed.
+"""
+
+import re
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from tests.support.moved_thresholds import ROOT, threshold_names
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
+
+SLOWDOWNS = "edgetop.analysis.slowdowns"
+FORECAST = "edgetop.analysis.forecast"
+_SPANS = ("slowdowns/test_thresholds.py", "slowdowns/test_spans.py", "slowdowns/test_stages.py")
+_CAUSES = ("slowdowns/test_cause_thresholds.py", "slowdowns/test_causes_and_traps.py", "slowdowns/test_stages.py")
+_START = ("slowdowns/test_start_thresholds.py", "slowdowns/test_contended.py", "slowdowns/test_from_start.py")
+_FORECAST = ("forecast/test_thresholds.py", "forecast/test_model.py", "forecast/test_forecast.py")
+
+# The tests under tests/analysis that may notice, the likeliest first.
+MODULES = {
+    f"{SLOWDOWNS}.baseline": _SPANS,
+    f"{SLOWDOWNS}.detector": _SPANS,
+    f"{SLOWDOWNS}.levels": (*_SPANS, "slowdowns/test_levels.py"),
+    f"{SLOWDOWNS}.judgement": (*_SPANS, *_START),
+    f"{SLOWDOWNS}.slowdown": (*_SPANS, "slowdowns/test_begins.py"),
+    f"{SLOWDOWNS}.stages": (*_CAUSES, *_SPANS),
+    f"{SLOWDOWNS}.evidence": _CAUSES,
+    f"{SLOWDOWNS}.signals": (*_CAUSES, *_START),
+    f"{SLOWDOWNS}.from_start": _START,
+    f"{SLOWDOWNS}.tail": ("slowdowns/test_tail.py",),
+    f"{SLOWDOWNS}.throttle_spans": ("slowdowns/test_throttles.py",),
+    "edgetop.analysis.verdict": ("test_verdict.py",),
+    "edgetop.analysis.notices": ("test_trust.py", "test_notices.py"),
+    "edgetop.analysis.deadline": ("test_deadline.py",),
+    "edgetop.analysis.steady": ("test_steady.py",),
+    f"{FORECAST}.steady_load": ("forecast/test_load.py", *_FORECAST),
+    f"{FORECAST}.heat_forecast": (*_FORECAST, "forecast/test_elsewhere.py"),
+    f"{FORECAST}.elsewhere": ("forecast/test_elsewhere.py",),
+    f"{FORECAST}.model": _FORECAST,
+}
+
+# Numbers that decide nothing by a little more or less of them.
+NO_THRESHOLDS = {
+    "detector": {"RECENT", "MAX_WINDOWS", "MAX_POINTS"},  # how much is stored
+    "evidence": {"NEVER", "_HUGE"},  # marks, and a bound of foreign data
+    "judgement": {"MAX_ROWS"},
+    "levels": {"NEPER", "SURE", "_PER_MAD", "OF_MEDIANS", "OF_FIVE", "MAX_LEVELS"},  # units, and constants of statistics
+    "slowdown": {"MAX_SLOWDOWNS"},
+    "tail": {"NAMED"},
+    "throttle_spans": {"MAX_SPANS", "MOST_LEVEL", "NEVER", "COUNTED"},
+    "steady": {"LEVELS"},
+    "heat_forecast": {"DIGITS"},
+    "model": {"NEVER", "TERMS", "ROUNDS"},
+    "steady_load": {"BLOCKS"},
+}  # fmt: skip
+
+
+class Move(NamedTuple):
+    module: str
+    name: str
+    factor: float
+
+
+def moves(module: str) -> list[Move]:
+    known = NO_THRESHOLDS.get(module.rpartition(".")[2], set())
+    names = [name for name in threshold_names(module) if name.partition("[")[0] not in known]
+    return [Move(module, name, factor) for name in names for factor in (1.2, 0.8)]
+
+
+def failed_tests(move: Move) -> list[str]:
+    """Return the first test that fails, in a list; [] if none does."""
+    tests = [f"tests/analysis/{name}" for name in MODULES[move.module]]
+    options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no", "-rf", "-m", "not slow"]
+    command = [sys.executable, "-m", "tests.support.moved_thresholds", *map(str, move), *options, *dict.fromkeys(tests)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return re.findall(r"^FAILED tests/analysis/(\S.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("move", [move for module in MODULES for move in moves(module)], ids=lambda move: "-".join(map(str, move)))
+def test_a_moved_threshold_is_noticed(move: Move) -> None:
+    assert failed_tests(move)
