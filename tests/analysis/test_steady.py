@@ -7,7 +7,7 @@ import pytest
 
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.session_report import report_document
-from edgetop.analysis.steady import figures
+from edgetop.analysis.steady import figures, sustained
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, phase_event, seconds_of
@@ -20,6 +20,12 @@ def told(latency_ms: list[float], **more: object) -> dict:
 
 def span(part: dict) -> tuple[int, int]:
     return part["from_s"], part["to_s"]
+
+
+def sustained_span(latency_ms: list[float]) -> tuple[int, int] | None:
+    """Of a session without a burst, and without any scatter."""
+    found = sustained(session_of(latency_ms, scatter=0.0).seconds.rows, None)
+    return found and (found.from_s, found.to_s)
 
 
 def test_burst_and_sustained_are_first_and_last_steady_span() -> None:
@@ -42,6 +48,26 @@ def test_partly_measured_seconds_lower_no_throughput() -> None:
 def test_sustained_is_ten_minutes_at_most_without_the_burst() -> None:
     assert span(told(stretch((700, 10.0)))["sustained"]) == (100, 700)
     assert span(told(stretch((40, 10.0)))["sustained"]) == (30, 40)
+
+
+@pytest.mark.parametrize("length_s", [30, 60, 120, 300, 600])
+def test_sustained_is_the_longest_of_these_lengths(length_s: int) -> None:
+    assert sustained_span(stretch((length_s + 5, 10.0))) == (5, length_s + 5)
+
+
+@pytest.mark.parametrize(("seconds", "span"), [(4, None), (5, (0, 5))])
+def test_sustained_is_five_seconds_at_least(seconds: int, span: tuple[int, int] | None) -> None:
+    assert sustained_span(stretch((seconds, 10.0))) == span
+
+
+@pytest.mark.parametrize(("rise", "is_steady"), [(0.075, True), (0.085, False)])
+def test_a_steady_span_ends_within_three_percent_of_its_median(rise: float, is_steady: bool) -> None:
+    assert (sustained_span(list(np.geomspace(10.0, 10.0 * (1 + rise), 120))) == (0, 120)) is is_steady
+
+
+def test_a_steady_span_has_four_quarters_alike() -> None:
+    """Each of them goes up and down; by fifths or thirds they would differ."""
+    assert sustained_span(stretch((15, 10.4), (15, 9.6)) * 4) == (0, 120)
 
 
 def test_an_end_that_is_not_steady_is_left_out() -> None:

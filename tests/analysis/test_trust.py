@@ -137,7 +137,22 @@ def test_background_load_names_who_it_was() -> None:
     notice = notices_of(100, {"load/others": [34.0] * 100}, *events)["background-load"]
     assert notice.message == "other processes took 34 % of a core on average: stress-ng, rsync"
     assert "background-load" not in notices_of(100, {"load/others": [9.0] * 100}, *events)
-    assert "background-load" not in notices_of(100, {"load/others": [34.0] * 20 + [float("nan")] * 80})
+
+
+@pytest.mark.parametrize(("readings", "is_told"), [(29, False), (30, True)])
+def test_a_mean_needs_thirty_readings(readings: int, is_told: bool) -> None:
+    course = [34.0] * readings + [float("nan")] * (100 - readings)
+    found = notices_of(100, {"load/others": course, "load/steal": course})
+    assert (found.keys() == {"background-load", "steal", "short-sustained"}) is is_told
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "code", "least"),
+    [("others", "background-load", 10), ("steal", "steal", 1), ("edgetop", "monitor-cost", 2)],
+)
+def test_the_least_share_of_a_core_that_is_told(sensor_id: str, code: str, least: float) -> None:
+    for share, is_told in ((0.9, False), (1.1, True)):
+        assert (code in notices_of(100, {f"load/{sensor_id}": [share * least] * 100})) is is_told
 
 
 def test_time_that_a_hypervisor_took() -> None:
@@ -149,6 +164,18 @@ def test_a_monitor_that_costs_too_much() -> None:
     assert "2.5 %" in notices_of(100, {"load/edgetop": [2.5] * 100})["monitor-cost"].message
     assert "monitor-cost" not in notices_of(100, {"load/edgetop": [1.9] * 100})
     assert "monitor-cost" not in notices_of(20, {"load/edgetop": [2.5] * 20})
+
+
+@pytest.mark.parametrize(("more", "is_told"), [(1.085, False), (1.115, True)])
+def test_a_p99_differs_by_ten_percent(more: float, is_told: bool) -> None:
+    half = np.where(np.arange(4_000) % 40, 10.0, 20.0)  # one in forty is slow, and so is the p99
+    latency = np.concatenate([half, np.where(half > 15, half * more, half)])
+    assert ("p99-differs" in notices_of(latency_ms=latency)) is is_told
+
+
+@pytest.mark.parametrize(("ratio", "is_told"), [(1.075, False), (1.085, True)])
+def test_what_would_be_a_slowdown_was_not_held(ratio: float, is_told: bool) -> None:
+    assert ("not-sustained" in notices_of(latency_ms=stretch((100, 10.0), (300, 10.0 * ratio)))) is is_told
 
 
 def rising(to: float, length_s: int = 400) -> list[float]:
@@ -180,3 +207,22 @@ def test_names_of_processes_are_data() -> None:
     assert "\x1b" not in message
     odd = read_event(NS, "competing", "info", "x", "y", {"name": None, "cpu_pct": "much"})
     assert "background-load" in notices_of(100, {"load/others": [34.0] * 100}, odd)
+
+
+@pytest.mark.parametrize(("to", "rose_c"), [(44.0, None), (44.9, 1.1), (60.0, 4.5)])
+def test_a_board_still_warms_by_a_degree_in_two_minutes(to: float, rose_c: float | None) -> None:
+    """From the first half minute of them to the last: in a minute and a half."""
+    notice = notices_of(400, {"temp/cpu-thermal": rising(to)}).get("still-warming")
+    assert (notice and notice.data["rose_c"]) == (rose_c and pytest.approx(rose_c, abs=0.01))
+
+
+@pytest.mark.parametrize(("scatter_c", "is_told"), [(2.4, True), (2.75, False)])
+def test_a_rise_is_three_standard_errors_of_it(scatter_c: float, is_told: bool) -> None:
+    heat = [(42.0 if second > 340 else 40.0) + scatter_c * (-1) ** second for second in range(400)]
+    assert ("still-warming" in notices_of(400, {"temp/cpu-thermal": heat})) is is_told
+
+
+@pytest.mark.parametrize(("readings", "is_told"), [(4, False), (5, True)])
+def test_a_rise_needs_five_readings_at_its_begin(readings: int, is_told: bool) -> None:
+    heat = [40.0] * (280 + readings) + [float("nan")] * (60 - readings) + [50.0] * 60
+    assert ("still-warming" in notices_of(400, {"temp/cpu-thermal": heat})) is is_told

@@ -458,6 +458,18 @@ def test_slowed_lasts_while_it_is_slow_not_until_surely_over() -> None:
     assert analysed(stretch((60, 10.0), (20, 14.0), (3, 10.0))).view(10 * NS).verdict.word == "SLOWED"
 
 
+@pytest.mark.parametrize(("now_ms", "is_slow"), [(10.35, False), (10.45, True)])
+def test_a_slowdown_is_interrupted_under_four_percent(now_ms: float, is_slow: bool) -> None:
+    analysis = analysed(stretch((60, 10.0), (20, 14.0), (9, now_ms)))
+    assert analysis.slowdowns.view().now is not None
+    assert (analysis.view(10 * NS).verdict.word == "SLOWED") is is_slow
+
+
+@pytest.mark.parametrize(("now_ms", "word"), [(9.25, "STEADY"), (9.15, "UNSETTLED")])
+def test_steady_is_within_eight_percent_of_the_burst(now_ms: float, word: str) -> None:
+    assert analysed(stretch((60, 10.0), (30, now_ms))).view(10 * NS).verdict.word == word
+
+
 def test_the_words_are_one_line_of_all_of_it() -> None:
     verdict = under_load(SLOWER, flag=1.0)
     assert verdict.words == (

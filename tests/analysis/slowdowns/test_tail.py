@@ -171,6 +171,50 @@ def test_where_no_wait_was_counted_the_load_is_no_cause() -> None:
     assert cause_of(counted(60.5, 50), sensors=waits)[0] == "unexplained"
 
 
+@pytest.mark.parametrize(("waited_ms", "cause"), [(9, "unexplained"), (11, "contention")])
+def test_a_wait_of_a_quarter_of_what_was_lost_is_its_cause(waited_ms: int, cause: str) -> None:
+    assert cause_of(counted(60.5, 50, waited_ns=waited_ms * MS))[0] == cause
+
+
+@pytest.mark.parametrize(("faults", "cause"), [(18_000, "unexplained"), (22_000, "page-faults")])
+def test_a_page_fault_costs_half_a_microsecond(faults: int, cause: str) -> None:
+    """And a quarter of the 40 ms that were lost makes them the cause."""
+    assert cause_of(counted(60.5, 50, minor_faults=faults))[0] == cause
+
+
+@pytest.mark.parametrize(("before_ms", "cause"), [(90, "burst"), (110, "unexplained")])
+def test_caches_are_cold_for_a_tenth_of_a_second_after_a_burst(before_ms: int, cause: str) -> None:
+    burst = told(60.5 - (before_ms + 150) / 1000, "profile-burst", duration_ns=150 * MS)
+    assert cause_of(burst, counted(60.5, 50))[0] == cause
+
+
+def coincided(at_s: int, *high_s: int) -> str:
+    """The cause of a slow inference at that second, if a hypervisor took the CPU in it and in those seconds."""
+    steal = [30.0 if second in (at_s, *high_s) else 0.0 for second in range(LENGTH_S)]
+    (slow,) = tail_of(made({at_s: 40}, sensors={"load/steal": steal})).slowest
+    return slow.cause
+
+
+def test_ten_seconds_before_show_what_is_usual() -> None:
+    assert [coincided(at_s) for at_s in (9, 10)] == ["unexplained", "contention"]
+
+
+def test_once_in_twenty_seconds_is_rare() -> None:
+    """The last three seconds before it left out."""
+    assert [coincided(at_s, 5) for at_s in (23, 24)] == ["unexplained", "contention"]
+
+
+def test_what_began_three_seconds_before_may_still_last() -> None:
+    assert [coincided(60, 40, begin_s, 59) for begin_s in (56, 57)] == ["unexplained", "contention"]
+
+
+def test_forty_are_kept_and_of_the_last_ten_minutes_twenty() -> None:
+    view = tail_of(made(dict.fromkeys(range(10, 60), 40), length_s=70))
+    assert (len(view.slowest), len(view.recent)) == (40, 20)
+    old = tail_of(made({10: 40, 11: 40, 12: 40}, length_s=612))
+    assert [slow.t_ns // NS for slow in old.recent] == [12]
+
+
 def test_what_is_proven_comes_before_what_coincides() -> None:
     burst = told(60.4, "profile-burst", duration_ns=50 * MS)
     assert cause_of(burst, counted(60.5, 50, waited_ns=30 * MS))[0] == "contention"
