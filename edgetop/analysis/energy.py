@@ -19,8 +19,8 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import PhaseBegan, SessionOver
 from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
+from edgetop.session.phases import Phases
 
 PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
 SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
@@ -104,7 +104,9 @@ def _averages(info: SensorInfo) -> bool | None:
 class PowerRails:
     """Folds the readings of every sensor of power."""
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Phases | None = None) -> None:
+        self._phases = phases or Phases()
+        self._idle_from_ns: int | None = None  # of which the integrals know
         self._integrals = SensorIntegrals(_averages, phases=2)
 
     def began(self, t_ns: int) -> None:
@@ -112,12 +114,13 @@ class PowerRails:
         self._integrals.began(t_ns, _MEASURED)
 
     def fold(self, batch: Batch) -> None:
-        for event in batch.events:
-            match event.body:
-                case PhaseBegan("idle", duration_ns=duration_ns):
-                    self._integrals.began(event.t_ns + round(SETTLING * (duration_ns or 0)), _IDLE)
-                case PhaseBegan("warmup" | "measure") | SessionOver():
-                    self._integrals.ended(event.t_ns, _IDLE)
+        phases = self._phases
+        phases.fold(batch.events)
+        if phases.idle_from_ns is not None and phases.idle_from_ns != self._idle_from_ns:
+            self._idle_from_ns = phases.idle_from_ns
+            self._integrals.began(phases.idle_from_ns + round(SETTLING * (phases.idle_ns or 0)), _IDLE)
+        if phases.idle_until_ns is not None:
+            self._integrals.ended(phases.idle_until_ns, _IDLE)
         self._integrals.fold(batch)
 
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:

@@ -37,9 +37,10 @@ from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import GateSet, PhaseBegan, ToolSummary
+from edgetop.session.event_kinds import GateSet, ToolSummary
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load, Manifest
+from edgetop.session.phases import Phases
 from edgetop.session.seconds import NO_SECONDS, NS
 
 Made = TypeVar("Made", bound=Callable[["Folds"], Any])
@@ -75,6 +76,7 @@ FOLDS: dict[str, Any] = {
     "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold,
 }  # fmt: skip
+ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
 _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
 
@@ -120,9 +122,12 @@ class Folds:
     def _forget(self) -> None:
         self.manifest: Manifest | None = None
         self.faults = Faults()
+        self.phases = Phases()
         tracks = FOLDS["tracks"]()
         for name, kind in FOLDS.items():
-            given = (self._rules, tracks) if name == "alerts" else (tracks,) if name in READ_TRACKS else ()
+            given: tuple[Any, ...] = (self._rules,) if name == "alerts" else ()
+            given += (tracks,) if name in READ_TRACKS else ()
+            given += (self.phases,) if name in ASK_PHASES else ()
             fold = tracks if name == "tracks" else kind(*given)
             setattr(self, name, guarded(name, fold, self.faults, _READERS.get(name, ())))
         self._since_reset: RollingLatency | None = None
@@ -163,6 +168,7 @@ class Folds:
             if self._since_reset:
                 self._since_reset.load = batch.manifest.load
         self.faults.now_ns = max(self.faults.now_ns, batch.until_ns)
+        self._fold_phases(batch)
         self.events.fold(batch.events)
         self.memory_stages.fold(batch.events)
         self.growth.fold(batch)
@@ -187,14 +193,19 @@ class Folds:
         self.precision.fold(batch.seconds)
         self.forecast.fold(batch)
 
+    def _fold_phases(self, batch: Batch) -> None:
+        before_ns = self.phases.measured_from_ns
+        self.phases.fold(batch.events)
+        began_ns = self.phases.measured_from_ns
+        if began_ns is not None and began_ns != before_ns:
+            self.latency.began(began_ns)
+            self.power.began(began_ns)
+            self.usage.began(began_ns)
+            if self._since_reset:
+                self._since_reset.began(began_ns)
+
     def _on_event(self, event: Event) -> None:
         match event.body:
-            case PhaseBegan("measure"):
-                self.latency.began(event.t_ns)
-                self.power.began(event.t_ns)
-                self.usage.began(event.t_ns)
-                if self._since_reset:
-                    self._since_reset.began(event.t_ns)
             case GateSet(expr):
                 with contextlib.suppress(ValueError):  # of another version, or another program
                     self.gates = (*self.gates, parse_gate(expr))

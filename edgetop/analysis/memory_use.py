@@ -20,8 +20,9 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.formatting import DIGITS, rounded
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import EngineMemory, PhaseBegan
+from edgetop.session.event_kinds import EngineMemory
 from edgetop.session.events import Event, Notice
+from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
 
@@ -158,20 +159,17 @@ def view_memory(
 class MemoryGrowth:
     """Folds readings of the engine's memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Phases | None = None) -> None:
+        self._phases = phases or Phases()
         self._places: dict[int, str] = {}
         self._held = {name: Blocks(2) for name in (ANONYMOUS, SWAPPED, RESIDENT)}  # KiB, readings
-        self._began_ns: int | None = None
         self._judged_for: tuple[int, int, int] | None = None
         self._view = GrowthView()
 
     def fold(self, batch: Batch) -> None:
         if batch.manifest is not None:
             self._places = {i: info.id for i, info in enumerate(batch.manifest.sensors) if info.id in self._held}
-        for event in batch.events:
-            match event.body:
-                case PhaseBegan("measure"):
-                    self._began_ns = event.t_ns
+        self._phases.fold(batch.events)
         for place, name in self._places.items():
             past = batch.aggregates[batch.aggregates["sensor"] == place]
             if len(past):  # an aggregate is no longer than a block of as long a session
@@ -190,7 +188,7 @@ class MemoryGrowth:
         blocks = self._held[name]
         # Only complete blocks count: the last one may still change.
         whole = min(len(blocks.sums()) - 1, (until_ns // NS - blocks.first_s) // blocks.width_s)
-        seen = (whole, blocks.width_s, self._began_ns or -1)
+        seen = (whole, blocks.width_s, self._phases.measured_from_ns or -1)
         if seen != self._judged_for:
             self._judged_for, self._view = seen, self._judged(name, whole)
         view, slope = self._view, self._view.mib_per_h
@@ -211,7 +209,7 @@ class MemoryGrowth:
         """Times in s, and the engine's memory in MiB, of each block of the measured phase without its beginning."""
         nothing = np.empty(0)
         blocks, swapped = self._held[name], self._held[SWAPPED]
-        if self._began_ns is None or whole <= 0:
+        if self._phases.measured_from_ns is None or whole <= 0:
             return nothing, nothing
         sums = blocks.sums()[:whole]
         read = sums[:, 1] > 0
@@ -220,7 +218,7 @@ class MemoryGrowth:
         if name == ANONYMOUS and (swapped.first_s, swapped.width_s) == (blocks.first_s, blocks.width_s):
             out = swapped.sums()[:whole]
             mib[: len(out)] += out[:, 0] / np.maximum(out[:, 1], 1) / 1024
-        began_s = self._began_ns / NS
+        began_s = self._phases.measured_from_ns / NS
         wanted = read & (t_s >= began_s + SETTLING * (t_s[-1] - began_s))
         return t_s[wanted], mib[wanted]
 

@@ -1,7 +1,7 @@
 """The progress of a session: its phase, how far it is, and whether it is recorded."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from edgetop.session.event_kinds import (
 )
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
+from edgetop.session.phases import Phase, Phases
 from edgetop.session.records import WARMUP, last_end_ns
 
-Phase = Literal["loading", "first", "idle", "warmup", "measure", "over"]
 STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 
@@ -57,24 +57,24 @@ def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifes
 
 
 class Progress:
-    def __init__(self) -> None:
+    def __init__(self, phases: Phases | None = None) -> None:
+        self._phases = phases or Phases()
         self._known = ProgressView()  # by the events, without what goes on with time
         self._view: ProgressView | None = None  # since the last fold; a dozen figures ask for it
-        self._now_ns = self._warmup_ns = self._idle_from_ns = 0
-        self._measure_from_ns: int | None = None
-        self._measure_to_ns: int | None = None
+        self._now_ns = self._warmup_ns = 0
         self._last_sign_ns: int | None = None
         self._profiling_since_ns: int | None = None  # while nothing is measured for it
         self._are_records_late = False  # those that came, and more to come, waited in the engine
 
     @property
     def began_measuring_ns(self) -> int | None:
-        return self._measure_from_ns
+        return self._phases.measured_from_ns
 
     @property
     def measured_until_ns(self) -> int:
         """Return the end of the last inference, once the session is over; until then, now."""
-        return self._measure_to_ns if self._measure_to_ns is not None else self._now_ns
+        until_ns = self._phases.measured_until_ns
+        return self._now_ns if until_ns is None else until_ns
 
     @property
     def warmup(self) -> tuple[int | None, int]:
@@ -84,13 +84,14 @@ class Progress:
     def fold(self, batch: Batch) -> None:
         self._view = None
         self._now_ns = max(self._now_ns, batch.until_ns)
+        self._phases.fold(batch.events)
         for event in batch.events:
             self._on_event(event)
         if len(batch.aggregates):  # the rest of that past is still to come
             self._saw_sign(batch.until_ns)
         if np.any(held := batch.seconds.rows["count"] > 0):  # of a past in which there are no single ones
             self._saw_sign(int(batch.seconds.rows["t_ns"][held][-1]))
-        if len(batch.inferences) and self._known.phase != "over":
+        if len(batch.inferences) and self._phases.over is None:
             self._saw_sign(last_end_ns(batch.inferences))
             warmup = batch.inferences["phase"] == WARMUP
             if runs := int(np.count_nonzero(warmup)):
@@ -104,8 +105,8 @@ class Progress:
         match event.body:
             case ProfileBurst(duration_ns=duration_ns):  # first, because a day has thousands
                 self._saw_sign(event.t_ns + duration_ns)
-            case PhaseBegan() as began:
-                self._on_phase(event.t_ns, began)
+            case PhaseBegan():
+                self._saw_sign(event.t_ns)
             case Rotated():  # the model was warm before the session began
                 self._learn(warmup_done=None)
             case Remark("profile-burst-begins"):
@@ -119,23 +120,10 @@ class Progress:
             case Remark("stopping"):
                 self._learn(stopping=event.message)
             case SessionOver() as over:
-                self._measure_to_ns = measured_until(event)
-                self._learn(phase="over", end_reason=over.reason or "")
+                self._learn(end_reason=over.reason or "")
                 if self._known.warmup_done is not None:
                     self._learn(warmup_done=over.warmup_runs)
                 self._warmup_ns = over.warmup_ns or 0
-
-    def _on_phase(self, t_ns: int, began: PhaseBegan) -> None:
-        self._learn(phase=began.phase)
-        self._saw_sign(t_ns)
-        if began.phase == "idle":
-            self._idle_from_ns = t_ns
-            self._learn(idle_ns=began.duration_ns)
-        elif began.phase == "warmup":
-            self._learn(warmup_runs=began.runs)
-        elif began.phase == "measure":
-            self._measure_from_ns = t_ns
-            self._learn(runs=began.runs, duration_ns=began.duration_ns)
 
     def _saw_sign(self, t_ns: int) -> None:
         if self._profiling_since_ns is not None and t_ns > self._profiling_since_ns:
@@ -143,23 +131,29 @@ class Progress:
         self._last_sign_ns = t_ns if self._last_sign_ns is None else max(self._last_sign_ns, t_ns)
 
     def _silent_ns(self) -> int | None:
-        if self._known.phase == "over" or self._profiling_since_ns is not None or self._last_sign_ns is None:
+        if self._phases.over is not None or self._profiling_since_ns is not None or self._last_sign_ns is None:
             return None
         if self._are_records_late:
             return None
-        begun_ns, lasts_ns = self._measure_from_ns, self._known.duration_ns
+        begun_ns, lasts_ns = self._phases.measured_from_ns, self._phases.duration_ns
         if begun_ns is not None and lasts_ns is not None and self._last_sign_ns >= begun_ns + lasts_ns:
             return None  # nothing more is to come
         return self._now_ns - self._last_sign_ns
 
     def view(self) -> ProgressView:
         if self._view is None:
-            begun = self._measure_from_ns
+            phases = self._phases
+            begun = phases.measured_from_ns
             self._view = replace(
                 self._known,
+                phase=phases.phase,
+                warmup_runs=phases.warmup_runs,
+                runs=phases.runs,
+                duration_ns=phases.duration_ns,
+                idle_ns=phases.idle_ns,
                 now_ns=self._now_ns,
                 measured_ns=None if begun is None else max(0, self.measured_until_ns - begun),
-                idle_done_ns=max(0, self._now_ns - self._idle_from_ns),
+                idle_done_ns=max(0, self._now_ns - (phases.idle_from_ns or 0)),
                 silent_ns=self._silent_ns(),
             )
         return self._view
@@ -178,8 +172,3 @@ class RecordingState:
                 self.trouble = why or event.message
             case RecordingRestored() | RecordingCaughtUp():
                 self.trouble = ""
-
-
-def measured_until(event: Event) -> int | None:
-    """Return the end of the last inference from the event that ends a session; None: another event."""
-    return event.body.last_end_ns or event.t_ns if isinstance(event.body, SessionOver) else None

@@ -25,9 +25,10 @@ from edgetop.recording.session_folder import END_NOTE, JOURNAL, MANIFEST, Writer
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
-from edgetop.session.event_kinds import PhaseBegan, SessionOver
+from edgetop.session.event_kinds import SessionOver
 from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
+from edgetop.session.phases import Phases
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, join, last_end_ns, measured
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
@@ -297,12 +298,9 @@ def _counts(snapshot: Snapshot, missing: Seconds) -> tuple[int, int, int]:
 
 def _warmup_runs(snapshot: Snapshot) -> int:
     """Return the number of warm-up runs that the events give; 0 if measuring never began."""
-    runs = 0
+    phases = Phases()
     for events in snapshot.rows("events"):
-        for event in events:
-            match event.body:
-                case PhaseBegan("warmup", given):
-                    runs = given or 0
-                case PhaseBegan("measure"):
-                    return runs
+        phases.fold(events)
+        if phases.measured_from_ns is not None:
+            return phases.warmup_runs or 0
     return 0

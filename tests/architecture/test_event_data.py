@@ -26,6 +26,13 @@ def test_the_plain_data_of_events_is_made_only_where_it_leaves() -> None:
     assert users == set(WRITES_IT)
 
 
+def test_the_phase_of_a_session_is_asked_of_one_fold() -> None:
+    """`session.phases`. The others write these events, show them, or need to know that one came."""
+    folds = (path for path in _sources() if _name(path).startswith(("analysis/", "recording/", "metrics/", "ui/")))
+    readers = {_name(path) for path in folds if "PhaseBegan" in path.read_text()}
+    assert readers == {"analysis/progress.py", "ui/panes/events_pane.py"}
+
+
 def test_a_reader_of_data_is_found(tmp_path: Path) -> None:
     path = tmp_path / "reader.py"
     path.write_text("def f(event):\n    return event.data['x'], event.body.read_from, event.whole('n')\n")

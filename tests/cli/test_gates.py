@@ -6,6 +6,7 @@ from edgetop.engines.spec import EngineSpec
 from edgetop.runner.session_state import SessionState
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
+from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS
 from tests.support.clocks import ManualClock
 from tests.support.scripts import Script, manifest
@@ -39,7 +40,11 @@ def script(seconds: float, median_ms: float = 5.0) -> Script:
 
 
 def begun_ns(of: Script) -> int:
-    return next(event.t_ns for batch in of.batches for event in batch.events if event.body.phase == "measure")
+    phases = Phases()
+    for batch in of.batches:
+        phases.fold(batch.events)
+    assert phases.measured_from_ns is not None
+    return phases.measured_from_ns
 
 
 def test_a_limit_that_stays_exceeded_ends_the_session_at_once() -> None:

@@ -38,6 +38,7 @@ from edgetop.session.event_kinds import (
 )
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
+from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS
 
 # Edgetop's own rules, by the names of their alerts. Each has a hysteresis wider than the usual fluctuation.
@@ -190,8 +191,11 @@ class Stalls:
 class Alerts(TracksReader):
     """Folds batches into alerts. `rules` are the viewer's; those of the session come as events."""
 
-    def __init__(self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None) -> None:
+    def __init__(
+        self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None, phases: Phases | None = None
+    ) -> None:
         super().__init__(tracks)
+        self._phases = phases or Phases()
         self._rules = [Excursions(rule, name) for name, rule in OWN.items()] + [Excursions(rule) for rule in rules]
         self._missing = Excursions(MISSING)
         self._sensors = SensorValues(self._tracks)
@@ -200,7 +204,6 @@ class Alerts(TracksReader):
         self._incidents = Incidents()
         self._load = Load()
         self._now_ns = 0
-        self._ended_ns: int | None = None
         self._register()
 
     def _register(self) -> None:
@@ -230,18 +233,17 @@ class Alerts(TracksReader):
         if batch.manifest is not None:
             self._load = batch.manifest.load
             self._register()
+        self._phases.fold(batch.events)
         for event in batch.events:
             match event.body:
                 case AlertRuleSet(rule) if len(self._rules) < MAX_RULES:
                     with contextlib.suppress(ValueError):  # of another version, or another program
                         self._rules.append(Excursions(parse_rule(rule)))
                         self._register()
-                case SessionOver() if self._ended_ns is None:
-                    self._ended_ns = event.t_ns
         self._incidents.fold(batch.events)
         self.stalls.fold(batch, self._load.longest_rest_ns)
         self._judge(self._inferences.fold(batch.seconds))
-        self._judge(self._sensors.fold(self._ended_ns))
+        self._judge(self._sensors.fold(self._phases.over_ns))
 
     def _judge(self, pieces: Iterable[Piece]) -> None:
         for first_s, series in pieces:

@@ -15,8 +15,8 @@ import numpy as np
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.forecast.model import Estimate
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
 
@@ -106,16 +106,17 @@ class _Crossings:
         self._trips = {place: (manifest.sensors[place].id, trip) for place, trip in trips_c(manifest).items()}
         self._shifts = shifts
         self._first: dict[tuple[str, int], int] = {}
-        self.began_ns = 0
-        self._has_begun = False
+        self._phases = Phases()
+
+    @property
+    def began_ns(self) -> int:
+        """Return when the measured phase began; 0: it has not."""
+        return self._phases.measured_from_ns or 0
 
     def fold(self, batch: Batch) -> None:
-        for event in batch.events:
-            match event.body:
-                case PhaseBegan("measure"):
-                    self.began_ns, self._has_begun = event.t_ns, True
+        self._phases.fold(batch.events)
         rows = batch.readings[batch.readings["t_ns"] >= self.began_ns]
-        for place, (name, trip_c) in self._trips.items() if self._has_begun else ():
+        for place, (name, trip_c) in self._trips.items() if self._phases.measured_from_ns is not None else ():
             of_zone = rows[rows["sensor"] == place]
             for number, shift in enumerate(self._shifts):
                 over = np.flatnonzero(of_zone["value"] >= trip_c - shift)

@@ -15,8 +15,8 @@ from edgetop.analysis.forecast.steady_load import ALTERNATES_AT, History, Steady
 from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
 from edgetop.formatting import duration
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.manifest import Load, SensorInfo
+from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns
 from edgetop.session.seconds import NS
 from edgetop.session.trips import throttles_at_c
@@ -53,9 +53,12 @@ class ForecastView:
 class Forecast(TracksReader):
     """Folds the readings of heat, load and cooling."""
 
-    def __init__(self, tracks: Tracks | None = None, warmer_c: float | None = None) -> None:
+    def __init__(
+        self, tracks: Tracks | None = None, phases: Phases | None = None, *, warmer_c: float | None = None
+    ) -> None:
         """`warmer_c`: forecast for a room that is so many °C warmer, as if the trips were so much lower."""
         super().__init__(tracks)
+        self._phases = phases or Phases()
         self._warmer_c = warmer_c
         self._history = History(self._tracks)
         self._board: str | None = None
@@ -71,12 +74,13 @@ class Forecast(TracksReader):
             self._history = History(self._tracks, batch.manifest.sensors)
             self._board, self._load = batch.manifest.board.model, batch.manifest.load
             self._judged = None
-        for event in batch.events:
-            match event.body:
-                case PhaseBegan("measure"):
-                    self._began_ns, self._judged = event.t_ns, None
-                case PhaseBegan("idle", duration_ns=int(duration_ns)):
-                    self._idle_ns = (event.t_ns + round(IDLE_SETTLING * duration_ns), event.t_ns + duration_ns)
+        phases = self._phases
+        phases.fold(batch.events)
+        if phases.measured_from_ns != self._began_ns:
+            self._began_ns, self._judged = phases.measured_from_ns, None
+        if phases.idle_from_ns is not None and phases.idle_ns is not None:
+            begin_ns = phases.idle_from_ns
+            self._idle_ns = (begin_ns + round(IDLE_SETTLING * phases.idle_ns), begin_ns + phases.idle_ns)
         if len(batch.aggregates):
             past = batch.aggregates
             self._rest(past["sensor"], middles_ns(past), past["mean"], past["count"])

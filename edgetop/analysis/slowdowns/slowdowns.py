@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.judged_past import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.signals import Signals
@@ -17,6 +16,7 @@ from edgetop.analysis.slowdowns.tail import Tail, TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
+from edgetop.session.phases import Phases
 from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
 from edgetop.session.typed_json import JsonValue
 
@@ -28,8 +28,9 @@ STEP_S = 256  # of a long batch: evidence is needed for less time than readings 
 class Slowdowns(TracksReader):
     """Folds batches. Seconds younger than LATE_S are judged anew at each view: their readings may still come."""
 
-    def __init__(self, tracks: Tracks | None = None) -> None:
+    def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
+        self._phases = phases or Phases()
         self._signals = Signals(self._tracks)
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
@@ -48,7 +49,9 @@ class Slowdowns(TracksReader):
                 self._judgement = import_state(batch.judged, self._signals.channels, batch.until_ns)
                 self._view = self._newest_tail = None
         self._signals.events.on_event(batch.events)
-        self._end_s = min((end_ns / NS for end_ns in map(measured_until, batch.events) if end_ns), default=self._end_s)
+        self._phases.fold(batch.events)
+        end_ns = self._phases.measured_until_ns
+        self._end_s = end_ns / NS if end_ns else float("inf")
         if len(rows) or len(batch.readings) or batch.events:
             self._view = self._newest_tail = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
@@ -121,7 +124,8 @@ def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
     Without such a moment, return the state of throttling alone.
     """
     tracks = Tracks()
-    slowdowns, throttles = Slowdowns(tracks), Throttles(tracks)
+    phases = Phases()
+    slowdowns, throttles = Slowdowns(tracks, phases), Throttles(tracks, phases)
     for batch in batches:
         for part in tracks.parts(batch):
             slowdowns.fold(part)

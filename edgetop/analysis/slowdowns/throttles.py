@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.progress import measured_until
 from edgetop.analysis.slowdowns.serialization import FORM, fork
 from edgetop.analysis.slowdowns.signals import Cause
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
@@ -31,8 +30,9 @@ from edgetop.analysis.slowdowns.throttle_spans import (
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader, TrackView
 from edgetop.formatting import duration, reading, rounded, whole_percent
 from edgetop.session.batch import Batch, merge
-from edgetop.session.event_kinds import PhaseBegan, SessionOver, ThrottleBegan, ThrottleEnded
+from edgetop.session.event_kinds import SessionOver, ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
+from edgetop.session.phases import Phases
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
@@ -106,14 +106,14 @@ class _State:
 class Throttles(TracksReader):
     """Folds batches. The time younger than LATE_S is judged anew at each view: its readings may still come."""
 
-    def __init__(self, tracks: Tracks | None = None) -> None:
+    def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
+        self._phases = phases or Phases()
         self._board: Board | None = None
         self._spans = Spans()
         self._signals = NO_READINGS  # not settled yet
         self._rows: Rows = np.empty(0, ROW)  # of seconds, not measured yet
         self._now_ns = 0
-        self._ended_ns: int | None = None  # the measurement
         self._view: ThrottlesView | None = None
 
     def fold_part(self, batch: Batch) -> None:
@@ -122,12 +122,9 @@ class Throttles(TracksReader):
         if batch.manifest is not None:
             self._board = board_of(batch.manifest)
             self._spans.register(self._board)
-        for event in batch.events:
-            match event.body:
-                case PhaseBegan("measure"):
-                    self._spans.began_ns = event.t_ns
-                case SessionOver() if self._ended_ns is None:
-                    self._ended_ns = measured_until(event)
+        self._phases.fold(batch.events)
+        if self._phases.measured_from_ns is not None:
+            self._spans.began_ns = self._phases.measured_from_ns
         board = self._board
         if board is None or not board.is_of_spans.any():
             return
@@ -162,7 +159,7 @@ class Throttles(TracksReader):
         spans = fork(self._spans)
         self._settle(spans, self._now_ns, self._now_ns + NS, board)
         views = tuple(self._span(span, spans.free.level) for span in spans.spans)
-        until_ns = self._now_ns if self._ended_ns is None else self._ended_ns
+        until_ns = self._now_ns if self._phases.measured_until_ns is None else self._phases.measured_until_ns
         began_ns = until_ns if spans.began_ns is None else spans.began_ns
         measured = [  # a span of a single reading has a place in time as well
             span
@@ -197,15 +194,15 @@ class Throttles(TracksReader):
 
     def _span(self, span: Span, free_level: float) -> ThrottleSpan:
         end_ns = span.end_ns
-        if self._ended_ns is None:
+        if self._phases.measured_until_ns is None:
             if end_ns is not None and self._now_ns - end_ns < FLICKER_NS:
                 end_ns = None  # it may come again
         elif end_ns is None:
-            end_ns = max(span.start_ns, self._ended_ns)
+            end_ns = max(span.start_ns, self._phases.measured_until_ns)
         ratio = round(math.exp(span.latency.level - free_level), 4)  # NaN: unknown
         figures = (span.min_clock_mhz, span.max_temp_c, ratio, span.begin_clock_mhz, span.begin_temp_c)
         mhz, heat_c, slower, begin_mhz, begin_c = (None if math.isnan(value) else value for value in figures)
-        was_cut = self._ended_ns is not None and span.end_ns is None
+        was_cut = self._phases.measured_until_ns is not None and span.end_ns is None
         return ThrottleSpan(
             span.start_ns, end_ns, span.cause, span.sensor, mhz, heat_c, slower, begin_mhz, begin_c, was_cut
         )  # fmt: skip
