@@ -25,7 +25,7 @@ from edgetop.sensors.root import Root, is_compatible
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Values
 
 SOCKET = Path("/run/jtop.sock")
-PROGRAM = Path(__file__).parent / "programs" / "jetson_stats.py"
+PROGRAM = Path(__file__).parent / "programs" / "ask_jetson_stats.py"
 SOURCE = f"{SOCKET} (jetson-stats)"
 
 CADENCE_S = 5.0  # so that its start is over by the second read
