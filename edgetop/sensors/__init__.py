@@ -1,5 +1,6 @@
-"""Sensors read the board. Discovery is by content, a missing value is a gap with a reason.
+"""Sensors read the board. They are found by what files contain, and a missing value is a gap with a reason.
 
-One file a quantity or chip, each with a `discover` of its own. All file access goes through an injected `Root`, so that
-a captured board is read exactly like a real one; only what is about edgetop's own processes comes from the real /proc.
+Each quantity or chip has a file with its own `discover`. All file access goes through a `Root` that is passed as an
+argument, so that a captured board is read exactly like a real one. Only data about the engine's and edgetop's processes
+comes from the real /proc.
 """

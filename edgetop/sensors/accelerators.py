@@ -1,8 +1,8 @@
-"""The load of the GPU, the NPU and the memory controller, in percent, where the board reports it.
+"""The load of the GPU, the NPU and the memory controller, in percent, if the board reports it.
 
-Found by what their files say, since every vendor has its own: Tegra's integrated GPU in permille, Rockchip's devfreq
-devices as `load@frequency`, the RKNPU driver in debugfs, amdgpu in percent. Tegra's memory controller (EMC) has a
-counter of its activity in kHz of its clock, and the clock beside it in debugfs: the load is the one by the other.
+Every vendor has its own files: Tegra's integrated GPU reports permille, Rockchip's devfreq devices `load@frequency`,
+the RKNPU driver a text in debugfs, amdgpu percent. For Tegra's memory controller (EMC) there are its activity, in kHz
+of its clock, and the clock itself in debugfs; the load is the activity divided by the clock.
 """
 
 import re
@@ -17,28 +17,28 @@ DRM, PLATFORM = "sys/class/drm", "sys/devices/platform"
 DEBUG = "sys/kernel/debug"
 RKNPU_DEBUG, RKNPU_MODULE = f"{DEBUG}/rknpu/load", "sys/module/rknpu"
 
-# Tegra's GPUs by what their device is called: gpu.0, a link that every JetPack makes, or the SoC's address and
-# 57000000.gpu (Nano), 17000000.gp10b (TX2), .gv11b (Xavier), .ga10b (Orin, JetPack 5), .gpu (Orin, JetPack 6 and 7).
-# jetson_stats, jtop/core/gpu.py, find_igpu, knows them by the same names; nicolargo/glances#3580 has JetPack 7; Thor's
-# is gpu-gpc-0 (jtop/core/thor_gpu.py, which looks for `load` there).
+# Names of the devices of Tegra's GPUs: gpu.0, a link that every JetPack has; or an address with a name: 57000000.gpu
+# (Nano), 17000000.gp10b (TX2), .gv11b (Xavier), .ga10b (Orin, JetPack 5), .gpu (Orin, JetPack 6 and 7); or gpu-gpc-0
+# (Thor). Sources: jetson_stats, jtop/core/gpu.py, find_igpu, and jtop/core/thor_gpu.py, which looks for `load` there;
+# nicolargo/glances#3580 for JetPack 7.
 _TEGRA_GPU = re.compile(r"gpu\.[0-9]+|gpu-gpc-[0-9]+|[0-9a-f]+\.(?:gpu|g[mpva][0-9]+b)")
-# Where such a device lies: JetPack 4; 5; 6 and 7; and with the older kernels of the Nano and TX2.
+# Folders of these devices: JetPack 4; 5; 6 and 7; the last two with the older kernels of the Nano and TX2.
 _TEGRA_FOLDERS = ("sys/devices", PLATFORM, f"{PLATFORM}/bus@0", f"{PLATFORM}/host1x", "sys/devices/host1x")
 
-# The activity of Tegra's memory controller in kHz of the EMC's clock, the running mean of what it was busy:
-# /sys/kernel/actmon_avg_activity (JetPack 4 and 5, everybody may read it: NVIDIA's drivers/platform/tegra/
-# actmon_common.c, avgactv_show and actmon_dev_avg_freq_get), the same in debugfs, and of JetPack 6
-# nvidia-oot's tegra-cactmon-mc-all.c, central_actmon_mc_all_get: counts in a ms, of the same register.
+# Files with the activity of Tegra's memory controller: a running mean in kHz of the EMC's clock. JetPack 4 and 5:
+# /sys/kernel/actmon_avg_activity, which everybody may read (NVIDIA's drivers/platform/tegra/actmon_common.c,
+# avgactv_show and actmon_dev_avg_freq_get), and the same in debugfs. JetPack 6: counts per ms of the same register
+# (nvidia-oot, tegra-cactmon-mc-all.c, central_actmon_mc_all_get).
 _EMC_ACTIVITY = (
     "sys/kernel/actmon_avg_activity/mc_all",
     f"{DEBUG}/tegra_central_actmon/mc_all/avg_activity",
     f"{DEBUG}/tegra_actmon/emc/avg_activity",
     f"{DEBUG}/cactmon/mc_all",
 )
-# What BPMP's firmware has of it instead, with newer kernels. Nothing public says in which unit.
+# With newer kernels only the BPMP's firmware reports the activity. No public source gives its unit.
 _EMC_FIRMWARE = f"{DEBUG}/bpmp/debug/actmon/mc_all_avg_activity"
-# The clock in Hz: by BPMP from TX2 on, the clock framework's and the bandwidth manager's on the Nano
-# (bwmgr_mc.c, fops_debugfs_emc_rate), devfreq's on Thor (jetson_stats, jtop/core/memory.py, read_emc).
+# Files with the EMC's clock in Hz: of the BPMP from TX2 on; of the clock framework and the bandwidth manager on the
+# Nano (bwmgr_mc.c, fops_debugfs_emc_rate); of devfreq on Thor (jetson_stats, jtop/core/memory.py, read_emc).
 _EMC_CLOCK = (
     f"{DEBUG}/bpmp/debug/clk/emc/rate",
     f"{DEBUG}/clk/emc/clk_rate",
@@ -46,12 +46,12 @@ _EMC_CLOCK = (
     f"{DEBUG}/clk/override.emc/clk_rate",
     f"{DEVFREQ}/bwmgr/cur_freq",
 )
-# Rockchip's devices by what their devfreq device is called: fb000000.gpu, fdab0000.npu, dmc.
+# Labels of Rockchip's devfreq devices by the end of their names: fb000000.gpu, fdab0000.npu, dmc.
 _ROCKCHIP = {"gpu": "gpu", "npu": "npu", "dmc": "emc"}
 
 
 def permille(text: str) -> float:
-    """Tegra's `load`, 0 to 1000 (nvgpu, gk20a_load_show).
+    """Parse Tegra's `load`, 0 to 1000, and return percent (nvgpu, gk20a_load_show).
 
     >>> permille("77")
     7.7
@@ -60,12 +60,12 @@ def permille(text: str) -> float:
 
 
 def percent(text: str) -> float:
-    """amdgpu's `gpu_busy_percent` (Documentation/gpu/amdgpu/thermal.rst)."""
+    """Parse amdgpu's `gpu_busy_percent` (Documentation/gpu/amdgpu/thermal.rst)."""
     return _within(parse_int(text.strip()), 100)
 
 
 def share_of_clock(activity_khz: str, clock_hz: str) -> float:
-    """Return the share of its clock, in percent, during which Tegra's memory controller was busy, as tegrastats does.
+    """Return the percentage of its clock in which Tegra's memory controller was busy, as tegrastats does.
 
     >>> share_of_clock("661230", "2133000000")
     31.0
@@ -77,7 +77,7 @@ def share_of_clock(activity_khz: str, clock_hz: str) -> float:
 
 
 def load_at_clock(text: str) -> float:
-    """Rockchip's devfreq `load`.
+    """Parse the `load` of Rockchip's devfreq devices, and return percent.
 
     >>> load_at_clock("72@800000000Hz")
     72.0
@@ -92,7 +92,9 @@ _CORE = re.compile(r"(?:Core[0-9]+|NPU load):\s*([0-9]{1,20})%")
 
 
 def rknpu_load(text: str) -> float:
-    """The mean over the NPU's cores; older drivers have one figure (RKNPU driver, rknpu_debugger.c).
+    """Parse the RKNPU driver's load (rknpu_debugger.c), and return the mean percentage over the NPU's cores.
+
+    Older drivers give one figure for all cores.
 
     >>> rknpu_load("NPU load:  Core0: 90%, Core1:  0%, Core2:  0%,"), rknpu_load("NPU load:  37%")
     (30.0, 37.0)
@@ -112,7 +114,7 @@ def _within(value: int, most: int) -> float:
 def discover(root: Root) -> Found:
     tegra = (_tegra_gpu(root), _tegra_emc(root)) if is_compatible(root, "nvidia,tegra") else ()
     found = join([*tegra, _rockchip(root), _drm(root)])
-    # Several devices of a kind are distinguished by a number.
+    # Several devices of a kind get numbers.
     readers = [source for source in found.sources if isinstance(source, Reader)]
     labels = distinct([reader.sensors[0].label for reader in readers])
     infos = [replace(reader.sensors[0], id=f"load/{label}") for reader, label in zip(readers, labels, strict=True)]
@@ -132,7 +134,7 @@ def _tegra_gpu(root: Root) -> Found:
     files = [f"{device}/load" for device in devices if root.exists(f"{device}/load")]
     if not files:
         return Found(missing=(Missing("load/gpu", "the GPU's driver has no file `load`"),))
-    # Several names of one device: of these the first that reads as a share.
+    # These may be several names of one device: take the first whose content is valid.
     sources = [_source(root, "gpu", file, permille) for file in files]
     return next((found for found in sources if not isinstance(attempt(found.sources[0].read), Gap)), sources[0])
 
@@ -157,7 +159,7 @@ def _tegra_emc(root: Root) -> Found:
 
 
 def _rockchip(root: Root) -> Found:
-    """Read Rockchip's devices through devfreq; the NPU driver's own file is preferred where there is one."""
+    """Find the load of Rockchip's devices in devfreq. For the NPU, the driver's own file is preferred."""
     has_debug = root.exists(RKNPU_DEBUG)
     parts = []
     for name in root.names(DEVFREQ):
@@ -174,7 +176,7 @@ def _rockchip(root: Root) -> Found:
 
 
 def _drm(root: Root) -> Found:
-    """amdgpu's load, and where i915 has none."""
+    """Find the load of amdgpu's GPUs. For i915, say why there is none."""
     cards = [f"{DRM}/{name}" for name in root.names(DRM) if re.fullmatch(r"card[0-9]+", name)]
     files = [f"{card}/device/gpu_busy_percent" for card in cards]
     parts = [_source(root, "gpu", file, percent) for file in files if root.exists(file)]

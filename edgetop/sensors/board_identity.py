@@ -1,7 +1,8 @@
-"""The identity of the board: model, SoC, kernel, system, CPU. Never a serial number, host or user name.
+"""The identity of the board: model, SoC, kernel, system, CPU; never a serial number, host name or user name.
 
-Device tree strings end in NUL (Documentation/devicetree/usage-model.rst); x86 names come from /sys/class/dmi/id. The
-SoC is the last entry of `compatible`: boards do not always name it in `model` (a CM3588's model holds no "RK3588").
+Strings of the device tree end in NUL (Documentation/devicetree/usage-model.rst). On x86 the names come from
+/sys/class/dmi/id. The SoC is the last entry of `compatible`, since `model` does not always name it (a CM3588's model
+does not contain "RK3588").
 """
 
 import os
@@ -18,7 +19,7 @@ from edgetop.sensors.sensor_protocol import Found, Reader, SensorEvent, Values
 from edgetop.session.event_kinds import ClockSource, SettingChanged
 from edgetop.session.manifest import Board
 
-# /proc/cpuinfo on ARM names a part number only (arch/arm64/include/asm/cputype.h).
+# Names of ARM CPUs by part number, since /proc/cpuinfo has only the number (arch/arm64/include/asm/cputype.h).
 _ARM_PARTS = {
     "0xd03": "Cortex-A53", "0xd04": "Cortex-A35", "0xd05": "Cortex-A55", "0xd07": "Cortex-A57",
     "0xd08": "Cortex-A72", "0xd09": "Cortex-A73", "0xd0a": "Cortex-A75", "0xd0b": "Cortex-A76",
@@ -28,19 +29,19 @@ _ARM_PARTS = {
     "0xd81": "Cortex-A720", "0xd83": "Neoverse-V3AE", "0xc07": "Cortex-A7", "0xc09": "Cortex-A9", "0xc0f": "Cortex-A15",
 }  # fmt: skip
 
-# What mainboards say whose makers have left a field as it came.
+# Values of DMI fields that the maker of a mainboard did not fill in.
 _UNFILLED = re.compile(
     r"to be filled by o\.e\.m\.?|default string|system (manufacturer|product name)|o\.e\.m\.?|none|not specified",
     re.IGNORECASE,
 )
 
-# /etc/nv_tegra_release of NVIDIA's L4T, and the JetPack of each of its releases.
+# First line of /etc/nv_tegra_release in NVIDIA's L4T, and the JetPack version of each L4T release.
 _L4T = re.compile(r"# R(\d+) \(release\), REVISION: ([\d.]+)")
 _JETPACKS = {"32": 4, "34": 5, "35": 5, "36": 6, "38": 7, "39": 7}
 
 
 def read_board(root: Root) -> Board:
-    """Read what can be read; the other fields are None."""
+    """Read the board's identity. Fields that cannot be read are None."""
     memory_kib = read_meminfo(root).get("MemTotal")
     model = root.line("proc/device-tree/model") or _dmi(root, "sys_vendor", "product_name")
     cpus = [name for name in root.names("sys/devices/system/cpu") if re.fullmatch(r"cpu\d+", name)]
@@ -58,7 +59,10 @@ def read_board(root: Root) -> Board:
 
 
 def _dmi(root: Root, vendor: str, product: str) -> str | None:
-    """Maker and product, where the product is named; boards that are sold bare have theirs under `board_`."""
+    """Return the maker and the product in two DMI files, or None if the product has no name.
+
+    Boards that are sold bare have their names in `board_vendor` and `board_name`.
+    """
     names = [root.line(f"sys/class/dmi/id/{name}") or "" for name in (vendor, product)]
     maker, model = ("" if _UNFILLED.fullmatch(name) else name for name in names)
     if names[1] and not model:
@@ -67,7 +71,7 @@ def _dmi(root: Root, vendor: str, product: str) -> str | None:
 
 
 def _os(root: Root) -> str | None:
-    """The distribution, and the board support package that it stands on."""
+    """Return the names of the distribution and of the board support package below it."""
     distribution = _fields(root, "etc/os-release").get("PRETTY_NAME")
     # Raspberry Pi OS calls itself Debian: pi-gen writes `Raspberry Pi reference 2024-11-19`.
     pi = re.match(r"Raspberry Pi reference (\S+)", root.line("etc/rpi-issue") or "")
@@ -76,18 +80,18 @@ def _os(root: Root) -> str | None:
         jetpack = _JETPACKS.get(l4t[1])
         package = f"L4T {l4t[1]}.{l4t[2]}" + (f" (JetPack {jetpack})" if jetpack else "")
     if distribution and package and package.split()[0] in distribution:
-        package = None  # Armbian names itself in both
+        package = None  # Armbian has its name in both files
     return ", ".join(name for name in (distribution, package) if name) or None
 
 
 def _fields(root: Root, relative: str) -> dict[str, str]:
-    """A file of KEY=value lines, without the quotes of a shell."""
+    """Parse a file of KEY=value lines. Shell quotes around values are removed."""
     lines = (line.partition("=") for line in root.text(relative).splitlines())
     return {key: value.strip("\"'") for key, _, value in lines}
 
 
 def _image(root: Root, name: str) -> str | None:
-    """Armbian's release file (armbian/build), which Orange Pi's images have taken over."""
+    """Return the name and version in a release file in Armbian's form (armbian/build), which Orange Pi uses too."""
     version = _fields(root, f"etc/{name.lower().replace(' ', '')}-release").get("VERSION")
     return f"{name} {version}" if version else None
 
@@ -98,7 +102,7 @@ def _cpu(root: Root) -> str | None:
     lines = (line.partition(":") for line in root.text("proc/cpuinfo").splitlines())
     values = [(key.strip(), value.strip()) for key, _, value in lines]
     parts = [value for key, value in values if key == "CPU part"]
-    # Of an ARM CPU the part: 32-bit and NVIDIA's kernels have a model name too, "ARMv8 Processor rev 1 (v8l)".
+    # On ARM use the part, since the model name of 32-bit and NVIDIA's kernels is only "ARMv8 Processor rev 1 (v8l)".
     found = [_ARM_PARTS[part] for part in parts if part in _ARM_PARTS]
     found = found or [value for key, value in values if key in ("model name", "uarch")]  # uarch: RISC-V
     found = found or [f"ARM part {part}" for part in parts]
@@ -108,10 +112,10 @@ def _cpu(root: Root) -> str | None:
 
 
 def read_emulator(root: Root) -> str | None:
-    """The emulator of this instruction set, such as `qemu-aarch64`, or None on a CPU that has it.
+    """Return the emulator that runs this process, such as `qemu-aarch64`, or None on a real CPU.
 
-    QEMU's user emulation makes up /proc/cpuinfo and /proc/self of the CPU and the program that it emulates. It does
-    not replace /proc/thread-self, which leads to QEMU itself (linux-user/syscall.c, is_proc_myself; seen with 10.0).
+    QEMU's user emulation replaces /proc/cpuinfo and /proc/self by those of the emulated CPU and program. It does not
+    replace /proc/thread-self, which leads to QEMU itself (linux-user/syscall.c, is_proc_myself; seen with 10.0).
     """
     try:
         program = os.readlink(root.real("proc/thread-self") + "/exe")  # noqa: PTH115  a path here is text
@@ -122,21 +126,20 @@ def read_emulator(root: Root) -> str | None:
 
 
 def read_governor(root: Root) -> str | None:
-    """The cpufreq governor, or all of them where the clusters differ."""
+    """Return the cpufreq governor, or all governors if the CPU clusters differ."""
     found = [root.line(f"{folder}/scaling_governor") for folder in policies(root)]
     return ", ".join(dict.fromkeys(name for name in found if name)) or None
 
 
-# The settings that decide the board's speed, watched: what was true at the start need not stay so. A reader without a
-# sensor. Its events say where the governor or the power mode changes, and which clock the kernel counts time by, where
-# that is a slow one.
+# A reader without sensors watches the settings that decide the board's speed. Its events say when the governor or the
+# power mode changes, and whether the kernel's clock source is slow to read.
 
 CADENCE_S = 10.0
 
 CLOCK = "sys/devices/system/clocksource/clocksource0/current_clocksource"
-# Those that processes read without a system call (the vDSO): arch/x86/include/asm/vdso/clocksource.h,
-# drivers/clocksource/arm_arch_timer.c, drivers/clocksource/timer-riscv.c. The others cost a microsecond and
-# more at each end of an inference, and some of them (jiffies, acpi_pm) count in coarse steps.
+# Clock sources that processes read without a system call (vDSO): arch/x86/include/asm/vdso/clocksource.h,
+# drivers/clocksource/arm_arch_timer.c, drivers/clocksource/timer-riscv.c. Other ones take a microsecond or more at each
+# end of an inference, and some (jiffies, acpi_pm) count in coarse steps.
 FAST_CLOCKS = frozenset(
     {"tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "riscv_clocksource", "timebase", "tod"}
 )
@@ -144,13 +147,13 @@ FAST_CLOCKS = frozenset(
 
 _WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Callable[[Root], str | None]], ...] = (
     ("governor-changed", "the governor", read_governor),
-    # Its name alone: that the board's limits differ from it can also be due to heat.
+    # Only the name of the mode: limits that differ from those of the mode may also be due to heat.
     ("power-mode-changed", "the power mode", lambda root: mode.name if (mode := read_power_mode(root)) else None),
 )
 
 
 def discover_settings(root: Root) -> Found:
-    """Discover the board's settings, where it has any."""
+    """Find the settings to watch, if the board has any."""
     if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
         return Found()
     events: list[SensorEvent] = []

@@ -1,9 +1,9 @@
-"""The engine's cgroup: the memory that it holds, its peak, its limit and how far that is, kills, and its CPU quota.
+"""The engine's cgroup: its memory, the peak, the limit and what is left of it, OOM kills, and the CPU quota.
 
-The real /proc/PID/cgroup names it, and /proc/PID/mountinfo shows where its files are. A limit on any level above counts
-too, so every level up to the mount is read; the memory that is left is that of the tightest level, which others may
-share.
-Documentation/admin-guide/cgroup-v2.rst; Documentation/admin-guide/cgroup-v1/memory.rst; scheduler/sched-bwc.rst.
+The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the cgroups
+above apply as well, so every level up to the mount is read. The memory that is left is that of the tightest level,
+which other processes may share. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+scheduler/sched-bwc.rst.
 """
 
 import re
@@ -21,12 +21,12 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, SensorE
 from edgetop.session.event_kinds import LimitReached
 from edgetop.session.manifest import SensorInfo
 
-# v1 has no word for "no limit": it shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which
-# are 8 EiB on 64 bits and 8 TiB on 32.
+# A limit from which on there is none: version 1 then shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which
+# are 8 EiB on 64-bit and 8 TiB on 32-bit systems.
 NO_LIMIT_FROM = 1 << 42
 
-CPU_STAT = "cpu.stat"  # of both versions
-QUIET_READINGS = 10  # without a wait for the quota, before the next one is reported
+CPU_STAT = "cpu.stat"  # the same name in both versions
+QUIET_READINGS = 10  # an onset is reported again only after this many readings of 0
 
 _OFF = Missing(
     "mem/cgroup",
@@ -43,8 +43,8 @@ class Files:
     current: str
     peak: str
     limit: str
-    events: str  # holds a line `oom_kill N`
-    hits: str  # how often the limit was met: a number, or a line `max N`
+    events: str  # has a line `oom_kill N`
+    hits: str  # has the number of times that the limit was reached: a number, or a line `max N`
 
 
 V1 = Files(
@@ -56,14 +56,14 @@ V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memo
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The engine's own group and those it lies in, the innermost first; folders relative to the root."""
+    """The engine's cgroup and those above it, the innermost first. Folders are relative to the root."""
 
     files: Files
     folders: tuple[str, ...]
 
 
 def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
-    """Held and, where the files are there, the peak, the limit with what is left, and kills."""
+    """Return a reader of the memory in use and, if their files exist, of peak, limit, rest and OOM kills."""
     files, own = group.files, group.folders[0]
     infos: list[SensorInfo] = []
     parts: list[Callable[[], Values]] = []
@@ -87,7 +87,7 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
         kills = Rate()
 
         def read_kills() -> Values:
-            count = parse_counters(events.read_text()).get("oom_kill")  # not in v1 before Linux 4.13
+            count = parse_counters(events.read_text()).get("oom_kill")  # version 1 lacks it before Linux 4.13
             return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now())]
 
         add(files.events, ("rate", "oom-kills"), read=read_kills)
@@ -101,7 +101,7 @@ def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.mono
 
 
 class Onset:
-    """Makes an event of a count that is not 0, after it was 0 for QUIET_READINGS."""
+    """Makes an event when a value becomes greater than 0, if it was 0 for QUIET_READINGS readings before."""
 
     def __init__(self, kind: Literal["cpu-quota", "memory-limit"], message: str) -> None:
         self.events: list[SensorEvent] = []
@@ -110,7 +110,7 @@ class Onset:
         self._quiet = QUIET_READINGS
 
     def checked(self, value: float | Gap) -> float | Gap:
-        """The same value, after an event where one is due."""
+        """Check a value, make an event if one is due, and return the value."""
         if not isinstance(value, Gap):
             if value > 0 and self._quiet >= QUIET_READINGS:
                 self.events.append(SensorEvent(LimitReached(self._kind, round(value, 1)), self._message, "warning"))
@@ -119,10 +119,10 @@ class Onset:
 
 
 def cpu_quota(root: Root, folder: str) -> Reader:
-    """Return a reader of the percentage of periods in which the engine used up its CPU quota and had to wait."""
+    """Return a reader of the percentage of periods in which the engine used up its CPU quota and waited."""
     file = root.file(f"{folder}/{CPU_STAT}")
     onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
-    before: tuple[int, int] | None = None  # periods, and those of them in which it waited
+    before: tuple[int, int] | None = None  # number of periods, and of those in which it waited
 
     def read() -> Values:
         nonlocal before
@@ -153,10 +153,10 @@ def _hits(file: File) -> int:
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File]]:
-    """Return the limit, in bytes, and the usage file of each level with a limit. An unreadable limit counts as none."""
+    """Return the limit in bytes and the usage file of each level with a limit. An unreadable limit counts as none."""
     limits = []
     for limit, held in levels:
-        value = attempt(partial(_count, limit))  # "max" is no number
+        value = attempt(partial(_count, limit))  # a gap for "max", which is not a number
         if not isinstance(value, Gap) and value < NO_LIMIT_FROM:
             limits.append((value, held))
     return limits
@@ -177,7 +177,7 @@ _NOTES = {
 }
 
 
-def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:  # noqa: ARG001  a group holds processes
+def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:  # noqa: ARG001  unused
     try:
         memberships = root.read_text(f"proc/{pid}/cgroup")
         mounts = root.read_text(f"proc/{pid}/mountinfo")
@@ -186,7 +186,7 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
     group = locate(root, memberships, mounts)
     memory = Found(missing=(group,)) if isinstance(group, Missing) else Found((cgroup_memory(root, group),))
     for folder in (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu")):
-        # Of version 2: `max 100000`, or a number in place of `max`; of version 1: -1, or a number.
+        # Version 2: `max 100000`, or a number in place of `max`. Version 1: -1, or a number.
         newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
         if (newer is not None and not newer.startswith("max")) or (older is not None and older > 0):
             return join([memory, Found((cpu_quota(root, folder),))])
@@ -194,18 +194,19 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
-    """The folders of the group that these two files are about, from its own up to the mount; (): it is not mounted.
+    """Return the folders of a process's cgroup and of those above it up to the mount; empty if it is not mounted.
 
-    `controller`: of version 1; "" is version 2.
+    `memberships` and `mounts` are the texts of the process's `cgroup` and `mountinfo` files. `controller` is one of
+    version 1, or "" for version 2.
     """
     path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
     return _levels(path, *mounted) or () if path is not None and mounted is not None else ()
 
 
 def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
-    """The group that accounts the memory of the process these two files are about.
+    """Return the cgroup that accounts for a process's memory, or why there is none. See `folders_of` for the texts.
 
-    On a hybrid system the memory controller may be in either hierarchy: version 1 says so by name.
+    On a hybrid system the memory controller may be in either hierarchy; version 1 names it.
     """
     for files, controller in ((V1, "memory"), (V2, "")):
         path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
@@ -215,7 +216,7 @@ def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
         if folders is None:
             return Missing("mem/cgroup", f"the engine's cgroup {path} is not mounted here")
         accounting = [folder for folder in folders if root.exists(f"{folder}/{files.current}")]
-        if accounting:  # a group without files of its own is accounted in the next one above
+        if accounting:  # a group without these files is accounted for in the next one above
             return Group(files, tuple(accounting))
     why, mounted = "no cgroup of the engine accounts memory", _mount(mounts, "")
     if mounted is None:
@@ -238,7 +239,7 @@ def _paths(memberships: str) -> dict[str, str]:
 
 
 def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
-    """Root within the hierarchy, and mount point, of the first mount with that controller (proc(5), mountinfo)."""
+    """Return (root within the hierarchy, mount point) of the first mount with a controller (proc(5), mountinfo)."""
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(" "), after.split(" ")  # kinds: type, source, super options
@@ -250,7 +251,7 @@ def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
 
 
 def _unescaped(path: str) -> str:
-    r"""Blanks in paths are octal escapes.
+    r"""Decode a path in which blanks are octal escapes.
 
     >>> _unescaped(r"/a\040b")
     '/a b'
@@ -259,7 +260,7 @@ def _unescaped(path: str) -> str:
 
 
 def _levels(path: str, mounted_root: str, mount_point: str) -> tuple[str, ...] | None:
-    """The folders from the group's own up to the mount. None where the group lies outside of it."""
+    """Return the folders from the group's up to the mount, or None if the group lies outside the mount."""
     parts, base = path.strip("/").split("/"), mounted_root.strip("/")
     parts = [part for part in parts if part]
     above = base.split("/") if base else []

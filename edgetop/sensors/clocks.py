@@ -1,10 +1,10 @@
-"""Clocks and the caps in force: of the CPU by cpufreq policy, and of the GPU, NPU and memory controller by devfreq.
+"""Clocks and their present caps: of the CPU by cpufreq policy, and of the GPU, NPU and memory controller by devfreq.
 
 ABI: Documentation/admin-guide/pm/cpufreq.rst (kHz) and Documentation/ABI/testing/sysfs-class-devfreq (Hz).
-`scaling_cur_freq` is what the governor asked for or the hardware reports; firmware caps (Raspberry Pi) are not in
-it. `cpuinfo_cur_freq` is never read: on Tegra it measures the hardware and disturbs the policy. devfreq's `max_freq`
-is the limit in force: the user's, the power mode's and that of a cooling device (drivers/thermal/devfreq_cooling.c).
-Video codecs and buses are left out.
+`scaling_cur_freq` is the clock that the governor asked for or that the hardware reports; caps of the firmware
+(Raspberry Pi) are not in it. `cpuinfo_cur_freq` is never read, since on Tegra it measures the hardware and disturbs the
+policy. devfreq's `max_freq` is the lowest of the limits that the user, the power mode and a cooling device set
+(drivers/thermal/devfreq_cooling.c). Video codecs and buses are left out.
 """
 
 import re
@@ -19,9 +19,9 @@ NO_TURBO = "sys/devices/system/cpu/intel_pstate/no_turbo"
 DEVFREQ = "sys/class/devfreq"
 OFFLINE = Gap("its CPUs are offline")
 
-# By the name of the device, without its address: 17000000.gpu, 17000000.ga10b (JetPack 5), 17000000.gv11b (Xavier),
-# gpu-gpc-0 (Thor), fb000000.gpu (RK3588), 13000000.mali; fdab0000.npu; dmc (Rockchip), 3d400000.memory-controller
-# (i.MX8M: drivers/devfreq/imx8m-ddrc.c), bwmgr (Thor: jetson_stats, jtop/core/memory.py).
+# Kinds of devfreq devices by their names without the address. Examples: 17000000.gpu, 17000000.ga10b (JetPack 5),
+# 17000000.gv11b (Xavier), gpu-gpc-0 (Thor), fb000000.gpu (RK3588), 13000000.mali; fdab0000.npu; dmc (Rockchip),
+# 3d400000.memory-controller (i.MX8M: drivers/devfreq/imx8m-ddrc.c), bwmgr (Thor: jetson_stats, jtop/core/memory.py).
 _KINDS = (
     (re.compile(r"gpu|g[vamp]\d+b|mali|gpu-gpc-\d+"), "gpu"),
     (re.compile(r"npu"), "npu"),
@@ -39,7 +39,7 @@ def discover(root: Root) -> Found:
 
 
 def policies(root: Root) -> list[str]:
-    """The folders of the cpufreq policies: of the CPUs that change frequency together."""
+    """Return the folders of the cpufreq policies. A policy is for CPUs that change frequency together."""
     return [f"{POLICIES}/{name}" for name in root.names(POLICIES) if name.startswith("policy")]
 
 
@@ -50,12 +50,12 @@ def _policy(root: Root, folder: str) -> Reader:
     clocks = [partial(_mhz, file, "kHz") for file in (now, cap)]
 
     def read() -> Values:
-        # Of a policy without a CPU left every read is EBUSY, which explains nothing.
+        # All files of a policy without online CPUs give EBUSY, which explains nothing.
         return [OFFLINE, OFFLINE] if has_cpus and not cpus.line() else attempt_all(clocks)
 
-    highest_khz = root.number(f"{folder}/cpuinfo_max_freq")  # without boost, where it is off: drivers lower it then
+    highest_khz = root.number(f"{folder}/cpuinfo_max_freq")  # lower if boost is off
     notes = [f"CPUs {related}"] if (related := root.line(f"{folder}/related_cpus")) else []
-    # By the policy's own switch, the one of all policies, or that of intel_pstate, which says it the other way.
+    # Boost has a switch for the policy, for all policies, or an inverted one of intel_pstate.
     switches = [root.line(f"{folder}/boost"), root.line(f"{POLICIES}/boost")]
     notes += ["boost off"] if "0" in switches or root.line(NO_TURBO) == "1" else []
     label = f"cpu{folder.rpartition('policy')[2]}"
@@ -63,7 +63,7 @@ def _policy(root: Root, folder: str) -> Reader:
 
 
 def device_kind(name: str) -> str | None:
-    """Return what a devfreq device is: "gpu", "npu" or "memory"; None: something else.
+    """Return the kind of a devfreq device: "gpu", "npu" or "memory"; None for other devices.
 
     >>> [device_kind(name) for name in ("17000000.ga10b", "fdab0000.npu", "dmc", "15340000.vic", "gpu-nvd-0")]
     ['gpu', 'npu', 'memory', None, None]

@@ -1,8 +1,9 @@
-"""Memory and CPU of a watched application as a whole, and which other processes take the CPU.
+"""Memory and CPU use of a watched application as a whole, and the load of other processes.
 
-The application is the process that is watched and all that descend from it. Others: every read gives the load of all
-other processes. Their names cost a read of every process, about 10 us each, so they are read once in a while, and each
-second only while others take much. All from the real /proc: proc_pid_statm(5), proc_pid_task(5).
+The application consists of the watched process and all its descendants. The load of all other processes together is
+read every time. Their names need a read of every process, about 10 us each, so they are read only from time to time,
+and each second while other processes take much. All data comes from the real /proc: proc_pid_statm(5),
+proc_pid_task(5).
 """
 
 import contextlib
@@ -28,14 +29,14 @@ from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, SensorEvent, Values, sensor
 from edgetop.session.event_kinds import Competing, ThreadsUsed
 
-MUCH_PCT = 30.0  # of a core: from here on the names are read
-EVERY_S = 10.0  # while it is quiet, so that there is something to compare with
-CLOSE_READS = 10  # of the names, each second, in a row at most: then every fifth second
+MUCH_PCT = 30.0  # load of other processes, in percent of a core, from which their names are read
+EVERY_S = 10.0  # interval of reading names below that load, so that there is something to compare with
+CLOSE_READS = 10  # above that load, names are read each second this many times, and then at this interval
 CLOSE_EVERY_S = 5.0
-AGAIN_S = 30.0  # the same names are reported again
-LEAST_PCT, SHOWN = 5.0, 3  # a process that takes less of a core is not named
+AGAIN_S = 30.0  # time after which the same names are reported again
+LEAST_PCT, SHOWN = 5.0, 3  # least load of a process to be named, in percent of a core, and most names
 
-THREADS_S = 60.0  # after 10 s, and then each minute, an event names the threads that took the CPU
+THREADS_S = 60.0  # interval of events that name the threads which took the CPU; the first comes after 10 s
 FIRST_THREADS_S = 10.0
 THREADS_LEAST_PCT, THREADS_SHOWN = 1.0, 6
 
@@ -52,9 +53,9 @@ class Competitors:
         own: int | None = None,
         family: Family | None = None,
     ) -> None:
-        """`pid`: the engine's process; `own`: edgetop's. Both, and what they started, are no competitors.
+        """Measure all processes except the engine's (`pid`), edgetop's (`own`) and those that these have started.
 
-        `family`: of a program that may start others, which take the CPU as a part of it.
+        `family` is given for a watched program whose descendants belong to it.
         """
         self._root = root
         self._now = now
@@ -65,13 +66,13 @@ class Competitors:
         self._rate = Rate()
         self._seen: Use = {}
         self._seen_at_s: float | None = None
-        self._taken: dict[str, float] = {}  # by name, percent of a core times seconds, since the survey began
+        self._taken: dict[str, float] = {}  # by name: percent of a core times seconds, since the survey began
         self._survey_began_s: float | None = None
-        self._lock = threading.Lock()  # the survey is asked for from another thread than reads
+        self._lock = threading.Lock()  # surveys and reads come from different threads
         self._close_reads = 0
         self._reported: tuple[tuple[str, ...], float] = ((), 0.0)
         self._events: list[SensorEvent] = []
-        self._ticks = 0  # of others, so far
+        self._ticks = 0  # ticks of other processes so far
         self.sensors = (sensor("load", "others", "/proc/stat", note="all but the engine and edgetop"),)
 
     def begin_survey(self) -> None:
@@ -81,7 +82,7 @@ class Competitors:
             self._taken = {}
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """Return the CPU use of other processes, as `protocol.SurveysProcesses`; those below LEAST_PCT are left out."""
+        """Return the mean CPU use of other processes by name. Processes below LEAST_PCT are left out."""
         with self._lock:
             at_s = self._now()
             self._measure(at_s)
@@ -94,12 +95,12 @@ class Competitors:
 
     def _load(self) -> float | Gap:
         at_s = self._now()
-        busy, _ = parse_cpu_ticks(self._stat.read_text())  # what a hypervisor stole is nobody's here
+        busy, _ = parse_cpu_ticks(self._stat.read_text())  # stolen time belongs to no process here
         ours = self._family.used_ticks() if self._family else 0
         for stat in self._own_stats:
             with contextlib.suppress(OSError):  # it has ended
                 ours += parse_stat(stat.read_text()).cpu_ticks
-        # The kernel counts processes and CPUs apart, so that the difference can step back by a few ticks.
+        # The kernel counts processes and CPUs separately, so the difference may go back by a few ticks.
         self._ticks = max(self._ticks, busy - ours)
         others = self._rate.percent(self._ticks * TICK_S, at_s)
         if isinstance(others, Gap):
@@ -126,7 +127,7 @@ class Competitors:
         return notices
 
     def _measure(self, at_s: float) -> list[tuple[str, float]]:
-        """Percent of a core since the last call, by name, the most first."""
+        """Return (name, percent of a core) since the last call, the greatest first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         ours = self._ours | set(self._family.stats()) if self._family else self._ours
         self._seen, self._seen_at_s = used_by_others(ours, self._root), at_s
@@ -137,7 +138,7 @@ class Competitors:
 
 
 def _most(percent: Mapping[str, float], least: float = LEAST_PCT, shown: int = SHOWN) -> list[tuple[str, float]]:
-    """The names with at least so many percent, the most first."""
+    """Return the first `shown` names with at least `least` percent, the greatest first."""
     top = sorted(percent.items(), key=lambda pair: (-pair[1], pair[0]))
     return [(name, taken) for name, taken in top if taken >= least][:shown]
 
@@ -149,7 +150,7 @@ def _words(most: Sequence[tuple[str, float]]) -> str:
 def application(
     pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic, family: Family | None = None
 ) -> Reader:
-    """Return a reader of a watched program with all that descend from it."""
+    """Return a reader of a watched program's memory and CPU use, with all its descendants."""
     family = family or Family(pid, root, now)
     cpu, waited = Rate(), SumRate()
     threads = _Threads(root, now())
@@ -181,15 +182,15 @@ def application(
 
 
 class _Threads:
-    """The CPU use of a program's threads, by name, now and then."""
+    """Reports the CPU use of a program's threads, by name, from time to time."""
 
     def __init__(self, root: Root, at_s: float) -> None:
         self._root = root
-        self._used: Use = {}  # by process and number: name, and ticks used
+        self._used: Use = {}  # by process and thread: name, and ticks used
         self._used_s, self._due_s = at_s, at_s + FIRST_THREADS_S
 
     def news(self, pids: Sequence[int], at_s: float) -> Iterator[SensorEvent]:
-        """An event that names the threads, where one is due."""
+        """Yield an event that names the threads, if one is due."""
         if self._used and at_s < self._due_s:
             return
         before, self._used = self._used, _threads_of(pids, self._root)
@@ -214,8 +215,8 @@ def _threads_of(pids: Sequence[int], root: Root) -> Use:
 
 
 def discover(pid: int, *, is_program: bool) -> Found:
-    """`is_program`: the engine's process may start others, which are a part of it."""
+    """Return the sensors of other processes; with `is_program`, also those of the watched application `pid`."""
     if not is_program:
         return Found((Competitors(pid),))
-    family = Family(pid)  # read once for both
+    family = Family(pid)  # shared, so that processes are searched only once
     return Found((application(pid, family=family), Competitors(pid, family=family)))

@@ -1,4 +1,4 @@
-"""Counters as their growth. The first reading only begins the interval.
+"""Turn counters into rates. The first reading only begins an interval.
 
 A counter that went back (a reset, a new device) begins another interval.
 """
@@ -11,11 +11,11 @@ FIRST = Gap("a rate needs a second reading")
 WENT_BACK = Gap("the counter went back")
 FIRST_ENERGY = Gap("power needs a second reading of the energy counter")
 MAX_BOARD_W = 10_000.0
-MAX_COUNTED_W = 2000.0  # what no chip with a counter of energy draws: more is a counter that was set back
+MAX_COUNTED_W = 2000.0  # no chip with an energy counter draws more; a higher value means that the counter was reset
 
 
 class Rate:
-    """Growth per second of one counter."""
+    """The growth of a counter per second."""
 
     def __init__(self) -> None:
         self._before: tuple[float, float] | None = None
@@ -29,15 +29,15 @@ class Rate:
         return (amount - before[0]) / (at_s - before[1])
 
     def percent(self, seconds: float, at_s: float) -> float | Gap:
-        """The share of the interval, where what is counted is seconds."""
+        """Return the growth of a counter of seconds as a percentage of the time that passed."""
         value = self.per_second(seconds, at_s)
         return value if isinstance(value, Gap) else 100 * value
 
 
 class SumRate:
-    """Growth per second of several counters together, of devices that may come and go.
+    """The growth per second of several counters together, whose devices may come and go.
 
-    A device counts from its second reading on; a counter that went back makes a gap.
+    A device counts from its second reading on. If a counter went back, the result is a gap.
     """
 
     def __init__(self) -> None:
@@ -57,15 +57,15 @@ class SumRate:
 
 
 class EnergyCounter:
-    """Mean power, of a counter of joules that, where it has a range, begins anew."""
+    """Mean power from a counter of joules, which may have a range after which it begins at 0 again."""
 
     def __init__(self, range_j: float | None = None) -> None:
-        """`range_j`: after so many joules it begins at 0 again; None: it never does."""
+        """`range_j` is the number of joules after which the counter begins at 0 again; None if it never does."""
         self._range_j = range_j
         self._before: tuple[float, float] | None = None
 
     def watts(self, joules: float, at_s: float) -> float | Gap:
-        """Mean power since the last call, or why there is none."""
+        """Return the mean power since the last call, or a gap."""
         before, self._before = self._before, (joules, at_s)
         if before is None or at_s <= before[1]:
             return FIRST_ENERGY
@@ -81,5 +81,5 @@ class EnergyCounter:
 
 
 def plausible_w(watts: float) -> float | Gap:
-    """The power, or a gap where no board can draw it."""
+    """Return the power, or a gap if no board can draw so much."""
     return watts if abs(watts) <= MAX_BOARD_W else Gap(f"reads {watts:g} W, which no board draws")

@@ -1,7 +1,7 @@
-"""CPU load, in percent of one core: the whole system, the engine, edgetop itself, and what was stolen; and the waits.
+"""CPU load in percent of one core (of the system, the engine and edgetop, and stolen time), and waits for the CPU.
 
-Each is a difference of two readings, so the first read only begins the interval.
-proc_stat(5) for the system, under the root; the real /proc for the two processes.
+Each value is the difference of two readings, so the first read only begins an interval. The system's data comes from
+proc_stat(5) under the root, that of the engine and edgetop from the real /proc.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from edgetop.session.manifest import SensorInfo
 
 
 def discover(root: Root) -> Found:
-    """Discover the load of all CPUs together, and the time that a hypervisor took from them."""
+    """Find the load of all CPUs together, and the time that a hypervisor stole from them."""
     if not root.exists("proc/stat"):
         return Found(missing=(Missing("system load", f"no {root.absolute('proc/stat')}"),))
     file, source = root.file("proc/stat"), root.absolute("proc/stat")
@@ -34,7 +34,7 @@ def discover(root: Root) -> Found:
 
 
 def process_load(info: SensorInfo, cpu_seconds: Callable[[], float]) -> Reader:
-    """CPU time of one process, taken from a callable that gives seconds."""
+    """Return a reader of a process's load. `cpu_seconds` returns the process's CPU time so far."""
     rate = Rate()
 
     def read() -> Values:
@@ -47,7 +47,10 @@ def process_load(info: SensorInfo, cpu_seconds: Callable[[], float]) -> Reader:
 
 
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
-    """Engine and edgetop. `shares_process`: the engine is a thread, separated by its threads."""
+    """Find the load of the engine and of edgetop.
+
+    `shares_process` is set if the engine is a thread of edgetop; the two are then told apart by threads.
+    """
     note = "by threads: what Python started is edgetop, the rest is the engine" if shares_process else None
     own = sensor("load", "edgetop", "/proc/self/stat", note=note)
     engine = sensor("load", "engine", f"/proc/{pid}/stat", note=note)
@@ -55,26 +58,26 @@ def discover_engine(pid: int, *, shares_process: bool) -> Found:
         rest = process_load(engine, lambda: time.process_time() - _own_threads_s())
         return Found((rest, process_load(own, lambda: _own_threads_s() + helper_load.spent_s())))
     edgetop = process_load(own, lambda: time.process_time() + helper_load.spent_s())
-    if not HOST.exists(f"proc/{pid}"):  # it ended as soon as it had begun
+    if not HOST.exists(f"proc/{pid}"):  # it ended at once
         return Found((edgetop,), (Missing(engine.id, "the process is gone"),))
     stat = HOST.file(f"proc/{pid}/stat")
     return Found((process_load(engine, lambda: cpu_s(stat)), edgetop))
 
 
 def cpu_s(stat: File) -> float:
-    """CPU seconds of a process, by its /proc/PID/stat. Raises OSError where it is gone."""
+    """Return the CPU seconds of a process from its /proc/PID/stat. Raises OSError if the process is gone."""
     return parse_stat(stat.read_text()).cpu_ticks * TICK_S
 
 
 def _own_threads_s() -> float:
-    """CPU seconds of the threads Python started, the engine's loop left out."""
+    """Return the CPU seconds of the threads that Python has started, without the engine's loop."""
     texts = (HOST.text(f"proc/self/task/{thread}/stat") for thread in own_threads())
     return sum(parse_stat(text).cpu_ticks * TICK_S for text in texts if text)
 
 
-# Pressure stall information: in what share of the time something had to wait for CPU, memory or I/O.
-# Documentation/accounting/psi.rst. Shares are made of the totals, not of the kernel's averages over 10 s and more, so
-# that they belong to the interval they are shown for.
+# Pressure stall information: the share of time in which tasks waited for CPU, memory or I/O
+# (Documentation/accounting/psi.rst). It is computed from the totals, and not from the kernel's averages over 10 s or
+# more, so that it belongs to the interval for which it is shown.
 
 FOLDER = "proc/pressure"
 SINCE = (4, 20)
@@ -89,7 +92,7 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
     for resource in _STALLS:
         try:
             root.read_text(f"{FOLDER}/{resource}")
-        except OSError:  # EOPNOTSUPP where the kernel has it switched off (psi_show in kernel/sched/psi.c)
+        except OSError:  # EOPNOTSUPP if it is switched off in the kernel (psi_show in kernel/sched/psi.c)
             continue
         sources.append(_resource(root, resource, now_s))
     if sources:
@@ -102,7 +105,7 @@ def discover_pressure(root: Root, now_s: Callable[[], float] = time.monotonic) -
 
 
 def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
-    """The share of time in which some task, or all of them at once, waited for it."""
+    """Return a reader of the share of time in which some task, or all tasks at once, waited for a resource."""
     file = root.file(f"{FOLDER}/{resource}")
     rates = {kind: Rate() for kind in _STALLS[resource]}
 
@@ -121,16 +124,19 @@ def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
 
 
 def _share(percent: float | Gap) -> float | Gap:
-    """Two clocks measure the interval, so that a share may come out a little above the whole; more is no share."""
+    """Return a share of at most 100 %, or a gap if it is impossible.
+
+    Two clocks measure the interval, so that a share may be slightly above 100 %.
+    """
     if isinstance(percent, Gap):
         return percent
     return min(percent, 100.0) if percent <= 110 else Gap("the total grew faster than time")
 
 
-# How the engine's threads fared with the scheduler: how long they waited for a CPU, and how often one was taken.
-# Both are about what others do to the engine, where a load figure is about what it does itself.
-# Documentation/scheduler/sched-stats.rst, `/proc/PID/schedstat` (of a thread: time on the CPU, time
-# waited for one in ns, timeslices); proc_pid_status(5), `nonvoluntary_ctxt_switches`.
+# How long the engine's threads waited for a CPU, and how often they were preempted. Both show what other processes do
+# to the engine, while its load shows what it does itself. Sources: Documentation/scheduler/sched-stats.rst,
+# `/proc/PID/schedstat` (of a thread: ns on the CPU, ns waited for a CPU, timeslices); proc_pid_status(5),
+# `nonvoluntary_ctxt_switches`.
 
 _SWITCHES = re.compile(r"^nonvoluntary_ctxt_switches:(.*)$", re.MULTILINE)
 UNCOUNTED = Gap("this kernel keeps no account of it (CONFIG_SCHED_INFO)")
@@ -150,7 +156,10 @@ def engine_scheduling(
     now: Callable[[], float] = time.monotonic,
     note: str = "of all its threads together",
 ) -> Reader:
-    """`others`: which of the process's threads are not the engine's."""
+    """Return a reader of how the scheduler treats the engine's threads.
+
+    `others` returns the threads of the process that are not the engine's.
+    """
     tasks = f"proc/{pid}/task"
     waiting, switching = SumRate(), SumRate()
 
@@ -164,10 +173,10 @@ def engine_scheduling(
                 continue
             try:
                 schedstat, status = (root.read_text(f"{tasks}/{tid}/{name}") for name in ("schedstat", "status"))
-            except (FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+            except (FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
                 continue
             ran_ns, waited[tid] = parse_schedstat(schedstat)
-            is_counted |= ran_ns > 0  # sched_info_on() in kernel/sched/stats.h: else the file holds "0 0 0"
+            is_counted |= ran_ns > 0  # the file has "0 0 0" without accounting (sched_info_on, kernel/sched/stats.h)
             if (match := _SWITCHES.search(status)) is None:
                 raise ValueError("no count of involuntary switches in the file")
             switched[tid] = parse_int(match[1].strip())
@@ -183,7 +192,7 @@ def engine_scheduling(
 
 
 def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
-    """Return how long, in ns, each thread of a process waited for a CPU. Raises OSError if the process has ended."""
+    """Return how many ns each thread of a process has waited for a CPU. Raises OSError if the process has ended."""
     waited = {}
     for tid in root.entries(f"proc/{pid}/task"):
         with contextlib.suppress(OSError, ValueError):  # it ended meanwhile
@@ -192,7 +201,7 @@ def waited_by_thread(pid: int, root: Root = HOST) -> dict[str, int]:
 
 
 def parse_schedstat(text: str) -> tuple[int, int]:
-    """Time on the CPU and time waited for one, in ns. Raises ValueError where it is no schedstat.
+    """Return the time on a CPU and the time waited for one, in ns. Raises ValueError if the text is no schedstat.
 
     >>> parse_schedstat("93082621 8240005 59")
     (93082621, 8240005)

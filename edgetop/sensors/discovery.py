@@ -1,6 +1,6 @@
-"""Everything that can be read here: the board under the root, and the engine's own process.
+"""Find everything that can be read: the sensors of the board under the root, and those of the engine's process.
 
-A new family of sensors is a file of this folder with a function that finds its sensors, and its name in a list here.
+To add a family of sensors, write a file with a function that finds them, and add the function to a list here.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from edgetop.sensors.board_identity import discover_settings
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, join
 
-# In the order in which the sensors are listed.
+# The order is that in which sensors are listed.
 _BOARD: tuple[Callable[[Root], Found], ...] = (
     *(thermal_zones.discover, hwmon.discover, thermal_zones.discover_edge_tpus, throttling.discover, clocks.discover),
     *(raspberry_pi.discover, rails.discover, jetson.discover_over_current, jetson.discover_power_mode, rapl.discover),
@@ -42,7 +42,7 @@ _BOARD: tuple[Callable[[Root], Found], ...] = (
     ),
     *(accelerators.discover, cpu_load.discover_pressure, discover_settings),
 )
-# Of these, what the kernel has of itself on any machine.
+# Those that the kernel provides on any machine.
 _SYSTEM = (
     memory_sensors.discover,
     memory_sensors.discover_paging,
@@ -66,7 +66,7 @@ def discover_board(root: Root) -> Found:
 
 
 def discover_hardware(root: Root) -> Found:
-    """The board without `discover_system`."""
+    """Find the board's sensors except those of `discover_system`."""
     return join([discover(root) for discover in _BOARD if discover not in _SYSTEM])
 
 
@@ -75,10 +75,10 @@ def discover_system(root: Root) -> Found:
 
 
 def discover_engine(pid: int, *, shares_process: bool, is_program: bool = False, board: Root | None = None) -> Found:
-    """Sensors of the engine's process and of edgetop's own, always from the real /proc.
+    """Find the sensors of the engine's process and of edgetop's, always in the real /proc.
 
-    `is_program`: it may start others, which are a part of it. `board`: where it is this machine, also what its
-    drivers report of the engine.
+    `is_program` is set for a watched program, whose descendants belong to it. If `board` is this machine, sensors that
+    its drivers have for the engine are included.
     """
     found = join([discover(pid, shares_process=shares_process) for discover in _ENGINE])
     found = join([found, competitors.discover(pid, is_program=is_program)])

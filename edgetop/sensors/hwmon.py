@@ -1,12 +1,12 @@
 """Temperatures, fans and power of hwmon chips, each physical sensor once.
 
-ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. The kernel
-mirrors thermal zones here (drivers/thermal/thermal_hwmon.c, with every dash of the type an
-underscore): those are left to the zones. Labels hold a colon, which those of zones do not.
+ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. The kernel also shows thermal zones as
+hwmon chips (drivers/thermal/thermal_hwmon.c, with underscores for the dashes of the type); these are left out here.
+Labels contain a colon, which labels of thermal zones do not.
 
-Power is `power*_input`, or `power*_average` where there is no other, in µW. Jetson's INA3221 has no such file: its
-rails are read elsewhere. Batteries come as hwmon devices too (drivers/power/supply/power_supply_hwmon.c): these are
-read where their direction is known.
+Power is `power*_input`, or else `power*_average`, in µW. Jetson's INA3221 has no such file; `rails.py` reads its rails.
+Batteries are hwmon devices too (drivers/power/supply/power_supply_hwmon.c), but `power_supply.py` reads them, since it
+knows the direction of the current.
 """
 
 import re
@@ -25,14 +25,14 @@ _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
 _POWER = re.compile(r"power([0-9]+)_(input|average)")
 _NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
 
-FASTEST_S = 0.1  # of power, where the chip does not give its update interval
-# What the firmware of a chip says of the chip itself (drivers/gpu/drm/amd/pm, drivers/hwmon/fam15h_power.c).
+FASTEST_S = 0.1  # update interval of power if the chip does not give one
+# Chips whose firmware only estimates their own power (drivers/gpu/drm/amd/pm, drivers/hwmon/fam15h_power.c).
 _ESTIMATES = ("amdgpu", "fam15h_power", "scmi_sensors")
-# The highest value of a mainboard's monitor chip, of 8 bits or 9: what an input gives to which nothing is wired
-# (lm-sensors/lm-sensors#461, frankcrawford/it87#59).
+# The highest values of monitor chips with 8 and 9 bits, which an unconnected input gives (lm-sensors/lm-sensors#461,
+# frankcrawford/it87#59).
 _OPEN_C = (127.0, 127.5)
-_NO_FAN_RPM = 65535  # FAN_NOT_PRESENT of drivers/platform/x86/thinkpad_acpi.c: a register of ones
-# Measured elsewhere by a module of its own.
+_NO_FAN_RPM = 65535  # FAN_NOT_PRESENT in drivers/platform/x86/thinkpad_acpi.c: all bits of the register are set
+# Chips that rails.py reads.
 _RAILS = ("ina3221", "ina3221x")
 
 
@@ -40,11 +40,11 @@ class Input(NamedTuple):
     """One temperature or fan of a chip."""
 
     info: SensorInfo
-    file: File  # of its raw value
+    file: File  # has its raw value
     fault: File | None
 
     def value(self) -> float | Gap:
-        """Degrees Celsius, or rounds a minute. Raises OSError, or ValueError where there is no number."""
+        """Read degrees Celsius or revolutions per minute. Raises OSError, or ValueError if there is no number."""
         if self.fault and self.fault.line() == "1":
             return Gap("the chip reports a fault of this input")
         if self.info.kind == "temp":
@@ -55,16 +55,16 @@ class Input(NamedTuple):
         return float(rounds) if 0 <= rounds < _NO_FAN_RPM else Gap(f"reads {rounds} rpm")
 
     def absence(self) -> str | None:
-        """Why there is nothing to measure here, where the chip answers with a fault or with what no sensor reads.
+        """Return why no sensor is connected (the chip reports a fault or an impossible value), or None.
 
-        One whose read fails may have been asleep, and is no absence.
+        A read that fails does not count, since the chip may have been asleep.
         """
         value, number = attempt(self.value), attempt(self.file.read_int)
         return value.reason if isinstance(value, Gap) and not isinstance(number, Gap) else None
 
 
 def discover(root: Root) -> Found:
-    """Temperatures and fans."""
+    """Find temperatures and fans."""
     chips = dict(_chips(root))
     readers: list[Reader] = []
     missing: list[Missing] = []
@@ -81,12 +81,12 @@ def discover(root: Root) -> Found:
 
 
 def _chips(root: Root) -> Iterator[tuple[str, str]]:
-    """The name of each chip that mirrors no thermal zone, by folder."""
+    """Yield the folder and the name of each chip that is not a thermal zone."""
     mirrors = {_underscored(zone_type) for zone_type in zone_types(root).values()}
     for name in root.names(CHIPS):
         folder = f"{CHIPS}/{name}"
         chip = root.line(f"{folder}/name")
-        # The link to its device is certain; captures and kernels without it are judged by the name.
+        # The link to the device is reliable. Without it (captures, some kernels) only the name is left.
         device = (root.resolve(f"{folder}/device") or "").rpartition("/")[2]
         if chip and not device.startswith("thermal_zone") and _underscored(chip) not in mirrors:
             yield folder, chip.replace(":", "-")
@@ -106,7 +106,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
     tcc_offset_c = sum(offset for offset in offsets if not isinstance(offset, Gap))
     for prefix, text, name in zip(prefixes, texts, names, strict=True):
         if chip == "k10temp" and text == "Tctl" and "Tdie" in texts:
-            continue  # the same sensor on a scale of its own (Documentation/hwmon/k10temp.rst)
+            continue  # Tctl is Tdie on another scale (Documentation/hwmon/k10temp.rst)
         kind = "temp" if prefix.startswith("temp") else "fan"
         trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
         note = _NOTES.get((chip, text))
@@ -116,7 +116,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
 
 
 def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
-    """Return the temperatures at which the chip throttles or shuts down, where its driver reports them."""
+    """Return the temperatures at which the chip throttles or shuts down, if its driver reports them."""
     celsius = attempt(partial(read_celsius, crit))
     if isinstance(celsius, Gap) or celsius <= 0:
         return {}
@@ -130,9 +130,9 @@ def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
 
 
 def discover_power(root: Root) -> Found:
-    """Power that a chip reports by itself."""
+    """Find power that a chip reports itself."""
     supplies = {_underscored(name) for name in root.names("sys/class/power_supply")}
-    named: list[tuple[str, str, str]] = []  # what the board calls it, else its chip; the chip; the file
+    named: list[tuple[str, str, str]] = []  # (the board's name for it or else the chip's, chip, file)
     for entry in root.names(CHIPS):
         folder = f"{CHIPS}/{entry}"
         chip = root.line(f"{folder}/name") or entry

@@ -1,7 +1,7 @@
-"""Power monitors wired to an I2C bus by the user: `--i2c BUS:ADDR:CHIP:SHUNT[:NAME]`.
+"""Power monitors that the user has connected to an I2C bus: `--i2c BUS:ADDR:CHIP:SHUNT[:NAME]`.
 
-Nothing is ever searched for on a bus: reading a register of another chip can change it. An address that a kernel driver
-owns is refused and never forced: reading a flag register there would clear what the driver waits for.
+A bus is never scanned, since reading a register of another chip can change that chip. An address that a kernel driver
+owns is refused and never forced, since reading a flag register there would clear flags for which the driver waits.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from edgetop.session.manifest import SensorInfo
 CADENCE_S = 0.1
 DEVICES = "sys/bus/i2c/devices"
 
-# Chip -> the addresses it can have (table "Address Pins and Slave Addresses" of each datasheet).
+# Possible addresses of each chip (table "Address Pins and Slave Addresses" of its datasheet).
 ADDRESSES = dict.fromkeys(("ina219", "ina226", "ina228", "ina260"), range(0x40, 0x50)) | {"ina3221": range(0x40, 0x44)}
 NOTATION = "write BUS:ADDR:CHIP:SHUNT[:NAME], such as 1:0x40:ina226:0.002:5V-IN"
 ROLES = ("total", "part")
@@ -44,7 +44,7 @@ class Channel:
     number: int  # on the chip, from 0
     shunt_ohm: float
     name: str
-    role: str | None  # as the user said; None: not said
+    role: str | None  # given by the user; None if not given
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class I2cSpec:
 
 
 def parse_spec(text: str) -> I2cSpec:
-    """Raises ValueError saying what is wrong.
+    """Parse the value of `--i2c`. Raises ValueError, which says what is wrong.
 
     >>> parse_spec("1:0x40:ina226:0.002:5V-IN").channels
     (Channel(number=0, shunt_ohm=0.002, name='5V-IN', role=None),)
@@ -76,7 +76,7 @@ def parse_spec(text: str) -> I2cSpec:
     if chip not in ADDRESSES:
         raise ValueError(f"{chip!r} is not among the chips edgetop knows: {', '.join(ADDRESSES)}")
     at, possible = -1, ADDRESSES[chip]
-    with contextlib.suppress(ValueError):  # it begins with 0x: i2cdetect prints base 16, and 40 could be either
+    with contextlib.suppress(ValueError):  # 0x is required: i2cdetect prints base 16, and 40 would be ambiguous
         at = int(address, 16) if address.lower().startswith("0x") else -1
     if at not in possible:
         raise ValueError(f"{address!r} is no address of an {chip}: 0x{possible[0]:02x} to 0x{possible[-1]:02x}")
@@ -85,7 +85,7 @@ def parse_spec(text: str) -> I2cSpec:
 
 
 def _shunts(text: str, chip: str) -> list[float | None]:
-    """Ohms of each channel; None: not used."""
+    """Return the shunt of each channel in ohms, or None for a channel that is not used. Raises ValueError."""
     if chip == "ina260":
         if text not in ("", "-") and _ohms(text) != INA260_SHUNT_OHM:
             raise ValueError("an ina260 has its shunt of 0.002 ohms inside; leave SHUNT empty")
@@ -107,7 +107,7 @@ def _ohms(text: str) -> float | None:
 
 
 def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[Channel, ...]:
-    """Names stand in the order of the channels, with `=total` or `=part` where the user says so."""
+    """Return the used channels. `names` are in the order of the channels, perhaps with `=total` or `=part`."""
     given = [name.strip() for name in names.split(",")] if names else []
     if len(given) > len(ohms):
         raise ValueError(f"{names!r} names more channels than there are shunts")
@@ -124,9 +124,9 @@ def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[C
 
 
 def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequence[str], cadence_s: float) -> Reader:
-    """Set a chip up, and return the reader of power, voltage and current of each of its channels.
+    """Set a chip up, and return a reader of the power, voltage and current of each of its channels.
 
-    Raises OSError where nothing answers, and ValueError where something else does.
+    Raises OSError if no chip answers, and ValueError if another kind of chip does.
     """
 
     def set_up() -> None:
@@ -138,7 +138,7 @@ def power_monitor(spec: I2cSpec, chip: Chip, registers: Registers, roles: Sequen
     def read() -> Values:
         try:
             measured = chip.measure(registers)
-            # Only now: had it been reset before, its values are those of another configuration.
+            # Checked after the measurement: if the chip was reset before, its values are of another configuration.
             if not chip.is_set_up(registers):
                 set_up()
                 measured = Gap("the chip was reset and is set up anew")
@@ -171,7 +171,7 @@ def _why(error: OSError) -> str:
 
 def _open_bus(number: int) -> Bus:
     try:
-        from smbus2 import SMBus  # noqa: PLC0415  optional, and only for those who ask
+        from smbus2 import SMBus  # noqa: PLC0415  optional, needed only for --i2c
     except ImportError:
         raise InputError("--i2c needs smbus2, which is not installed", extra_command("i2c")) from None
     return cast("Bus", SMBus(number))
@@ -180,7 +180,7 @@ def _open_bus(number: int) -> Bus:
 def open_monitors(
     specs: Sequence[I2cSpec], root: Root, cadence_s: float = CADENCE_S, open_bus: Callable[[int], Bus] = _open_bus
 ) -> Found:
-    """The chips that the user named, set up. Raises InputError where one cannot be used."""
+    """Set up the chips that the user named. Raises InputError if one cannot be used."""
     if specs and not root.is_host:
         raise InputError("--i2c: a captured board has no bus to read from", "leave out --i2c or --sysroot")
     channels = [channel for spec in specs for channel in spec.channels]
@@ -190,7 +190,7 @@ def open_monitors(
         raise InputError("--i2c gives one name to two channels")
     if sum(channel.role == "total" for channel in channels) > 1:
         raise InputError("--i2c calls two channels the total", "one alone is the whole board's input")
-    # A channel without a role is a part; where the user named no total, the first of these is the total.
+    # If the user named no total, the first channel without a role is the total. Other channels without one are parts.
     roles = [channel.role for channel in channels]
     if "total" not in roles and None in roles:
         roles[roles.index(None)] = "total"

@@ -1,12 +1,13 @@
 """Texas Instruments' power monitors on I2C: INA219, INA226, INA260, INA3221, INA228.
 
 Datasheets: INA219 SBOS448, INA226 SBOS547, INA260 SBOS656, INA3221 SBOS576, INA228 SBOSA20; the registers are in their
-sections "Register Maps". Compare Linux' drivers/hwmon/ina2xx.c, ina3221.c and ina238.c. Each chip is given a
-configuration of its own: continuous conversion of shunt and bus, and as much averaging as the time between two reads
-allows. The least bit of current is that of the shunt's voltage (calibration 4096, 2048 and 4096 on INA219, INA226 and
-INA228), so that calibration costs no resolution and nothing overflows before the input does.
+sections "Register Maps". Compare drivers/hwmon/ina2xx.c, ina3221.c and ina238.c of Linux. Each chip is configured for
+continuous conversion of shunt and bus voltage, with as much averaging as the time between two reads allows. The least
+significant bit of current corresponds to that of the shunt voltage (calibration 4096, 2048 and 4096 on INA219, INA226
+and INA228), so that no resolution is lost and nothing overflows before the input does.
 
-The chips send the high byte first, an SMBus word has it last (SMBus specification, "Read Word"): every word is swapped.
+The chips send the high byte first, but an SMBus word has the low byte first (SMBus specification, "Read Word"), so
+every word is swapped.
 """
 
 import math
@@ -16,8 +17,8 @@ from typing import NamedTuple, Protocol
 
 from edgetop.sensors.sensor_protocol import Gap
 
-AVERAGES = (1, 4, 16, 64, 128, 256, 512, 1024)  # all but the INA219, by their code
-TOLERANCE = 1.1  # conversions may take a tenth longer than their name (INA226: 1.1 ms, 1.21 ms at most)
+AVERAGES = (1, 4, 16, 64, 128, 256, 512, 1024)  # averaged conversions by code, for all chips except the INA219
+TOLERANCE = 1.1  # conversions may take a tenth longer than nominally (INA226: 1.1 ms, at most 1.21 ms)
 TEXAS_INSTRUMENTS = 0x5449
 
 INA260_SHUNT_OHM = 0.002  # inside the chip
@@ -28,7 +29,7 @@ OVERFLOW = Gap("the chip's arithmetic overflowed")
 
 
 class Bus(Protocol):
-    """The used part of smbus2.SMBus. Raises OSError: 121 or 6 where nothing answers, 110 where the bus is stuck."""
+    """The part of smbus2.SMBus that is used. Raises OSError: 121 or 6 if no chip answers, 110 if the bus is stuck."""
 
     def read_word_data(self, i2c_addr: int, register: int) -> int: ...
 
@@ -54,12 +55,13 @@ class Registers:
         self.bus.write_word_data(self.address, register, _swapped(value))
 
     def wide(self, register: int) -> int:
-        """A register of 24 bits."""
+        """Read a register of 24 bits."""
         return int.from_bytes(bytes(self.bus.read_i2c_block_data(self.address, register, 3)), "big")
 
 
 def _swapped(word: int) -> int:
-    """
+    """Swap the bytes of a word.
+
     >>> hex(_swapped(0x7025))
     '0x2570'
     """
@@ -67,7 +69,8 @@ def _swapped(word: int) -> int:
 
 
 def signed(value: int, bits: int) -> int:
-    """
+    """Interpret the lowest `bits` of a value as a two's complement number.
+
     >>> signed(0xC180, 16) >> 3
     -2000
     """
@@ -75,7 +78,7 @@ def signed(value: int, bits: int) -> int:
 
 
 class Measured(NamedTuple):
-    """One channel's reading. Current and power are negative where they flow back out of the board."""
+    """The reading of one channel. Current and power are negative if they flow out of the board."""
 
     watts: float | Gap
     volts: float
@@ -90,13 +93,13 @@ class Chip:
     """A kind of chip and its configuration: continuous conversion of shunt and bus voltage."""
 
     name: str
-    identity: tuple[tuple[int, int, int], ...]  # registers that identify the chip: number, content, after this shift
-    window_s: float  # how long a set of averaged conversions takes
-    settings: Mapping[int, int]  # by register, in the order in which they are written
-    measure: Callable[[Registers], Channels]  # the used channels, in the order of their numbers
+    identity: tuple[tuple[int, int, int], ...]  # identifying registers as (number, content after the shift, shift)
+    window_s: float  # duration of a set of averaged conversions
+    settings: Mapping[int, int]  # values by register, in the order in which they are written
+    measure: Callable[[Registers], Channels]  # returns the used channels in the order of their numbers
 
     def identify(self, registers: Registers) -> None:
-        """Raises ValueError where another chip answers."""
+        """Raise ValueError if another chip answers."""
         for register, expected, shift in self.identity:
             if (content := registers.word(register) >> shift) != expected:
                 why = f"register {register:02X}h has {content:X}h, not {expected:X}h"
@@ -107,21 +110,24 @@ class Chip:
             registers.write(register, value)
 
     def is_set_up(self, registers: Registers) -> bool:
-        """False after a reset, which puts the chip's own configuration back."""
+        """Whether the chip has its settings. False after a reset, which restores the chip's defaults."""
         return all(registers.word(register) == value for register, value in self.settings.items())
 
 
 def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAGES) -> tuple[int, float]:
-    """The code of the most averaging that is done `within_s`, and how long it takes.
+    """Return the code of the most averaging that takes at most `within_s`, and its duration in seconds.
 
-    `single_s`: how long one conversion takes. Where even that is too long, nothing is averaged.
+    `single_s` is the duration of one conversion. If even that is too long, conversions are not averaged.
     """
     code = max((code for code, count in enumerate(averages) if count * single_s <= within_s), default=0)
     return code, averages[code] * single_s
 
 
 def _single(overflows: int, volts: float, amperes: float, watts: float, clips_at: str = "") -> Channels:
-    """The one channel of a chip. Its power is a magnitude: its sign is the current's. `clips_at`: as of `_clipped`."""
+    """Return the reading of a chip with one channel. The chip gives the magnitude of power; its sign is the current's.
+
+    `clips_at` is the limit of the shunt voltage if it is exceeded, else "".
+    """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]
     return [_clipped(volts, clips_at) if clips_at else Measured(math.copysign(watts, amperes), volts, amperes)]
@@ -133,14 +139,14 @@ def _clipped(volts: float, limit: str) -> Measured:
 
 
 def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """SBOS448: no register identifies the chip. Ready and overflow are bits of the bus register.
+    """Configure an INA219 (SBOS448). No register identifies the chip.
 
-    Reading the power clears ready.
+    Ready and overflow are bits of the bus register. Reading the power clears ready.
     """
-    # 12 bits, shunt and bus: 532 us each.
+    # With 12 bits, the conversions of shunt and bus take 532 us each.
     code, window_s = averaging(2 * 532e-6, within_s, tuple(1 << code for code in range(8)))
     adc = 0b1000 | code  # BADC and SADC, table "ADC Settings"
-    lsb_a = current_lsb or 10e-6 / shunt_ohm  # of the shunt: 10 uV
+    lsb_a = current_lsb or 10e-6 / shunt_ohm  # the shunt voltage's least significant bit is 10 uV
     calibration = math.floor(0.04096 / (lsb_a * shunt_ohm) + 1e-6) & 0xFFFE  # equation 1; bit 0 is 0
     config = 0x2000 | 0x1800 | adc << 7 | adc << 3 | 0b111  # 32 V, +-320 mV
 
@@ -155,7 +161,7 @@ def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
 
 
 def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """SBOS547. Ready and overflow are bits 3 and 2 of register 06h; reading it clears ready."""
+    """Configure an INA226 (SBOS547). Ready and overflow are bits 3 and 2 of register 06h; reading it clears ready."""
     code, window_s = averaging(2 * 332e-6, within_s)  # conversion time code 2 for bus and shunt
     lsb_a = current_lsb or 2.5e-6 / shunt_ohm
     calibration = math.floor(0.00512 / (lsb_a * shunt_ohm) + 1e-6)  # equation 1
@@ -174,7 +180,7 @@ def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
 
 
 def ina260(within_s: float) -> Chip:
-    """SBOS656. Its shunt of 2 mOhm is inside, and nothing needs calibration. Flags as in the INA226."""
+    """Configure an INA260 (SBOS656). It contains a shunt of 2 mOhm and needs no calibration. Flags as in the INA226."""
     code, window_s = averaging(2 * 332e-6, within_s)
 
     def measure(registers: Registers) -> Channels:
@@ -189,9 +195,10 @@ def ina260(within_s: float) -> Chip:
 
 
 def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
-    """SBOS576: three channels, voltages alone; the host multiplies. Ready is bit 0 of 0Fh, cleared by reading it.
+    """Configure an INA3221 (SBOS576), which measures the voltages of three channels; power is computed here.
 
-    `shunts_ohm`: of each channel; None: not used.
+    Ready is bit 0 of register 0Fh; reading it clears ready. `shunts_ohm` has the shunt of each channel, or None for a
+    channel that is not used.
     """
     used = tuple((number, shunt) for number, shunt in enumerate(shunts_ohm) if shunt is not None)
     code, window_s = averaging(len(used) * 2 * 332e-6, within_s)
@@ -215,7 +222,10 @@ def ina3221(shunts_ohm: Sequence[float | None], within_s: float) -> Chip:
 
 
 def ina228(shunt_ohm: float, within_s: float, current_lsb: float | None = None) -> Chip:
-    """SBOSA20: 20 bits. Ready, overflow and the checksum of its trim are bits 1, 9 and 0 of register 0Bh."""
+    """Configure an INA228 (SBOSA20), which has 20 bits.
+
+    Ready, overflow and the checksum of its trim memory are bits 1, 9 and 0 of register 0Bh.
+    """
     code, window_s = averaging(2 * 280e-6, within_s)  # code 3 for bus and shunt; the temperature is not converted
     lsb_a = current_lsb or 312.5e-9 / shunt_ohm
     calibration = round(13107.2e6 * lsb_a * shunt_ohm)  # equation 2

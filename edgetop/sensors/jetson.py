@@ -1,13 +1,13 @@
 """The power mode and the over-current events of a Jetson.
 
-The power mode: whether its limits are in force, and whether the clocks are locked. `/var/lib/nvpmodel/status` says
-which mode was asked for last (`pmode:0002`), readable by all and without a fork. It may name a mode that was never
-applied, so its limits are compared with what cpufreq and devfreq have. `jetson_clocks` leaves no trace but equal minima
-and maxima; running nvpmodel again undoes it silently.
+Of the power mode, this module says whether its limits are in force and whether the clocks are locked.
+`/var/lib/nvpmodel/status` has the mode that was requested last (`pmode:0002`); all users may read it, and no process
+has to be started. The mode may never have been applied, so its limits are compared with those in cpufreq and devfreq.
+`jetson_clocks` can only be recognised by equal minima and maxima; running nvpmodel again undoes it silently.
 
-`/etc/nvpmodel.conf` says which limits each mode sets, and through which files. First come the files
+`/etc/nvpmodel.conf` says which limits each mode sets, and in which files. First come the files
 (`< PARAM TYPE=CLOCK NAME=GPU >`, then `MAX_FREQ /sys/...`), then the modes (`< POWER_MODEL ID=0 NAME=15W >`,
-then `GPU MAX_FREQ 612000000`). -1 stands for the highest there is (Jetson Linux developer guide, "nvpmodel").
+then `GPU MAX_FREQ 612000000`). -1 means the highest possible value (Jetson Linux developer guide, "nvpmodel").
 """
 
 import re
@@ -24,7 +24,7 @@ from edgetop.session.trips import OVER_CURRENT_PERCENT
 
 STATUS = "var/lib/nvpmodel/status"
 CONF = "etc/nvpmodel.conf"
-TOLERANCE = 0.02  # a limit is moved to the nearest operating point
+TOLERANCE = 0.02  # the kernel moves a limit to the nearest operating point
 HIGHEST = -1
 
 _SECTION = re.compile(r"<\s*(PARAM|POWER_MODEL)\s+(.*?)\s*>")
@@ -39,7 +39,7 @@ _DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """The settings of one power mode, by the names of the parameter and of its file."""
+    """The settings of one power mode, by (name of the parameter, name of its file)."""
 
     name: str
     settings: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -48,11 +48,11 @@ class Mode:
 @dataclass(frozen=True, slots=True)
 class Modes:
     modes: Mapping[int, Mode]
-    files: Mapping[tuple[str, str], str]  # path by the name of the parameter and of its file
+    files: Mapping[tuple[str, str], str]  # paths by (name of the parameter, name of its file)
 
 
 def parse_modes(text: str) -> Modes:
-    """Parse the power modes; lines of an unknown shape are ignored."""
+    """Parse the power modes. Lines of an unknown form are ignored."""
     files: dict[tuple[str, str], str] = {}
     modes: dict[int, Mode] = {}
     parameter: str | None = None
@@ -77,9 +77,9 @@ def parse_modes(text: str) -> Modes:
 @dataclass(frozen=True, slots=True)
 class PowerMode:
     number: int
-    name: str  # of /etc/nvpmodel.conf, or "mode 2" where that does not say
-    deviations: tuple[str, ...]  # limits of the mode that are not what is in force, one sentence each
-    are_clocks_locked: bool  # every minimum is its maximum, as jetson_clocks leaves them
+    name: str  # from /etc/nvpmodel.conf, or such as "mode 2" if that has no name
+    deviations: tuple[str, ...]  # a sentence for each limit of the mode that is not in force
+    are_clocks_locked: bool  # whether every minimum equals its maximum, as after jetson_clocks
 
     def __str__(self) -> str:
         """Return the text for the manifest: sessions with different texts ran under different limits."""
@@ -89,7 +89,7 @@ class PowerMode:
 
 
 def read_power_mode(root: Root) -> PowerMode | None:
-    """None where the board is no Jetson, or does not say."""
+    """Read the power mode. Returns None if the board is not a Jetson or does not report it."""
     if not is_compatible(root, "nvidia,tegra"):
         return None
     status = _STATUS.match(root.line(STATUS) or "")
@@ -111,12 +111,12 @@ def _deviations(root: Root, mode: Mode, modes: Modes) -> Iterator[str]:
 
 
 def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iterator[str]:
-    """Yield at most one sentence on a clock whose limit differs from the mode's; none where it cannot be read."""
-    if match := _CPU.search(path):  # its policy is what the CPU's `cpufreq` links to
+    """Yield a sentence if a clock's limit differs from that of the mode; nothing if it cannot be read."""
+    if match := _CPU.search(path):  # the CPU's `cpufreq` is a link to its policy
         folders = [each for each in policies(root) if match[1] in (root.line(f"{each}/related_cpus") or "").split()]
         limit, highest, per_mhz = "scaling_max_freq", "cpuinfo_max_freq", 1e3
     if match is None or not folders:
-        # By the address: the part after it (`ga10b`, `gpu`) differs between releases.
+        # Only the address counts, since the name after it (`ga10b`, `gpu`) differs between releases.
         match = _DEVICE.search(path)
         folders = [f"{DEVFREQ}/{name}" for name in root.names(DEVFREQ) if match and name.startswith(f"{match[1]}.")]
         limit, highest, per_mhz = "max_freq", "available_frequencies", 1e6
@@ -128,7 +128,7 @@ def _clock_deviation(root: Root, parameter: str, path: str, wanted: int) -> Iter
 
 
 def _number(root: Root, path: str) -> int | None:
-    """The file's number, or the highest of several."""
+    """Return the number in a file, or the highest of several, or None."""
     words = (root.line(path) or "").split()
     numbers = [int(word) for word in words if word.isascii() and word.isdigit() and len(word) <= 12]
     return max(numbers, default=None)
@@ -142,7 +142,7 @@ def _are_clocks_locked(root: Root) -> bool:
 
 
 def discover_power_mode(root: Root) -> Found:
-    """No sensor: what is wrong with the power mode is listed as missing."""
+    """Report problems of the power mode as missing. There is no sensor."""
     mode = read_power_mode(root)
     if mode is None and is_compatible(root, "nvidia,tegra"):
         return Found(missing=(Missing("power mode", f"{root.absolute(STATUS)} does not report it"),))
@@ -152,20 +152,20 @@ def discover_power_mode(root: Root) -> Found:
     return Found(missing=(Missing("power mode", why, f"sudo nvpmodel -m {mode.number}"),))
 
 
-# Over-current events of a Jetson Orin or Thor: the throttling that no clock shows.
-# The chip `soctherm_oc` counts, since boot, how often the power management slowed CPU and GPU to half their clock for
-# about a millisecond (nvidia-oot, tegra23x-oc-event.c; each read asks the BPMP, which publishes about every 2 s).
-# OC1 is under-voltage of VDD_IN, OC2 average and OC3 instantaneous over-current (Jetson Linux developer guide,
-# "OC event"). NVIDIA expects some in the largest power mode, so a single one is no alarm: the share of time counts.
+# Over-current events of a Jetson Orin or Thor, a kind of throttling that no clock shows. The chip `soctherm_oc` counts
+# how often since boot the power management halved the clocks of CPU and GPU for about a millisecond (nvidia-oot,
+# tegra23x-oc-event.c; each read asks the BPMP, which updates the counts about every 2 s). OC1 is under-voltage of
+# VDD_IN, OC2 average and OC3 instantaneous over-current (Jetson Linux developer guide, "OC event"). NVIDIA expects some
+# events in the largest power mode, so single events are no alarm; the share of time counts.
 
 CHIP = "soctherm_oc"
-UNDER_VOLTAGE = 1  # the number of the alarm that is about voltage, not current
-CADENCE_S = 2.0  # the BPMP's own
-EVENT_S = 0.001  # seen on an Orin Nano, whose BPMP has `throt_period` 1
+UNDER_VOLTAGE = 1  # number of the alarm that is about voltage, not current
+CADENCE_S = 2.0  # that of the BPMP
+EVENT_S = 0.001  # duration of an event, seen on an Orin Nano, whose BPMP has `throt_period` 1
 
 
 def discover_over_current(root: Root) -> Found:
-    """Xavier's driver of the same chip name has other files, and gives nothing here."""
+    """Find the over-current counters. Xavier's driver has the same chip name but other files, and is ignored."""
     for folder in chips_named(root, CHIP)[:1]:
         if alarms := [n for n in range(1, 10) if root.exists(f"{folder}/oc{n}_event_cnt")]:
             return Found((over_current_of(root, folder, alarms),))
@@ -175,7 +175,7 @@ def discover_over_current(root: Root) -> Found:
 def over_current_of(
     root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
 ) -> Reader:
-    """Events per second of each alarm, the share of time they cost, and what limits the board now."""
+    """Return a reader of the events per second of each alarm, the share of time lost, and what limits the board now."""
     counters = {n: root.file(f"{folder}/oc{n}_event_cnt") for n in alarms}
     slowing = tuple(n for n in alarms if root.line(f"{folder}/oc{n}_throt_en") != "0")
     currents = [n for n in alarms if n != UNDER_VOLTAGE]

@@ -1,8 +1,9 @@
-"""Readings of jetson-stats that sysfs does not give an ordinary user, through a helper program.
+"""Read values from jetson-stats that sysfs does not show to ordinary users, through a helper program.
 
-jetson-stats is optional and never imported here: it is AGPL, its import changes the start method of multiprocessing,
-`start()` can wait for ever and its data can repeat (rbonghi/jetson_stats#380). The program next door asks it and sends
-a JSON line for each new answer; one that hangs or dies costs these sensors alone, is killed, and is tried again later.
+jetson-stats is optional and never imported here: it is AGPL, importing it changes the start method of multiprocessing,
+its `start()` can wait for ever, and its data can repeat (rbonghi/jetson_stats#380). A program in `programs/` queries it
+and prints a JSON line for each new answer. If the program hangs or dies, only these sensors are affected; it is killed
+and started again later.
 """
 
 import contextlib
@@ -28,8 +29,8 @@ SOCKET = Path("/run/jtop.sock")
 PROGRAM = Path(__file__).parent / "programs" / "ask_jetson_stats.py"
 SOURCE = f"{SOCKET} (jetson-stats)"
 
-CADENCE_S = 5.0  # so that its start is over by the second read
-START_TIMEOUT_S = 20.0  # its import takes seconds on a small board, its first answer up to three more
+CADENCE_S = 5.0  # long enough for the program to have started by the second read
+START_TIMEOUT_S = 20.0  # importing jetson-stats takes seconds on a small board, the first answer up to three more
 SILENT_TIMEOUT_S = 15.0
 LEAST_RETRY_S, MOST_RETRY_S = 10.0, 600.0
 MAX_LINE_BYTES = 64 * 1024
@@ -37,12 +38,12 @@ NO_WORD = "its program ended without a word: it needs Python 3.8 or later"
 
 
 class JetsonStats:
-    """The engine's part of the GPU's memory, which debugfs shows to root alone.
+    """Reads the engine's part of the GPU's memory, which debugfs shows only to root.
 
-    Its load of the GPU and of the memory controller are not taken: where a driver does not
-    tell them it says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
+    jetson-stats' loads of the GPU and of the memory controller are not used: if a driver does not report them,
+    jetson-stats says 0 (jtop/core/gpu.py, DEFAULT_LOAD; read_emc rounds a share down to 0).
 
-    The program runs from its start to its end, over and over. No call waits; closed, it stays so.
+    The program is started again whenever it ends, until `close`. No call waits for it.
     """
 
     name = "jetson-stats"
@@ -58,7 +59,7 @@ class JetsonStats:
         self._retry_at_s, self._retry_s = 0.0, LEAST_RETRY_S
         self._why_not = ""
         self._uptime_s: object = None
-        self._lock = threading.Lock()  # a read may be in hand where a session ends
+        self._lock = threading.Lock()  # a read may be running when the session ends
         self._is_closed = False
 
     def read(self) -> Values:
@@ -66,14 +67,14 @@ class JetsonStats:
             answer = self._news()
         if isinstance(answer, Gap):
             return [answer]
-        # The service's own clock: an answer that carries the same one is the last one again.
+        # The service's uptime: an answer with the same uptime is a repeated one.
         before, self._uptime_s = self._uptime_s, answer.get("uptime_s")
         if self._uptime_s is None or self._uptime_s == before:
             return [Gap("jetson-stats repeats what it said before")]
         return [accelerator_mib(answer, self._pid)]
 
     def _news(self) -> dict[str, Any] | Gap:
-        """The newest answer since the last call, or why there is none."""
+        """Return the newest answer since the last call, or a gap."""
         if self._is_closed:
             return Gap("the session is over")
         if self._process is None:
@@ -84,7 +85,7 @@ class JetsonStats:
         return self._take(lines[-1]) if lines else self._silence()
 
     def close(self) -> None:
-        """End the program with all that it started."""
+        """End the program and all processes that it has started."""
         with self._lock:
             self._is_closed = True
             self._end()
@@ -93,24 +94,24 @@ class JetsonStats:
         process, self._process, self._pending = self._process, None, b""
         if process is None:
             return
-        if process.poll() is None:  # so its group is not another's yet
+        if process.poll() is None:  # otherwise the group's id may have been reused
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         for stream in (process.stdin, process.stdout):
             if stream:
                 stream.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # unkillable, in a driver's call
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it cannot be killed while a driver's call hangs
             process.wait(1.0)
 
     @property
     def pid(self) -> int | None:
-        """The program's; None: it does not run."""
+        """Process id of the program, or None if it does not run."""
         return self._process.pid if self._process else None
 
     def _start(self) -> None:
-        """Start the program in its own process group; it ends when its standard input closes, and so with edgetop."""
+        """Start the program in its own process group. It ends when its standard input is closed, so with edgetop."""
         self._answered_at_s, self._has_answered = self._now(), False
-        self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and our own file
+        self._process = subprocess.Popen(  # noqa: S603  an interpreter that has jetson-stats, and edgetop's own file
             self._command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -152,7 +153,7 @@ class JetsonStats:
         return Gap("jetson-stats has no news" if self._has_answered else "jetson-stats is starting")
 
     def _give_up(self, why: str) -> Gap:
-        """Stop the program and return the gap; the pause before the next attempt doubles each time."""
+        """Stop the program and return a gap with the reason. The pause before the next attempt doubles each time."""
         self._end()
         self._why_not = f"jetson-stats: {why}"
         self._retry_at_s = self._now() + self._retry_s
@@ -161,7 +162,10 @@ class JetsonStats:
 
 
 def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
-    """A process that is not in the table holds none; an empty table is what a service without debugfs has."""
+    """Return the GPU memory of a process in MiB from an answer, or a gap.
+
+    A process that is not in the table holds none. An empty table means that the service cannot read debugfs.
+    """
     table = answer.get("gpu_kib")
     if not isinstance(table, dict) or not table:
         return Gap("jetson-stats reports no process's part of the GPU's memory")
@@ -172,7 +176,7 @@ def accelerator_mib(answer: dict[str, Any], pid: int) -> float | Gap:
 
 
 def discover_engine(pid: int, root: Root) -> Found:
-    """Discover jetson-stats' sensors where a Jetson's files lack them; a captured board has no such service."""
+    """Find the sensors of jetson-stats, if a Jetson's files lack them. A captured board has no such service."""
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()
     python = interpreter()
@@ -189,11 +193,11 @@ def _missing(python: str | None) -> Missing:
 
 
 def interpreter(path: str | None = None) -> str | None:
-    """The Python that has jetson-stats: its command's own, which is its service's too, or this one."""
+    """Return the path of a Python that has jetson-stats, or None: that of its command and service, or this one."""
     command = shutil.which("jtop", path=path)
     if command:
         with contextlib.suppress(OSError):
             first = Path(command).read_bytes()[:256].split(b"\n", 1)[0].decode("utf-8", "replace")
             if match := re.fullmatch(r"#!\s*(\S*python[0-9.]*)\s*", first):
                 return match[1]
-    return sys.executable if importlib.util.find_spec("jtop") else None  # finds it, and does not import it
+    return sys.executable if importlib.util.find_spec("jtop") else None  # does not import it

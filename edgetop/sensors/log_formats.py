@@ -1,21 +1,20 @@
-"""The formats of power logs: PPK2, Monsoon, NVIDIA's tegrastats, or a CSV with named columns.
+"""The formats of power logs: PPK2, Monsoon, NVIDIA's tegrastats, or a CSV file with named columns.
 
-PPK2: nRF Connect's power profiler (pc-nrfconnect-ppk, src/actions/exportChartAction.ts):
-`Timestamp(ms),Current(uA)` and, as chosen, digital channels. It has no voltage.
-Monsoon: PyMonsoon (Monsoon/sampleEngine.py): `Time(ms),Main(mA),...,Main Voltage(V),` with a
-comma at the end of every line. Its time is in seconds, whatever the header says
-(time.time() less the start), and with NumPy 2 its values are printed as `np.float64(812.3)`.
+PPK2 (nRF Connect's power profiler, pc-nrfconnect-ppk, src/actions/exportChartAction.ts) has `Timestamp(ms),Current(uA)`
+and optional digital channels, but no voltage. Monsoon (PyMonsoon, Monsoon/sampleEngine.py) has
+`Time(ms),Main(mA),...,Main Voltage(V),` with a comma at the end of every line. Its time is in seconds although the
+header says ms (time.time() less the start), and with NumPy 2 its values are printed as `np.float64(812.3)`.
 """
 
 import re
 from collections.abc import Callable, Sequence
 
 TEGRASTATS = "tegrastats"
-INTERVAL_S = 1.0  # from one line of tegrastats to the next, where nothing else is given (--interval 1000)
+INTERVAL_S = 1.0  # default interval of tegrastats' lines (--interval 1000)
 FORMATS = ("ppk2", "monsoon", "csv", TEGRASTATS)
 
 _SCALES = {"": 1.0, "m": 1e-3, "u": 1e-6}
-# What a column is called, by its unit.
+# Names of columns by unit.
 _NAMES = {
     "s": ("time", "timestamp", "t", "elapsed"),
     "w": ("power", "p", "watts"),
@@ -25,13 +24,13 @@ _NAMES = {
 _COLUMN = re.compile(r"([a-z]+)[ _]*[(\[_ ]\s*([mu]?)([swav])\s*[)\]]?")
 _NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")
 
-Column = tuple[int, float]  # the place in a row, and the factor to s, W, A or V
-# Seconds of the log and watts of a row; None where it does not hold both as finite numbers. Rows come in their order.
+Column = tuple[int, float]  # place in a row, and factor to s, W, A or V
+# Takes a row and returns (seconds of the log, watts), or None unless both are finite numbers. Called in order of rows.
 Sample = Callable[[str], tuple[float, float] | None]
 
 
 def _columns(time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
-    """`factors`: their product is the power; with `volts`, the current."""
+    """Return a function that reads time and power from a row. The power is the product of `factors` and `volts`."""
 
     def sample(line: str) -> tuple[float, float] | None:
         cells = line.split(",")
@@ -44,26 +43,27 @@ def _columns(time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sam
         except (ValueError, IndexError):
             return None
         watts *= volts
-        is_finite = abs(seconds) < 1e12 and abs(watts) < 1e6  # false for what is not a number, too
+        is_finite = abs(seconds) < 1e12 and abs(watts) < 1e6  # also false for NaN
         return (seconds, watts) if is_finite else None
 
     return sample
 
 
 def _plain(cell: str) -> str:
-    """
+    """Return a cell without NumPy's wrapper. A number with underscores, which only Python accepts, becomes "".
+
     >>> _plain("np.float64(812.3)"), _plain("1_0")
     ('812.3', '')
     """
     match = _NUMPY.fullmatch(cell.strip())
     text = match[1] if match else cell
-    return "" if "_" in text else text  # Python's notation, which is in nobody's log
+    return "" if "_" in text else text
 
 
 def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
-    """Return the reader of a log's rows by its first line. `volts` stands in for voltages.
+    """Return a function that reads the rows of a log with this first line.
 
-    Raises ValueError saying what the header lacks.
+    `volts` is used in place of the log's voltages. Raises ValueError, which says what the first line lacks.
     """
     return _LAYOUTS[log_format]([name.strip().lower() for name in header.lstrip("\ufeff").split(",")], volts)
 

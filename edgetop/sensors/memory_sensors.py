@@ -1,13 +1,13 @@
-"""Memory: the engine's own, edgetop's own, what the system has left, and what is in no process's resident set.
+"""Memory: that of the engine and of edgetop, the system's available memory, and memory that is in no resident set.
 
-The engine's and edgetop's figures are about real processes and come from the real /proc; the system's come from the
-board under the root. `smaps_rollup` is dear (1.5 ms at 512 MB, and it holds the target's mmap lock), so PSS and USS are
-read ten times less often. proc(5); Documentation/filesystems/proc.rst.
+The figures of the engine and of edgetop come from the real /proc, those of the system from the board under the root.
+Reading `smaps_rollup` is expensive (1.5 ms at 512 MB, with the target's mmap lock held), so PSS and USS are read ten
+times less often. See proc(5) and Documentation/filesystems/proc.rst.
 
-On Jetson the GPU shares the board's memory and its allocations are in no RSS: without them, a model on the GPU seems to
-need none. The kernel shows the sum to everybody on JetPack 4 and 5 (`NvMapMemUsed` of /proc/meminfo) and each process's
-part to root (debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the pool that
-cameras, codecs and some NPUs take theirs from (`CmaTotal`, `CmaFree`).
+On a Jetson the GPU shares the board's memory, and its allocations are in no RSS: without them, a model on the GPU seems
+to need no memory. On JetPack 4 and 5 the kernel shows the sum to everybody (`NvMapMemUsed` of /proc/meminfo) and each
+process's part to root (debugfs, nvmap/iovmm/clients: nvidia-oot, drivers/video/tegra/nvmap/nvmap_dev.c). CMA is the
+pool from which cameras, codecs and some NPUs allocate (`CmaTotal`, `CmaFree`).
 """
 
 import os
@@ -29,7 +29,7 @@ CLIENTS_CADENCE_S = 5.0  # the driver walks every handle of every client
 
 MEMINFO, CLIENTS = "proc/meminfo", "sys/kernel/debug/nvmap/iovmm/clients"
 
-# Of /proc/PID/status, by label. The resident set is the sum of its three parts.
+# Fields of /proc/PID/status by label. The resident set is the sum of its three parts.
 STATUS_FIELDS = {
     "rss": "VmRSS",
     "rss-anon": "RssAnon",
@@ -39,9 +39,9 @@ STATUS_FIELDS = {
     "swap": "VmSwap",
 }
 
-# 64 bits, in ASCII: a number that no file of the kernel holds is no number.
+# Numbers have at most the digits of 64 bits, in ASCII, as in all files of the kernel.
 _KIB_LINE = re.compile(r"^([^:\n]+):[ \t]*([0-9]{1,20}) kB[ \t]*$", re.MULTILINE)
-# user                         gpu_burn     7979   23525644K
+# Example: user                         gpu_burn     7979   23525644K
 _CLIENT = re.compile(r"\S+\s+.*?\s+([0-9]{1,10})\s+([0-9]{1,15})([KM]?)")
 _UNIT_MIB = {"": 2**-20, "K": 2**-10, "M": 1.0}
 
@@ -50,7 +50,7 @@ Wanted = dict[SensorInfo, Callable[[Fields], float | Gap]]
 
 
 def parse_kib_fields(text: str) -> dict[str, int]:
-    """`Name:   123 kB` lines as a mapping; lines of another shape are passed over.
+    """Parse lines of the form `Name:   123 kB` into a mapping of KiB. Other lines are ignored.
 
     >>> parse_kib_fields("VmRSS:\\t  2048 kB\\nThreads:\\t3\\nName:\\tx\\n")
     {'VmRSS': 2048}
@@ -59,7 +59,7 @@ def parse_kib_fields(text: str) -> dict[str, int]:
 
 
 def read_meminfo(root: Root) -> dict[str, int]:
-    """Return the fields of /proc/meminfo, in KiB; empty where it cannot be read."""
+    """Return the fields of /proc/meminfo in KiB; empty if it cannot be read."""
     return parse_kib_fields(root.text(MEMINFO))
 
 
@@ -68,7 +68,7 @@ def kib_as_mib(key: str, fields: Fields) -> float | Gap:
 
 
 def taken_mib(total_key: str, free_key: str, fields: Fields) -> float | Gap:
-    """Return the used part of a pool, in MiB, from its size and its free part."""
+    """Return the used part of a pool in MiB, from the fields with its size and its free part, or a gap."""
     total, free = kib_as_mib(total_key, fields), kib_as_mib(free_key, fields)
     if isinstance(total, Gap) or isinstance(free, Gap):
         return total if isinstance(total, Gap) else free
@@ -93,7 +93,7 @@ def _reader(name: str, root: Root, path: str, wanted: Wanted, cadence_s: float =
 
 
 def discover(root: Root) -> Found:
-    """Discover the memory that is available without swapping, and the swapped memory of all programs."""
+    """Find the memory that is available without swapping, and the swap in use."""
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     if not fields and not root.exists(MEMINFO):
         return Found(missing=(Missing("system memory", f"no {source}"),))
@@ -107,7 +107,7 @@ def discover(root: Root) -> Found:
 
 
 def discover_pools(root: Root) -> Found:
-    """Discover the memory that the GPU's driver holds, and the used part of CMA."""
+    """Find the memory that the GPU's driver holds, and the used part of CMA."""
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     wanted: Wanted = {}
     if "NvMapMemUsed" in fields:
@@ -121,7 +121,10 @@ def discover_pools(root: Root) -> Found:
 
 
 def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:
-    """`shares_process`: the engine is a thread of edgetop, and its memory cannot be separated."""
+    """Find the memory of the engine and of edgetop.
+
+    `shares_process` is set if the engine is a thread of edgetop, so that their memory cannot be told apart.
+    """
     note = "edgetop's own memory included: the engine is a thread of it" if shares_process else None
     status, rollup = f"proc/{pid}/status", f"proc/{pid}/smaps_rollup"
     infos = [sensor("mem", label, f"/{status}", note=note) for label in STATUS_FIELDS]
@@ -137,13 +140,13 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
 
 
 def own_memory(engine_pid: int | None) -> Reader:
-    """Resident memory of edgetop itself, its helpers included and the engine left out."""
+    """Return a reader of the resident memory of edgetop and its helpers, without the engine."""
     is_listed = any(HOST.exists(f"proc/self/task/{task}/children") for task in HOST.names("proc/self/task"))
     children = listed_children if is_listed else searched_children
 
     def read() -> Values:
         pids = [os.getpid()]
-        for pid in pids:  # grows on the way
+        for pid in pids:  # the list grows in the loop
             pids += [child for child in children(pid) if child != engine_pid]
         return [sum(map(resident_bytes, pids)) / MIB]
 
@@ -152,7 +155,7 @@ def own_memory(engine_pid: int | None) -> Reader:
 
 
 def listed_children(pid: int) -> list[int]:
-    """Return the child processes by /proc/PID/task/TID/children (proc(5)), which needs CONFIG_PROC_CHILDREN."""
+    """Return the child processes listed in /proc/PID/task/TID/children (proc(5); needs CONFIG_PROC_CHILDREN)."""
     try:
         tasks = HOST.entries(f"proc/{pid}/task")
     except OSError:  # it ended just now
@@ -162,7 +165,7 @@ def listed_children(pid: int) -> list[int]:
 
 
 def searched_children(pid: int) -> list[int]:
-    """Found among all processes there are: with many of them dearer than all other sensors together."""
+    """Find the child processes among all processes. With many processes this costs more than all other sensors."""
     return [child for child, stat in everyone() if stat.parent == pid]
 
 
@@ -173,7 +176,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def discover_engine_on_gpu(pid: int, root: Root) -> Found:
-    """The engine's part of the GPU's memory. Nothing in a captured board: its processes are not ours."""
+    """Find the engine's part of the GPU's memory. A captured board has none, since its processes do not run here."""
     return Found((nvmap_client(root, pid),)) if root.is_host and has_clients(root) else Found()
 
 
@@ -187,14 +190,14 @@ def accelerator_sensor(source: str) -> SensorInfo:
 
 
 def has_clients(root: Root) -> bool:
-    """Whether each process's part can be read: debugfs is root's alone."""
+    """Whether the GPU memory of each process can be read, since debugfs may be only for root."""
     return root.text(CLIENTS).startswith("CLIENT")
 
 
 def client_mib(text: str, pid: int) -> float:
-    """Return the MiB of one process: 0 if it has no line, since its first allocation makes one.
+    """Return the GPU memory of a process in MiB; 0 if it has no line, since the first allocation makes one.
 
-    Raises ValueError where this is no table of clients, or it may be in a line that is not understood.
+    Raises ValueError if the text is not a table of clients, or if the process may be in a line of an unknown form.
 
     >>> client_mib("CLIENT  PROCESS  PID  SIZE\\nuser  gpu burn  7979  2048K\\ntotal  2048K\\n", 7979)
     2.0
@@ -210,9 +213,9 @@ def client_mib(text: str, pid: int) -> float:
     return sum(int(match[2]) * _UNIT_MIB[match[3]] for match in own)
 
 
-# Memory pressure as traffic: pages swapped in and out, and major faults, which wait for a disk.
-# The system's come from vmstat under the root; the engine's faults from the real /proc. proc(5): `pswpin`, `pswpout`
-# (pages) and `pgmajfault` of /proc/vmstat, field 12 of /proc/PID/stat.
+# Paging: pages swapped in and out, and major faults, which wait for a disk. The system's counts come from
+# /proc/vmstat under the root (`pswpin`, `pswpout` and `pgmajfault`, proc(5)), the engine's faults from the real /proc
+# (field 12 of /proc/PID/stat).
 
 VMSTAT = "proc/vmstat"
 COUNTERS = {"swap-in": "pswpin", "swap-out": "pswpout", "system-major-faults": "pgmajfault"}
@@ -248,7 +251,7 @@ def discover_engine_faults(pid: int, *, shares_process: bool) -> Found:
 
 
 def engine_faults(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Major faults of the engine: each one is an inference that waited for a disk."""
+    """Return a reader of the engine's major faults, in each of which an inference waits for a disk."""
     file, rate = root.file(f"proc/{pid}/stat"), Rate()
 
     def read() -> Values:

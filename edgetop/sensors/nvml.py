@@ -1,9 +1,9 @@
-"""Discrete NVIDIA GPUs by NVML: power, temperature, clock, load and memory.
+"""Power, temperature, clock, load and memory of discrete NVIDIA GPUs, read with NVML.
 
-Through the `pynvml` module of the nvidia-ml-py package, which is optional and imported only where the kernel has
-NVIDIA's driver; never with a captured board. A Jetson's own GPU answers "Not Supported" to all of it: what it draws is
-in the board's rails. NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded
-(Volta and later); nvmlDeviceGetPowerUsage gives mW, good to 5 %.
+The `pynvml` module of the nvidia-ml-py package is optional. It is imported only if the kernel has NVIDIA's driver, and
+never with a captured board. A Jetson's own GPU answers "Not Supported" to all calls; its power is in the board's rails.
+NVML API reference: nvmlDeviceGetTotalEnergyConsumption counts mJ since the driver was loaded (Volta and later);
+nvmlDeviceGetPowerUsage gives mW with an accuracy of 5 %.
 """
 
 import importlib
@@ -19,7 +19,7 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, sensor
 from edgetop.session.manifest import SensorInfo
 
 DRIVER = "proc/driver/nvidia/version"
-FASTEST_S = 0.2  # the energy counter of some GPUs is renewed every 100 ms
+FASTEST_S = 0.2  # some GPUs update their energy counter only every 100 ms
 
 MIB = 2**20
 _POWER_NOTE = "the GPU's whole card: not the board it is plugged into"
@@ -28,14 +28,14 @@ Probe = Callable[[], float | Gap]
 
 
 def discover(root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
-    """Discover NVIDIA GPUs; a machine without NVIDIA's driver has nothing found and nothing missing."""
+    """Find NVIDIA GPUs. Without NVIDIA's driver nothing is found and nothing is missing."""
     if not root.is_host or not root.exists(DRIVER):
         return Found()
     return discover_gpus(load)
 
 
 def discover_gpus(load: Callable[[str], Any]) -> Found:
-    """Discover what the GPUs of this machine report; `load` imports a module by its name."""
+    """Find the values that the GPUs of this machine report. `load` imports a module by name."""
 
     def nothing(why: str, fix: str | None = None) -> Found:
         return Found(missing=(Missing("NVIDIA GPU", why, fix),))
@@ -89,9 +89,9 @@ def _reader(nvml: Any, name: str, probes: Mapping[SensorInfo, Probe]) -> Reader:
 
 
 def _power_probe(nvml: Any, handle: Any) -> Probe | None:
-    """Return a probe of the power in W; None where NVML measures none on this GPU.
+    """Return a function that reads the power in W, or None if NVML does not measure it on this GPU.
 
-    It uses the energy counter where there is one: its differences miss nothing between two reads.
+    It uses the energy counter if there is one, whose differences miss nothing between two reads.
     """
     if _is_supported(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)):
         counter = EnergyCounter()
@@ -102,7 +102,7 @@ def _power_probe(nvml: Any, handle: Any) -> Probe | None:
 
 
 def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
-    """Whether there is such a call: what fails in another way may work later."""
+    """Whether the GPU supports a call. A call that fails in another way may work later, so it counts as supported."""
     try:
         probe()
     except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):

@@ -1,9 +1,9 @@
-"""A log that an instrument writes while the session runs, as a sensor of power.
+"""A power sensor that reads a log which an instrument writes while the session runs.
 
-The file is followed as it grows, a limited piece at a time, and never held whole. Its time 0 is at a stated session
-time. Samples of a later session time wait until then, so that a complete log can be used too. Samples are
-averaged over bins of the reading's cadence: an instrument's 100,000 a second become ten readings with the same energy.
-The highest sample of each bin is a reading of a second sensor: means hide short peaks.
+The file is followed as it grows, in pieces of limited size. The user gives the session time of the log's time 0.
+Samples of a later session time wait until then, so that a complete log can be used as well. Samples are averaged over
+bins, so that an instrument's 100,000 samples a second become ten readings with the same energy. A second sensor has the
+highest sample of each bin, since means hide short peaks.
 """
 
 import io
@@ -20,10 +20,10 @@ from edgetop.sensors.sensor_protocol import Backlog, Found, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, plan_of_lines, power_log
 from edgetop.session.manifest import SensorInfo
 
-CADENCE_S = 0.25  # of looking into the file
+CADENCE_S = 0.25  # interval of reading the file
 BIN_S = 0.1
-PIECE_BYTES = 1 << 20  # a read takes at most so much of the file
-LINE_BYTES = 4096  # what has no end of line within this is no log
+PIECE_BYTES = 1 << 20  # most bytes of the file in one read
+LINE_BYTES = 4096  # a file without an end of line within this size is not a log
 NS = 1_000_000_000
 
 
@@ -33,13 +33,13 @@ class LogSpec:
 
     path: Path
     format: str
-    volts: float | None  # the supply's, where the log has none or another is meant
+    volts: float | None  # voltage of the supply if the log has none, or to replace the log's
     offset_s: float = 0.0  # session time of the log's time 0
-    interval_s: float = INTERVAL_S  # of a log of tegrastats whose lines have no time
+    interval_s: float = INTERVAL_S  # interval of the lines of a tegrastats log without times
 
 
 class PowerLog:
-    """Follows one file. `now_ns` gives session time."""
+    """Follows one log file. `now_ns` returns session time."""
 
     def __init__(self, spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> None:
         self.name = f"power log {spec.path.name}"
@@ -60,15 +60,15 @@ class PowerLog:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._position = 0  # of the first line that was not taken yet
+        self._position = 0  # offset of the first line that was not taken yet
         self._sample: Sample | None = None
         self._inode: int | None = None
         self._bins.forget()
 
     def read(self) -> Values:
-        """Return what has become past since the last read. Raises OSError, or ValueError if this is not such a log."""
+        """Return the bins that ended since the last read. Raises OSError, or ValueError if this is not such a log."""
         now_s = self._now_ns() / NS
-        done: list[tuple[int, float, float]] = []  # the bins that are over: mean time of their samples, mean, peak
+        done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
         for line in self._lines():
             if self._bins.newest_s > now_s:
                 break
@@ -79,11 +79,11 @@ class PowerLog:
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _lines(self) -> Iterator[bytes]:
-        """The next whole lines, each taken from the piece only when it is asked for."""
+        """Yield the next complete lines, each taken from the file's next piece only when it is needed."""
         fd = os.open(self._spec.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             status = os.fstat(fd)
-            if status.st_ino != self._inode or status.st_size < self._position:  # another file, or written anew
+            if status.st_ino != self._inode or status.st_size < self._position:  # another file, or rewritten
                 self._begin_anew()
                 self._inode = status.st_ino
             piece = os.pread(fd, PIECE_BYTES, self._position)
@@ -94,7 +94,7 @@ class PowerLog:
         return (line for line in io.BytesIO(piece) if line.endswith(b"\n"))
 
     def _parse(self, line: str) -> tuple[float, float] | None:
-        """Return the time and the power of a line; None where it has none, as the line that names the columns."""
+        """Return the time and the power of a line, or None if it has none, such as the line that names the columns."""
         if self._sample is not None:
             return self._sample(line)
         spec = self._spec
@@ -110,9 +110,9 @@ class PowerLog:
 
 
 def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
-    """The board's own monitor, read through tegrastats: a reading is what the rail drew at that moment.
+    """Return the sensor of a tegrastats log, which has the power of a rail at the moment of each line.
 
-    Which rail, the log's first line says, where there is one yet.
+    The log's first line, if there is one yet, says which rail.
     """
     line, source = parse_line(_first_line(spec.path)), str(spec.path.absolute())
     plan = plan_of_lines(line.rails) if line else None
@@ -127,12 +127,12 @@ def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
 
 
 def is_tegrastats(path: Path) -> bool:
-    """Whether a log shows by its first line that tegrastats wrote it; others have to be named."""
+    """Whether a log's first line is of tegrastats. Other formats cannot be recognised and must be named."""
     return parse_line(_first_line(path)) is not None
 
 
 def _first_line(path: Path) -> str:
-    """Return the first line; empty where there is none yet. The first read reports errors."""
+    """Return the first line of a file, or "" if there is none yet or it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(fd, "rb", buffering=0) as file:
@@ -142,7 +142,7 @@ def _first_line(path: Path) -> str:
 
 
 class _Bins:
-    """Means and peaks over bins of session time, each given once a later one has begun."""
+    """Computes the mean and the peak of each bin of session time. A bin ends when a later one begins."""
 
     def __init__(self, bin_s: float, offset_s: float) -> None:
         self._bin_ns = round(bin_s * NS)
@@ -160,14 +160,17 @@ class _Bins:
         self._count = 0
 
     def add(self, log_s: float, watts: float, done: list[tuple[int, float, float]]) -> None:
-        """Add a row; one from before the session, or older than the last one, is left out."""
+        """Add a sample, and append the bin that it ends to `done`.
+
+        A sample from before the session, or older than the last one, is left out.
+        """
         at_s = log_s + self._offset_s
         if at_s < self.newest_s:
             return
         self.newest_s = at_s
         if at_s < 0:
             return
-        number = round(at_s * NS) // self._bin_ns  # whole numbers: samples at the edges fall where they belong
+        number = round(at_s * NS) // self._bin_ns  # integers, so that samples at the edges are in the right bin
         if number != self._bin and self._count:
             done.append((round(self._sum_s / self._count * NS), self._sum_w / self._count, self._peak_w))
             self._begin()
@@ -179,7 +182,7 @@ class _Bins:
 
 
 def follow(spec: LogSpec, now_ns: Callable[[], int], bin_s: float = BIN_S) -> Found:
-    """The log as a source; it may be empty as yet. Raises InputError where it is no such log."""
+    """Return a log, which may still be empty, as a source. Raises InputError if it is not such a log."""
     if spec.path.exists() and not spec.path.is_file():
         raise InputError(f"--power-log {spec.path}: not a file")
     try:

@@ -1,8 +1,8 @@
-"""The power from the battery or the mains: the board's whole input, where a gauge measures it.
+"""The power from the battery or the mains: the board's whole input, if a gauge measures it.
 
-ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). The sign of the current is the driver's own choice, so
-that `status` alone gives the direction. On mains the battery's gauge measures charging, not the board. USB-C ports are
-also listed (`ucsi-source-psy-*`): their values were negotiated, not measured.
+ABI: Documentation/ABI/testing/sysfs-class-power (µW, µV, µA). Drivers differ in the sign of the current, so only
+`status` gives the direction. On mains the battery's gauge measures charging, not the board. USB-C ports are also listed
+(`ucsi-source-psy-*`), but their values were negotiated, not measured.
 """
 
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ class Supply:
         self.kind, self.has = root.line(f"{self.folder}/type"), set(root.names(self.folder))
         self.is_measured = "power_now" in self.has or {"voltage_now", "current_now"} <= self.has
         self.files = {file: root.file(f"{self.folder}/{file}") for file in FILES}
-        # That of a mouse is none of the board's (`scope`: drivers/power/supply/power_supply_sysfs.c).
+        # A mouse's battery does not feed the board (`scope`: drivers/power/supply/power_supply_sysfs.c).
         self.is_the_boards = root.line(f"{self.folder}/scope") != "Device"
 
     def watts(self) -> float:
-        """`power_now`, or voltage times current. Raises OSError or ValueError where it has neither."""
+        """Read `power_now`, or voltage times current. Raises OSError or ValueError if that fails."""
         if "power_now" in self.has:
             return abs(self.files["power_now"].read_int()) / 1e6
         microvolts, microamperes = (self.files[name].read_int() for name in ("voltage_now", "current_now"))
@@ -41,13 +41,13 @@ class Supply:
 
 
 def discover(root: Root) -> Found:
-    """Discover power supplies with a gauge; a board without one has nothing found and nothing missing."""
+    """Find power supplies with a gauge. On a board without one nothing is found and nothing is missing."""
     measured = [supply for name in root.names(SUPPLIES) if (supply := Supply(root, name)).is_measured]
     batteries = [supply for supply in measured if supply.kind == "Battery" and supply.is_the_boards]
     mains = tuple(_mains(root, supply) for supply in measured if supply.kind == "Mains" and "online" in supply.has)
     if not batteries:
         return Found(mains)
-    # A battery counts where it feeds the board as the run begins; on mains it is listed as missing.
+    # A battery counts only if it feeds the board when the run begins; on mains it is listed as missing.
     status = [supply.files["status"].line() or "?" for supply in batteries]
     if DISCHARGING not in status or "Charging" in status:
         says = ", ".join(f"{supply.name} {text}" for supply, text in zip(batteries, status, strict=True))
@@ -59,7 +59,7 @@ def discover(root: Root) -> Found:
 
 
 def _battery_power(batteries: Sequence[Supply]) -> Values:
-    """Return the power of all batteries of the board together: they feed it in turn or at once."""
+    """Read the power of all the board's batteries together, which feed it in turn or at the same time."""
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]
     if "Charging" in status or not feeding:

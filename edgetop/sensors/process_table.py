@@ -1,7 +1,4 @@
-"""Processes and the CPUs' time as the kernel has them, parsed once for all that need it.
-
-proc_pid_stat(5), proc_stat(5), proc_pid_task(5).
-"""
+"""Parse the kernel's files about processes and CPU time: proc_pid_stat(5), proc_stat(5), proc_pid_task(5)."""
 
 import contextlib
 import os
@@ -13,12 +10,12 @@ from typing import NamedTuple
 
 from edgetop.sensors.root import Root, parse_int
 
-HOST = Root()  # the real one, whatever board the sensors read
-SEARCH_S = 5.0  # between two searches for processes that began
+HOST = Root()  # the real root, whatever board the sensors read
+SEARCH_S = 5.0  # interval of searches for new processes
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 SHARED_NOTE = "edgetop's own included: the engine is a thread of it"
 
-# Of the fields after the command's name, which may hold spaces and brackets itself.
+# Positions of fields after the command's name, which may itself contain spaces and brackets.
 _PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED, _BEGAN = 1, 9, 11, 12, 13, 14, 19
 _WHOLE = (_PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED)
 
@@ -26,18 +23,18 @@ _COUNTER = re.compile(r"^(\S+)[ \t]+([0-9]{1,20})$", re.MULTILINE)
 
 
 class Stat(NamedTuple):
-    """Some of /proc/PID/stat."""
+    """Some fields of /proc/PID/stat."""
 
-    name: str  # `comm`: 15 characters, and no command line, which can hold what nobody wants in a recording
+    name: str  # `comm`, of at most 15 characters; not the command line, which may contain private data
     parent: int
     major_faults: int
-    cpu_ticks: int  # used by itself
-    began: str  # with its number it names a process: numbers are used again
-    ended_ticks: int = 0  # used by children that have ended, and by theirs
+    cpu_ticks: int  # used by the process itself
+    began: str  # start time; it tells processes apart whose number was reused
+    ended_ticks: int = 0  # used by descendants that have ended
 
 
 def parse_stat(text: str) -> Stat:
-    """Raises ValueError where this is no /proc/PID/stat.
+    """Parse the text of /proc/PID/stat. Raises ValueError if it is something else.
 
     >>> parse_stat("7 (a) b) S 1 7 7 0 -1 4194560 900 0 12 0 5 3 0 0 20 0 1 0 4711").major_faults
     12
@@ -51,29 +48,29 @@ def parse_stat(text: str) -> Stat:
 
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
-    """Every process that can be read: a few µs each."""
+    """Yield every process that can be read, which takes a few µs each."""
     for name in root.entries("proc"):
         if name.isdigit():
             try:
                 yield int(name), parse_stat(root.read_text(f"proc/{name}/stat"))
-            except (OSError, ValueError):  # it ended meanwhile, or is another's business
+            except (OSError, ValueError):  # it has ended meanwhile, or may not be read
                 continue
 
 
 class Family:
-    """A process and all that descend from it, those included whose parents have ended meanwhile.
+    """A process and all its descendants, including those whose parents have ended.
 
-    Its members are searched every few seconds: that costs about 10 us for each process of the board.
+    New descendants are searched every few seconds, which takes about 10 us for each process of the board.
     """
 
     def __init__(self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic) -> None:
         self._root, self._now = root, now
-        self._members: dict[int, str] = {pid: ""}  # when each began
+        self._members: dict[int, str] = {pid: ""}  # start time by process id; "" if unknown
         self._searched_s = float("-inf")
         self._used_ticks = 0
 
     def stats(self) -> dict[int, Stat]:
-        """Return the state of each living process of the group, by process id."""
+        """Read the stat of each living process of the family, by process id."""
         if self._now() - self._searched_s >= SEARCH_S:
             self._searched_s = self._now()
             self._search()
@@ -92,28 +89,31 @@ class Family:
             living[pid] = stat.began
             children.setdefault(stat.parent, []).append(pid)
         found = [pid for pid, began in self._members.items() if began in ("", living.get(pid))]
-        for pid in found:  # grows on the way
+        for pid in found:  # the list grows in the loop
             found += [child for child in children.get(pid, ()) if child not in self._members]
         self._members = {pid: living.get(pid, "") for pid in found}
 
     def used_ticks(self) -> int:
-        """Return the CPU ticks of all its processes so far; ended ones count for their parents. It never decreases."""
+        """Return the CPU ticks of all processes of the family so far. The result never decreases.
+
+        The kernel adds the ticks of a process that has ended to those of its parent.
+        """
         used = sum(stat.cpu_ticks + stat.ended_ticks for stat in self.stats().values())
         self._used_ticks = max(self._used_ticks, used)
         return self._used_ticks
 
 
-Use = Mapping[tuple[int, str], tuple[str, int]]  # by number and begin: the name, and the ticks used since then
+Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): name, and ticks used
 
 
 def used_by_others(ours: set[int], root: Root = HOST) -> Use:
-    """Return the CPU use, in ticks, of every process except these and the ones that they started themselves."""
+    """Return the CPU use in ticks of every process except `ours` and their children."""
     others = ((pid, stat) for pid, stat in everyone(root) if pid not in ours and stat.parent not in ours)
     return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
 
 
 def percent_by_name(before: Use, after: Use, span_s: float) -> dict[str, float]:
-    """Return the CPU use between two surveys, in percent of a core; a process that is new counts in full."""
+    """Return the CPU use between two surveys by name, in percent of a core. A new process counts in full."""
     percent: dict[str, float] = {}
     for process, (name, ticks) in after.items():
         grown = ticks - before.get(process, (name, 0))[1]
@@ -123,17 +123,17 @@ def percent_by_name(before: Use, after: Use, span_s: float) -> dict[str, float]:
 
 
 def parse_cpu_ticks(stat: str) -> tuple[int, int]:
-    """Ticks in which any CPU did something, and that a hypervisor took. Raises ValueError where it is no /proc/stat."""
+    """Parse /proc/stat; return the busy ticks of all CPUs, and those that a hypervisor stole. Raises ValueError."""
     name, *fields = stat.split("\n", 1)[0].split() or [""]
     if name != "cpu" or len(fields) < 8:
         raise ValueError("no whole cpu line at its head")
     ticks = [parse_int(field) for field in fields]
-    # user nice system idle iowait irq softirq steal; guest time is in user already.
+    # Fields: user nice system idle iowait irq softirq steal. Guest time is included in user.
     return sum(ticks[:3]) + sum(ticks[5:7]), ticks[7]
 
 
 def parse_counters(text: str) -> dict[str, int]:
-    """`name 123` lines as a mapping; lines of another shape are passed over.
+    """Parse lines of the form `name 123` into a mapping. Other lines are ignored.
 
     >>> parse_counters("pswpin 12\\nnr_dirty -\\n")
     {'pswpin': 12}
@@ -142,5 +142,5 @@ def parse_counters(text: str) -> dict[str, int]:
 
 
 def own_threads() -> set[int]:
-    """The threads that Python started here, the engine's loop left out."""
+    """Return the threads that Python has started in this process, without the engine's loop."""
     return {thread.native_id or 0 for thread in threading.enumerate() if thread.name != "engine"}

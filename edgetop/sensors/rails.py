@@ -1,18 +1,17 @@
-"""Power rails measured by the INA3221 chips of a Jetson: power, voltage and current of each.
+"""Power, voltage and current of each power rail that the INA3221 chips of a Jetson measure.
 
-The kernel shows them in one of two ways.
+The kernel shows the rails in one of two ways.
 
-hwmon, from JetPack 5 on and by mainline kernels (Documentation/hwmon/ina3221.rst): `in1..3_input` in mV and
-`curr1..3_input` in mA are the three channels; there is no power file. `in4..6` are the voltages over the shunts, in
-µV, and `in7` and `curr4` their sums: none of them is a rail. A channel that is switched off gives ENODATA
-(drivers/hwmon/ina3221.c).
+hwmon, since JetPack 5 and in mainline kernels (Documentation/hwmon/ina3221.rst): the three channels are `in1..3_input`
+in mV and `curr1..3_input` in mA; there is no power file. `in4..6` are the shunt voltages in µV, and `in7` and `curr4`
+sums; none of these is a rail. A channel that is switched off gives ENODATA (drivers/hwmon/ina3221.c).
 
-iio, with JetPack 4: `/sys/bus/i2c/drivers/ina3221x/BUS-ADDRESS/iio:deviceN/` holds `rail_name_N`, `in_voltageN_input`
-(mV), `in_currentN_input` (mA) and `in_powerN_input` (mW), N from 0 (L4T 32, drivers/iio/adc/ina3221.c). Where a file
-names its unit (`32760 ma`), it is taken at its word. Many boards let only root read them.
+iio, with JetPack 4: `/sys/bus/i2c/drivers/ina3221x/BUS-ADDRESS/iio:deviceN/` has `rail_name_N`, `in_voltageN_input`
+(mV), `in_currentN_input` (mA) and `in_powerN_input` (mW), with N from 0 (L4T 32, drivers/iio/adc/ina3221.c). If a file
+names its unit (`32760 ma`), the unit is checked. On many boards only root may read these files.
 
-Where no rail is the total, and the parts are about the module, their sum is given too, by a
-name of its own and without the role of a total.
+If no rail is the total, but the parts together approximate the module, their sum is a sensor too, with its own name and
+without the role of a total.
 """
 
 import itertools
@@ -35,10 +34,10 @@ from edgetop.sensors.sensor_protocol import (
 )
 from edgetop.session.manifest import SensorInfo
 
-# Which rail of a Jetson is the total, and which are parts, by the names its device tree gives.
-# A role is claimed only for a rail whose place is documented. Parts never overlap: a rail that is fed by another part
-# has no role. Names: NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson
-# Linux developer guide, "Power monitor").
+# Which rail of a Jetson is the total and which are parts, by the names in its device tree. A rail has a role only if
+# its place is documented. Parts never overlap: a rail that is fed by another part has no role. The names are those of
+# NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson Linux developer guide,
+# "Power monitor").
 
 MODULE = "what goes into the module; the carrier board's own draw (USB, NVMe, fan) is not in it"
 FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
@@ -46,14 +45,14 @@ FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 @dataclass(frozen=True, slots=True)
 class RailPlan:
-    """The rails of a family of modules. `total` None: no one rail is the whole, but the parts are about the module."""
+    """The rails of a family of modules."""
 
-    total: str | None
+    total: str | None  # None if no rail is the total, but the parts together approximate the module
     parts: tuple[str, ...]
 
 
 PLANS = (
-    # Orin Nano and NX, Xavier NX; then TX2. DDR and I/O are in VDD_IN and in no other rail.
+    # Orin Nano, Orin NX and Xavier NX; then TX2. DDR and I/O are included only in VDD_IN.
     RailPlan("VDD_IN", ("VDD_CPU_GPU_CV", "VDD_SOC")),
     RailPlan("VDD_IN", ("VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_SYS_CPU", "VDD_SYS_DDR", "VDD_4V0_WIFI")),
     RailPlan("POM_5V_IN", ("POM_5V_GPU", "POM_5V_CPU")),  # Nano
@@ -65,7 +64,7 @@ NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VDDQ_VDD2_1V8AO": FED_BY_VIN}
 
 
 def plan_of(labels: set[str]) -> RailPlan | None:
-    """The plan of a board with rails of these names; None where there is none."""
+    """Return the plan of a board with rails of these names, or None if it is unknown."""
     complete = (plan for plan in PLANS if labels.issuperset({*plan.parts, *filter(None, [plan.total])}))
     partial = (plan for plan in PLANS if plan.total in labels)
     return next(complete, None) or next(partial, None)
@@ -80,10 +79,10 @@ def role_of(label: str, plan: RailPlan | None) -> str | None:
 
 
 ACCURACY = "on-board-monitor"
-CADENCE_S = 1.0  # a read of three rails is about 3 ms on the I2C bus
+CADENCE_S = 1.0  # reading three rails takes about 3 ms on the I2C bus
 FASTEST_S = 0.5
 NO_SUM = Gap("a rail cannot be read, and a sum without it is none")
-NOT_CONNECTED = "NC"  # what NVIDIA's device trees name an unused channel
+NOT_CONNECTED = "NC"  # name of an unused channel in NVIDIA's device trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +91,25 @@ class Rail:
 
     label: str  # its name in the device tree
     source: str
-    read: Callable[[], tuple[float, float, float]]  # W, V, A; raises OSError or ValueError
+    read: Callable[[], tuple[float, float, float]]  # returns W, V, A; raises OSError or ValueError
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """The rails of one chip. `window_s`: what it averages over; reading faster gives nothing new."""
+    """The rails of one chip."""
 
     rails: tuple[Rail, ...]
-    window_s: float = 0.0
+    window_s: float = 0.0  # time over which the chip averages; reading more often gives nothing new
 
 
 def discover(root: Root) -> Found:
     hwmon, hwmon_missing = find_hwmon(root)
     iio, iio_missing = find_iio(root)
     chips = [chip for chip in (*hwmon, *iio) if chip.rails]
-    # Of two rails with one name only the first can have a place in the plan: the other gets a name of its own.
+    # Of two rails with the same name, only the first can be in the plan; the other one gets another label.
     labels = distinct([rail.label for chip in chips for rail in chip.rails])
     plan = plan_of(set(labels)) if is_compatible(root, "nvidia,tegra") else None
-    if plan and plan.total is None:  # the sum must come from one read, so that its parts are of one time
+    if plan and plan.total is None:  # all parts of the sum must be read at the same time
         chips = [Chip(tuple(rail for chip in chips for rail in chip.rails), max(chip.window_s for chip in chips))]
     left = iter(labels)
     sources = tuple(_reader(chip, list(itertools.islice(left, len(chip.rails))), plan) for chip in chips)
@@ -121,14 +120,14 @@ def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
     sensors: list[SensorInfo] = []
     for rail, label in zip(chip.rails, labels, strict=True):
         sensors += power_sensors(label, rail.source, ACCURACY, role_of(label, plan), NOTES.get(label))
-    summed: tuple[int, ...] = ()  # the places of the rails whose sum is the last sensor
+    summed: tuple[int, ...] = ()  # places of the rails whose sum is the last sensor
     if plan and plan.total is None:
         summed = tuple(labels.index(part) for part in plan.parts)
         note = f"{' + '.join(plan.parts)}: about the module; the carrier board is not in it"
         sensors.append(sensor("power", "module-sum", "the rails it names", accuracy=ACCURACY, note=note))
 
     def read() -> Values:
-        """A rail that cannot be read costs the others nothing."""
+        """Read all rails. One that cannot be read does not affect the other ones."""
         values = [(each,) * 3 if isinstance(each, Gap) else each for each in map(attempt, reads)]
         flat = [value for three in values for value in three]
         if not summed:
@@ -141,14 +140,14 @@ def _reader(chip: Chip, labels: Sequence[str], plan: RailPlan | None) -> Reader:
     return Reader(tuple(sensors), read, max(CADENCE_S, fastest_s), f"rails {', '.join(labels)}", fastest_s)
 
 
-# By hwmon.
+# Rails in hwmon.
 
 CHIP = "ina3221"
 LONGEST_WINDOW_S = 60.0  # 3 channels x 1024 samples x 2 x 8.2 ms (TI SBOS576) is 50.7 s
 
 
 def find_hwmon(root: Root) -> tuple[list[Chip], list[Missing]]:
-    """The chips, and the channels that are switched off."""
+    """Return the chips in hwmon, and the channels that are switched off."""
     chips, missing = [], []
     for folder in chips_named(root, CHIP):
         rails = []
@@ -159,10 +158,10 @@ def find_hwmon(root: Root) -> tuple[list[Chip], list[Missing]]:
             switch = f"{folder}/in{channel}_enable"
             if root.line(switch) != "0":
                 rails.append(_hwmon_rail(root, folder, channel, label or f"{CHIP}-{channel}"))
-            elif label:  # without a name it is one that the board does not use
+            elif label:  # the board does not use a channel without a name
                 fix = f"echo 1 | sudo tee {root.absolute(switch)}"
                 missing.append(Missing(f"power/{label}", "its channel is switched off", fix))
-        # Never assumed: a board sets 0.4 s as well as 3.4 s.
+        # Read and not assumed, since boards set 0.4 s as well as 3.4 s.
         window_s = (root.number(f"{folder}/update_interval") or 0) / 1000
         chips.append(Chip(tuple(rails), min(max(window_s, 0.0), LONGEST_WINDOW_S)))
     return chips, missing
@@ -178,7 +177,7 @@ def _hwmon_rail(root: Root, folder: str, channel: int, label: str) -> Rail:
     return Rail(label, root.absolute(volts.relative), read)
 
 
-# By iio.
+# Rails in iio.
 
 DRIVER = "sys/bus/i2c/drivers/ina3221x"
 
@@ -187,7 +186,7 @@ _UNITS = {"power": "mw", "voltage": "mv", "current": "ma"}
 
 
 def parse_milli(text: str, quantity: str) -> float:
-    """A number of thousandths as its unit. Raises ValueError where the file names another unit.
+    """Parse a number of thousandths, and return it in the unit itself. Raises ValueError if the text has another unit.
 
     >>> parse_milli("2104", "power"), parse_milli("436 ma", "current")
     (2.104, 0.436)
@@ -202,10 +201,10 @@ def parse_milli(text: str, quantity: str) -> float:
 
 
 def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
-    """The chips, and what is missing where only root may read one."""
+    """Return the chips in iio, and what is missing because only root may read it."""
     chips, missing = [], []
     for chip in root.names(DRIVER):
-        # `iio:deviceN`, or `iio_device` on some kernels, which may be the same by another name.
+        # Some kernels have `iio_device` in place of `iio:deviceN`, or as another name of it.
         folders = [f"{DRIVER}/{chip}/{name}" for name in root.names(f"{DRIVER}/{chip}") if name.startswith("iio")]
         for folder in [each for each in folders if root.exists(f"{each}/rail_name_0")][:1]:
             if (rails := _iio_rails(root, folder)) is not None:
@@ -218,7 +217,7 @@ def find_iio(root: Root) -> tuple[list[Chip], list[Missing]]:
 
 
 def _iio_rails(root: Root, folder: str) -> tuple[Rail, ...] | None:
-    """The rails of a chip; None where they are root's alone."""
+    """Return the rails of a chip, or None if only root may read them."""
     rails = []
     for channel in (0, 1, 2):
         name = f"{folder}/rail_name_{channel}"

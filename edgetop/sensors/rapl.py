@@ -1,8 +1,9 @@
 """Power of the processor's domains, from its energy counters (RAPL).
 
-ABI: Documentation/power/powercap/powercap.rst. `energy_uj` counts up and begins anew at `max_energy_range_uj`; since
-Linux 5.10 it is readable by root alone (CVE-2020-8694, commit 949dd0104c49). AMD's processors are under the name of
-Intel's too. A package holds its core and uncore, the platform (psys) holds the packages: nothing here is ever added up.
+ABI: Documentation/power/powercap/powercap.rst. `energy_uj` counts up and begins at 0 again after `max_energy_range_uj`.
+Since Linux 5.10 only root may read it (CVE-2020-8694, commit 949dd0104c49). AMD's processors appear under Intel's names
+too. A package includes its core and uncore, and the platform (psys) includes the packages, so domains are never added
+up.
 """
 
 import time
@@ -14,8 +15,8 @@ from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 
 ZONES = "sys/class/powercap"
-FASTEST_S = 0.05  # the counters are renewed about every ms (Intel SDM vol. 3B, RAPL interfaces): 2 % of that
-STILL = Gap("the energy counter stands still")  # as one does that the processor has not, or a captured board's
+FASTEST_S = 0.05  # the counters are updated about every ms (Intel SDM vol. 3B, RAPL interfaces), 2 % of this time
+STILL = Gap("the energy counter stands still")  # of a domain that the processor lacks, or of a captured board
 
 _NOTES = {
     "package": "one processor package with its cores and integrated graphics: not the board, not its memory",
@@ -30,11 +31,11 @@ _NOTES = {
 class _Zone:
     folder: str
     name: str  # "package-0", "core", "psys" ...
-    parent: str | None  # of a subzone, the name of the zone it is in
+    parent: str | None  # name of the zone that contains this one; None at the top
 
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
-    """Discover RAPL counters; a board without them has nothing found and nothing missing."""
+    """Find RAPL counters. On a board without them nothing is found and nothing is missing."""
     zones = list(_zones(root))
     refused = [zone.name for zone in zones if root.is_denied(f"{zone.folder}/energy_uj")]
     names = [zone.name for zone in zones]
@@ -54,7 +55,7 @@ def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
 def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> Reader:
     range_uj = root.number(f"{zone.folder}/max_energy_range_uj") or 0
     file, counter = root.file(f"{zone.folder}/energy_uj"), EnergyCounter(range_uj / 1e6 if range_uj > 0 else None)
-    may_rest = zone.name == "uncore"  # graphics draws nothing while it is off
+    may_rest = zone.name == "uncore"  # graphics draws no power while it is off
 
     def read() -> Values:
         watts = counter.watts(file.read_int() / 1e6, now_s())
@@ -67,7 +68,7 @@ def _domain(root: Root, zone: _Zone, label: str, now_s: Callable[[], float]) -> 
 
 
 def _zones(root: Root) -> Iterator[_Zone]:
-    """Every domain once: where the memory-mapped interface and the registers both have one, the registers count."""
+    """Yield every domain once. If both the memory-mapped interface and the registers have it, the registers count."""
     folders = [name for name in root.names(ZONES) if ":" in name]
     seen: set[tuple[str | None, str]] = set()
     for folder in sorted(folders, key=lambda name: name.startswith("intel-rapl-mmio")):

@@ -1,25 +1,26 @@
-"""Readings of a Raspberry Pi's firmware, which throttles, caps and measures where Linux does not see it.
+"""Read the firmware of a Raspberry Pi, which throttles, caps clocks and measures without Linux noticing.
 
-Nothing here runs on another board: `compatible` must begin with `raspberrypi,`. Questions to the VideoCore firmware
-go through `vcgencmd`: each is a fork (about 10 ms on a Pi) and a turn at a mailbox that the kernel serialises and
-gives up on after 1 s (drivers/firmware/raspberrypi.c), so nobody asks more than once a second. Its errors come on
+This code only runs on boards whose `compatible` begins with `raspberrypi,`. The VideoCore firmware is queried with
+`vcgencmd`. Each query starts a process (about 10 ms on a Pi) and uses a mailbox, which the kernel serialises and gives
+up on after 1 s (drivers/firmware/raspberrypi.c), so no query is made more than once a second. Errors are printed to
 standard output (raspberrypi/utils, vcgencmd/vcgencmd.c).
 
-Throttling: a word whose bits 0 to 3 hold now, bits 16 to 19 have held: under-voltage, ARM frequency capped,
-throttled, soft temperature limit (raspberrypi/documentation, get_throttled). Two ways lead to it:
+Throttling is a word with four flags: under-voltage, ARM frequency capped, throttled, soft temperature limit. Bits 0 to
+3 mean that a flag is set now, bits 16 to 19 that it was set (raspberrypi/documentation, get_throttled). There are two
+ways to read it:
 
-* `get_throttled` in sysfs, a file: the word of the kernel's last poll, every 2 s. That poll
-  asks the firmware to clear bits 16 to 19 (drivers/hwmon/raspberrypi-hwmon.c sends 0xffff),
-  so there they mean "since the poll before".
-* `vcgencmd get_throttled`, a fork: there they mean "since boot". It is never given an
-  argument: any would clear them for everybody (raspberrypi/documentation#1341).
+* The file `get_throttled` in sysfs has the word of the kernel's last poll; it polls every 2 s. That poll asks the
+  firmware to clear bits 16 to 19 (drivers/hwmon/raspberrypi-hwmon.c sends 0xffff), so here they mean "since the
+  previous poll".
+* `vcgencmd get_throttled` starts a process; here they mean "since boot". It is never given an argument, since any
+  argument would clear these bits for everybody (raspberrypi/documentation#1341).
 
-So the file is read where there is one, and the command only once, for what was before.
+So the file is read if there is one, and the command only once, for flags that were set before.
 
-Power: `vcgencmd pmic_read_adc` of a Pi 5. Twelve rails have a current and a voltage, paired by their name: the numbers
-in brackets are not in step. Their sum is not what the board draws: what hangs on 5 V passes the chip by. One answer
-takes the firmware about 23 ms, which others wait for; asked for 50 times a second it was seen to slow a model sixfold.
-The Pi 4 has no such chip.
+Power comes from `vcgencmd pmic_read_adc` on a Pi 5. Twelve rails have a current and a voltage, which belong together by
+name; the numbers in brackets do not match. Their sum is less than the board draws, since devices on 5 V bypass the
+chip. An answer takes the firmware about 23 ms, in which other requests wait; 50 queries a second were seen to slow a
+model down sixfold. The Pi 4 has no such chip.
 """
 
 import re
@@ -32,7 +33,7 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values,
 
 COMMAND = "vcgencmd"
 CADENCE_S = 2.0
-TIMEOUT_S = 1.5  # a little more than the kernel's own patience with the firmware
+TIMEOUT_S = 1.5  # a little longer than the kernel waits for the firmware
 
 JOIN_VIDEO = "sudo usermod -aG video $USER, then log in again"
 INSTALL = "sudo apt install raspi-utils (Raspberry Pi OS) or libraspberrypi-bin (Ubuntu)"
@@ -41,14 +42,14 @@ INSTALL = "sudo apt install raspi-utils (Raspberry Pi OS) or libraspberrypi-bin 
 def discover(root: Root) -> Found:
     if not is_compatible(root, "raspberrypi,"):
         return Found()
-    word: int | None = None  # since boot; None: the firmware does not answer this question
+    word: int | None = None  # throttle word since boot; None if the firmware does not know this query
     refused: OSError | None = None
     try:
         word = parse_throttled(ask(root, GET_THROTTLED))
     except (NotRegisteredError, ValueError):
         pass
     except OSError as error:
-        # One question stands for all: where it is refused or not answered, the others would be too.
+        # If this query is refused or not answered, the other ones would be too.
         refused = error
     flags = discover_throttle_flags(root, word)
     has_flags = bool(flags.sources)
@@ -59,11 +60,11 @@ def discover(root: Root) -> Found:
     return join([flags, *parts, discover_arm_clock(root), discover_power(root)])
 
 
-# Questions to the firmware.
+# Queries to the firmware.
 
 
 class NoAnswerError(OSError):
-    """The firmware could not be asked. `fix` is what would change that."""
+    """The firmware could not be queried. `fix` is the command that would help, or None."""
 
     def __init__(self, why: str, fix: str | None = None) -> None:
         super().__init__(why)
@@ -71,11 +72,11 @@ class NoAnswerError(OSError):
 
 
 class NotRegisteredError(NoAnswerError):
-    """The firmware answers, but has no such question."""
+    """The firmware answers, but does not know the query."""
 
 
 def ask(root: Root, *question: str) -> str:
-    """Return the firmware's answer. Raises NoAnswerError, or another OSError where the command cannot be run."""
+    """Query the firmware, and return its answer. Raises NoAnswerError, or another OSError if vcgencmd cannot be run."""
     try:
         output = run_command(root, COMMAND, *question, timeout_s=TIMEOUT_S)
     except FileNotFoundError:
@@ -102,11 +103,11 @@ PLATFORM = "sys/devices/platform"
 FLAGS = ("under-voltage", "freq-capped", "throttled", "soft-temp-limit")
 UNDER_VOLTAGE, CAPPED, THROTTLED, SOFT_LIMIT = (1 << bit for bit in range(4))
 ALL = 0b1111
-HAS_OCCURRED = 16  # bits up
+HAS_OCCURRED = 16  # shift of the history bits
 
 
 def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
-    """The word in the firmware's answer, in hexadecimal; the file in sysfs has it without a prefix.
+    """Parse the hexadecimal throttle word in the firmware's answer. The file in sysfs has no prefix. Raises ValueError.
 
     >>> hex(parse_throttled("throttled=0x50005")), hex(parse_throttled("50005", prefix=""))
     ('0x50005', '0x50005')
@@ -118,8 +119,8 @@ def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
 
 
 def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
-    """`since_boot`: what `vcgencmd get_throttled` answered; None where it did not."""
-    # `soc/soc:firmware` up to the Pi 4, `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
+    """Find the throttle flags. `since_boot` is the answer of `vcgencmd get_throttled`, or None if it failed."""
+    # The folder is `soc/soc:firmware` up to the Pi 4, and `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
     names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
     for path in (f"{PLATFORM}/{name}/{name}:firmware/{GET_THROTTLED}" for name in names):
         read = partial(_word_in, root.file(path))
@@ -139,12 +140,13 @@ def _word_in(file: File) -> int:
 
 
 def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
-    """Each flag now and since boot, and whether heat is what limits the board.
+    """Return a reader of each flag now, each flag since boot, and whether heat limits the board.
 
-    A flag counts as "now" too when its history bit has risen since the last read: it held
-    between the two. A history bit that was set before is never one of "now".
+    A flag also counts as set now if its history bit was set since the last read, because it was set between the two. A
+    history bit that was set before the first read never counts as now.
 
-    `first`: the word by which history bits rise. `since_boot`: the firmware's own, where it could be asked.
+    `word` reads the throttle word, of which `first` is the first value. `since_boot` is the firmware's word since boot,
+    or None if it could not be queried.
     """
     before = since_boot if since_boot is not None else 0
     occurred_before, seen = first >> HAS_OCCURRED & ALL, (before | before >> HAS_OCCURRED) & ALL
@@ -175,7 +177,9 @@ def _bits(word: int) -> list[float]:
 
 
 def is_by_heat(now: int) -> bool:
-    """Throttled or capped together with under-voltage is by voltage (raspberrypi/firmware#615).
+    """Whether heat limits the board. Throttling or a cap together with under-voltage is due to voltage.
+
+    Source: raspberrypi/firmware#615.
 
     >>> [is_by_heat(word) for word in (0x8, 0x2, 0x4, 0x5, 0x0)]
     [True, True, True, False, False]
@@ -190,13 +194,13 @@ IN_A_ROW = 3
 
 
 def discover_alarm(root: Root, *, has_flags: bool) -> Found:
-    """1 where the alarm was up in each of the last three reads.
+    """Find the alarm, whose sensor is 1 if the alarm was set in each of the last three reads.
 
     `in0_lcrit_alarm` of the chip `rpi_volt` says whether the input was too low at any time since the driver's last
-    poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). It is seen to flicker on supplies whose voltage is steady, so
-    only three polls in a row count.
+    poll, 2 s ago (drivers/hwmon/raspberrypi-hwmon.c). It flickers with some supplies whose voltage is steady, so only
+    three polls in a row count.
 
-    `has_flags`: `throttle/under-voltage` comes from the throttle word, which is better, and the alarm stands beside it.
+    With `has_flags`, the throttle word has a better `throttle/under-voltage`, so the alarm gets another label.
     """
     paths = [f"{folder}/in0_lcrit_alarm" for folder in chips_named(root, VOLTAGE_CHIP)][:1]
     if not paths or not root.exists(paths[0]):
@@ -207,7 +211,7 @@ def discover_alarm(root: Root, *, has_flags: bool) -> Found:
     def read() -> Values:
         alarm = attempt(file.read_int)
         if alarm not in (0, 1):
-            last.clear()  # an unknown value is no part of a row
+            last.clear()  # an unknown value ends the row
             raise ValueError(alarm.reason if isinstance(alarm, Gap) else f"{alarm} is neither 0 nor 1")
         last.append(alarm == 1)
         return [float(len(last) == IN_A_ROW and all(last))]
@@ -218,16 +222,16 @@ def discover_alarm(root: Root, *, has_flags: bool) -> Found:
     return Found((Reader((info,), read, CADENCE_S),))
 
 
-# What the power supply of a Pi 5 has agreed to deliver, as the bootloader negotiated it.
+# The current that the power supply of a Pi 5 has agreed to deliver, as negotiated by the bootloader.
 
 MAX_CURRENT = "proc/device-tree/chosen/power/max_current"
-SUPPLY_CADENCE_S = 60.0  # it is settled at boot
+SUPPLY_CADENCE_S = 60.0  # it does not change after boot
 
 
 def discover_supply(root: Root) -> Found:
-    """A property of the device tree, big-endian and in mA: 5000 is a USB-PD contract, 3000 the default without one.
+    """Find the supply's limit in the device tree: a big-endian number of mA.
 
-    raspberrypi/documentation, power supplies of the Pi 5.
+    5000 is a USB-PD contract, 3000 the default without one (raspberrypi/documentation, power supplies of the Pi 5).
     """
     if not root.exists(MAX_CURRENT):
         return Found()
@@ -243,7 +247,7 @@ def discover_supply(root: Root) -> Found:
     return Found((Reader((info,), read, SUPPLY_CADENCE_S),))
 
 
-# The clock the ARM cores really run at, as the firmware measures it.
+# The real clock of the ARM cores, which the firmware measures.
 
 MEASURE_CLOCK = ("measure_clock", "arm")
 FASTEST = "sys/devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq"
@@ -252,9 +256,9 @@ _CLOCK = re.compile(r"frequency\([0-9]{1,4}\)=([0-9]{1,12})")
 
 
 def discover_arm_clock(root: Root) -> Found:
-    """Linux has no file for it: a cap of the firmware is not in `scaling_cur_freq` nor in `scaling_max_freq`.
+    """Find the ARM clock. Linux has no file for it: `scaling_cur_freq` and `scaling_max_freq` ignore firmware caps.
 
-    raspberrypi/documentation, frequency-management.adoc.
+    Source: raspberrypi/documentation, frequency-management.adoc.
     """
 
     def read() -> Values:
@@ -272,13 +276,13 @@ def discover_arm_clock(root: Root) -> Found:
 
 
 def parse_clock(answer: str) -> float:
-    """MHz.
+    """Parse the firmware's answer, and return MHz. Raises ValueError.
 
     >>> parse_clock("frequency(48)=1800457088")
     1800.457088
     """
     match = _CLOCK.fullmatch(answer.strip())
-    if not match or int(match[1]) == 0:  # 0: the firmware has no such clock
+    if not match or int(match[1]) == 0:  # 0 means that the firmware has no such clock
         raise ValueError(f"not a clock: {answer[:40]!r}")
     return int(match[1]) / 1e6
 
@@ -296,7 +300,7 @@ NO_SUM = Gap("a rail is missing, and without it there is no sum")
 INPUT_NOTE = "the 5 V input; the firmware takes less than about 4.63 V for under-voltage"
 NO_METER = "this board has no power meter; an INA chip (--i2c) or an external log can measure it"
 
-# As in `3V3_SYS_A current(1)=0.08783370A`: the name's end, the word and the unit must agree.
+# Example: `3V3_SYS_A current(1)=0.08783370A`. The end of the name, the word and the unit must agree.
 _RAIL = re.compile(r"\s*(\w{1,30})_(?:A current\([0-9]{1,4}\)=(.+)A|V volt\([0-9]{1,4}\)=(.+)V)\s*", re.ASCII)
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,12})?")
 
@@ -305,7 +309,7 @@ Rails = Mapping[str, float]
 
 
 def parse_rails(answer: str) -> tuple[Rails, Rails]:
-    """Amperes and volts by the name of the rail. Lines of another shape, and numbers that are none, are passed over."""
+    """Return the amperes and the volts of each rail by name. Lines of another form or without numbers are ignored."""
     currents: dict[str, float] = {}
     volts: dict[str, float] = {}
     for line in answer.splitlines():

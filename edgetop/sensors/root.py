@@ -1,10 +1,10 @@
-"""The root of the file system as an argument: `/`, or a captured board.
+"""The root of the file system, passed as an argument: `/`, or a captured board.
 
-Reads with `os.read` on a non-blocking descriptor: on EAGAIN, which gated Jetson zones
-give, Python's buffered layers raise TypeError or return nothing instead of failing.
+Files are read with `os.read` on a non-blocking descriptor. On EAGAIN, which gated thermal zones of a Jetson give,
+Python's buffered layers would raise TypeError or return nothing.
 
-A file that could not be read when a board was captured fails in the same way again: the capture's `unreadable.txt`
-holds a line `EAGAIN sys/class/...` for it, and an empty file stands in its place.
+A file that could not be read when a board was captured fails in the same way again: the capture's `unreadable.txt` has
+a line such as `EAGAIN sys/class/...` for it, and an empty file is in its place.
 """
 
 import contextlib
@@ -21,19 +21,19 @@ from edgetop.files import read_file
 
 READ_BYTES = 65_536
 MAX_FILE_BYTES = 8 * 1024 * 1024  # /proc/PID/maps of a large process has 2 MiB
-SHORT = 2048  # a read of fewer bytes was the last: fs/seq_file.c stops short only where a line would leave its page
+SHORT = 2048  # a read with fewer bytes was the last; fs/seq_file.c stops earlier only if a line would cross its page
 UNREADABLE = "unreadable.txt"
-MAX_OPEN = 200  # descriptors of one root at most: the limit of a process is 1,024 on most systems
-GONE = (errno.ENODEV, errno.ESRCH)  # from a descriptor whose device or process is gone
+MAX_OPEN = 200  # most open descriptors of a root; a process may have 1,024 on most systems
+GONE = (errno.ENODEV, errno.ESRCH)  # errors of a descriptor whose device or process is gone
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def parse_int(text: str) -> int:
-    """An integer as the kernel prints it: ASCII digits, at most 64 bits. Raises ValueError where it is anything else.
+    """Parse an integer as the kernel prints it: ASCII digits, at most 64 bits. Raises ValueError for anything else.
 
-    `int` alone takes more than that: `1_0`, digits of other scripts, and a thousand digits, which no float can hold.
+    `int` alone would also accept `1_0`, digits of other scripts, and a thousand digits, which no float can hold.
 
     >>> parse_int("-274000")
     -274000
@@ -44,26 +44,26 @@ def parse_int(text: str) -> int:
 
 
 class Root:
-    """Relative paths only. Nothing outside the root is ever read: not through links either."""
+    """Reads files by paths relative to a root. No file outside the root is ever read, not even through links."""
 
     def __init__(self, path: Path = Path("/")) -> None:
         self._path = path.resolve()
         self._prefix = "/" if self._path == Path("/") else f"{self._path}/"
         self.is_host = self._path == Path("/")
         self._errno_of = {} if self.is_host else _unreadable(self._path / UNREADABLE)
-        self._real: dict[str, str] = {}  # of a captured board: where each path leads
-        self.open_files = 0  # descriptors that its files hold open
+        self._real: dict[str, str] = {}  # real path of each path of a captured board
+        self.open_files = 0  # number of descriptors that `File` objects hold open
 
     def file(self, relative: str) -> "File":
-        """A file that is read again and again."""
+        """Return an object to read a file many times."""
         return File(self, relative)
 
     def read_text(self, relative: str) -> str:
-        """The whole file without trailing white space or NULs. Raises OSError."""
+        """Read the whole file, without trailing line feeds, spaces and NULs. Raises OSError."""
         return self.read_bytes(relative).decode("utf-8", "replace").rstrip("\n\0 ")
 
     def read_bytes(self, relative: str, at_most: int = MAX_FILE_BYTES) -> bytes:
-        """The whole file. Raises OSError; with EFBIG where it holds more than `at_most` bytes."""
+        """Read the whole file. Raises OSError, with EFBIG if the file has more than `at_most` bytes."""
         fd = self.open(relative)
         try:
             whole = piece = os.read(fd, READ_BYTES)
@@ -77,7 +77,7 @@ class Root:
         return whole
 
     def open(self, relative: str) -> int:
-        """A descriptor to read from, which the caller closes. Raises OSError."""
+        """Open a file and return its descriptor, which the caller must close. Raises OSError."""
         path = self.real(relative)
         if self._errno_of and (number := self._errno_of.get(path)):
             raise OSError(number, os.strerror(number), self.absolute(relative))
@@ -88,36 +88,36 @@ class Root:
         return fd
 
     def read_int(self, relative: str) -> int:
-        """Raises OSError, or ValueError where the file holds no integer."""
+        """Read an integer. Raises OSError, or ValueError if the file has none."""
         return parse_int(self.read_text(relative).strip())
 
     def number(self, relative: str) -> int | None:
-        """The integer in a file, or None where there is none to read."""
+        """Read the integer in a file, or return None if that fails."""
         try:
             return self.read_int(relative)
         except (OSError, ValueError):
             return None
 
     def text(self, relative: str) -> str:
-        """The whole file, or nothing where it cannot be read."""
+        """Read the whole file, or return "" if that fails."""
         try:
             return self.read_text(relative)
         except OSError:
             return ""
 
     def line(self, relative: str) -> str | None:
-        """The first line of a file, or None where there is none or nothing in it."""
+        """Read the first line of a file, or return None if it is empty or cannot be read."""
         return self.text(relative).split("\n", 1)[0].strip("\0 ") or None
 
     def names(self, relative: str) -> list[str]:
-        """Return the sorted names in a folder; empty where there is no such folder."""
+        """Return the sorted names in a folder, or an empty list if it cannot be read."""
         try:
             return sorted(self.entries(relative), key=_natural)
         except OSError:
             return []
 
     def entries(self, relative: str) -> list[str]:
-        """Return the names in a folder, in no order. Raises OSError where there is no such folder."""
+        """Return the names in a folder, unsorted. Raises OSError if it cannot be read."""
         return os.listdir(self.real(relative))  # noqa: PTH208  a path here is text
 
     def exists(self, relative: str) -> bool:
@@ -127,7 +127,7 @@ class Root:
             return False
 
     def is_denied(self, relative: str) -> bool:
-        """Whether the file may not be opened. Nothing is read: a driver may take its time."""
+        """Whether this user may not open the file. It is not read, since a driver may take long for that."""
         try:
             os.close(self.open(relative))
         except OSError as error:
@@ -135,18 +135,18 @@ class Root:
         return False
 
     def is_file(self, relative: str) -> bool:
-        """A regular file, as all of /sys and /proc are: no pipe, socket or device."""
+        """Whether the path is a regular file, as all files in /sys and /proc are, and not a pipe, socket or device."""
         try:
             return stat.S_ISREG(os.stat(self.real(relative)).st_mode)  # noqa: PTH116  a path here is text
         except OSError:
             return False
 
     def absolute(self, relative: str) -> str:
-        """The path as the board itself would name it."""
+        """Return the path as the board itself would name it."""
         return "/" + relative
 
     def resolve(self, relative: str) -> str | None:
-        """Return the target of a link, relative to the root; None where it is outside or missing."""
+        """Return the target of a link, relative to the root, or None if it is missing or outside the root."""
         try:
             target = os.path.realpath(self.real(relative), strict=True)
             return str(Path(target).relative_to(self._path))
@@ -154,12 +154,12 @@ class Root:
             return None
 
     def real(self, relative: str) -> str:
-        """Return the path in the real file system. Raises FileNotFoundError where it would leave the root."""
+        """Return the path in the real file system. Raises FileNotFoundError if it leads out of the root."""
         if self.is_host:
             return self._prefix + relative
         real = self._real.get(relative)
         if real is None:
-            # Not Path.resolve, which raises RuntimeError where links go round in a circle.
+            # Not Path.resolve, which raises RuntimeError if links form a circle.
             real = os.path.realpath(self._prefix + relative)
             if not f"{real}/".startswith(self._prefix):
                 raise FileNotFoundError(2, "leads out of the captured board", self._prefix + relative)
@@ -168,11 +168,11 @@ class Root:
 
 
 class File:
-    """One file of a root that is read many times, as cheaply as possible.
+    """A file of a root that is read many times, as cheaply as possible.
 
-    On this machine its descriptor stays open: files of /proc and /sys are made anew by each read from their begin
-    (Documentation/filesystems/sysfs.rst and seq_file.rst). A device or process that went away gives ENODEV or ESRCH
-    from then on: then the file is opened again. A captured board's files may be replaced, and are opened each time.
+    On this machine its descriptor stays open, since files in /proc and /sys get new contents when they are read from
+    offset 0 (Documentation/filesystems/sysfs.rst and seq_file.rst). If the device or process is gone, reads give ENODEV
+    or ESRCH, and the file is opened again. Files of a captured board may be replaced, so they are opened each time.
     """
 
     def __init__(self, root: Root, relative: str) -> None:
@@ -183,15 +183,15 @@ class File:
         self._close()
 
     def read_int(self) -> int:
-        """Raises OSError, or ValueError where the file holds no integer."""
+        """Read an integer. Raises OSError, or ValueError if the file has none."""
         return parse_int(self.read_text().strip())
 
     def read_text(self) -> str:
-        """The whole file without trailing white space or NULs. Raises OSError."""
+        """Read the whole file, without trailing line feeds, spaces and NULs. Raises OSError."""
         return self.read_bytes().decode("utf-8", "replace").rstrip("\n\0 ")
 
     def line(self) -> str | None:
-        """The first line of the file, or None where there is none or nothing in it."""
+        """Read the first line, or return None if the file is empty or cannot be read."""
         try:
             return self.read_text().split("\n", 1)[0].strip("\0 ") or None
         except OSError:
@@ -242,33 +242,32 @@ def _unreadable(listed: Path) -> dict[str, int]:
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """`zone2` before `zone10`."""
+    """Return a sort key that puts `zone2` before `zone10`."""
     stem = name.rstrip("0123456789")
     return stem, int(name[len(stem) :] or -1)
 
 
-# Monitoring chips and board identity, by content: what several sources search for in the same way.
-# ABI: Documentation/ABI/testing/sysfs-class-hwmon. The numbers of `hwmonN` move from boot to boot, so a chip is found
-# by the `name` its driver gives.
+# How several modules find monitoring chips and recognise boards. The numbers of `hwmonN` change from boot to boot, so a
+# chip is found by the `name` that its driver gives (Documentation/ABI/testing/sysfs-class-hwmon).
 
 CHIPS = "sys/class/hwmon"
 COMPATIBLE = "proc/device-tree/compatible"
 
 
 def chips_named(root: Root, name: str) -> list[str]:
-    """The folders of the chips of that name."""
+    """Return the folders of the hwmon chips with this name."""
     folders = (f"{CHIPS}/{entry}" for entry in root.names(CHIPS))
     return [folder for folder in folders if root.line(f"{folder}/name") == name]
 
 
 def is_compatible(root: Root, prefix: str) -> bool:
-    """Whether one of the board's `compatible` strings begins so (`nvidia,tegra`, `raspberrypi,`)."""
+    """Whether one of the board's `compatible` strings begins with `prefix`, such as `nvidia,tegra`."""
     return any(entry.startswith(prefix) for entry in (root.line(COMPATIBLE) or "").split("\0"))
 
 
-# What a board's own commands print: by running them, or as a captured board has it.
-# In a capture, `commands/` holds the standard output of each, in a file named by the command line with spaces as `_`;
-# beside it, ending in `.exit`, the exit status where that is not 0. Nothing of a capture is ever executed.
+# The output of a board's own commands: they are run on this machine, or their output is read from a capture. A capture
+# has the standard output of each command in `commands/`, in a file named by the command line with `_` for spaces, and
+# an exit status other than 0 in a file that ends in `.exit`. No file of a capture is ever executed.
 
 COMMAND_FOLDER = "commands"
 TIMEOUT_S = 2.0
@@ -277,7 +276,7 @@ MAX_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    text: str  # standard output: firmware tools complain there too
+    text: str  # standard output, to which firmware tools also print errors
     exit_status: int
 
     @property
@@ -286,9 +285,10 @@ class Output:
 
 
 def run_command(root: Root, *argv: str, timeout_s: float = TIMEOUT_S) -> Output:
-    """Raises FileNotFoundError where there is no such command, and OSError (TimeoutError) where it cannot be run.
+    """Run a command, or read its output from a captured board.
 
-    Of a captured board also ValueError, where the exit status is no number.
+    Raises FileNotFoundError if there is no such command, another OSError (TimeoutError) if it cannot be run, and
+    ValueError if the exit status in a capture is not a number.
     """
     if root.is_host:
         return _run(argv, timeout_s)
@@ -298,7 +298,8 @@ def run_command(root: Root, *argv: str, timeout_s: float = TIMEOUT_S) -> Output:
 
 
 def file_name(argv: tuple[str, ...]) -> str:
-    """
+    """Return the name of the file with a command's output in a capture.
+
     >>> file_name(("vcgencmd", "measure_clock", "arm"))
     'vcgencmd_measure_clock_arm'
     """
@@ -306,7 +307,7 @@ def file_name(argv: tuple[str, ...]) -> str:
 
 
 def _run(argv: tuple[str, ...], timeout_s: float) -> Output:
-    """Run a command in its own process group, so that one that hangs is killed with all its children."""
+    """Run a command in its own process group, so that it can be killed with all its children if it hangs."""
     process = subprocess.Popen(  # noqa: S603  the commands are edgetop's own, their arguments constants
         argv,
         stdin=subprocess.DEVNULL,

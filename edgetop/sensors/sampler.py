@@ -1,7 +1,7 @@
-"""Reads every source on its own schedule, so that one that hangs costs only itself.
+"""Read every source on its own schedule, so that a source that hangs does not affect the other ones.
 
-One thread reads them all in turn. When a read has not come back soon (a driver in D state cannot be cancelled), another
-thread takes over the schedule; the late one keeps its own source, is never joined, and retires when its read returns.
+One thread reads all sources in turn. If a read does not return soon (a driver in D state cannot be cancelled), another
+thread takes over the schedule. The late thread is never joined, and ends when its read returns.
 """
 
 import heapq
@@ -21,15 +21,18 @@ from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import NO_READINGS, READING, Readings
 
 TAKE_OVER_AFTER_NS = 50_000_000
-MAX_THREADS = 16  # so many sources that hang are one too many; their events are reported by then
+MAX_THREADS = 16  # if this many threads hang, no more are started
 NS = 1_000_000_000
 MAX_BACKOFF_NS = 60 * NS
-STUCK_AFTER_CADENCES = 2  # a read that takes longer is reported to the user
+# A read that takes longer than both of these is reported as stuck.
+STUCK_AFTER_CADENCES = 2
 STUCK_AFTER_NS = 2 * NS
-SLOW_READ_NS = 20_000_000  # what takes so long can hold up an inference,
-SLOW_FACTOR = 3  # where that is unusual of this source: a read that is always slow explains no single one
-SLOW_READS = 3  # before one can be unusual
-SEED = 4  # of jitter: the same run is sampled the same way
+# A read that takes this long can delay an inference. It is reported if it also takes this many times as long as the
+# source's reads usually do: a read that is always slow does not explain a single slow inference.
+SLOW_READ_NS = 20_000_000
+SLOW_FACTOR = 3
+SLOW_READS = 3  # reads needed to know what is usual
+SEED = 4  # of the jitter, so that the same run is sampled in the same way
 
 
 @dataclass(slots=True)
@@ -39,16 +42,16 @@ class Entry:
     source: Source
     first_sensor: int  # index of its first sensor in the manifest
     due_ns: int
-    # Properties of the source, read once: an isinstance of a protocol costs microseconds.
+    # Properties of the source, read once, since isinstance with a protocol takes microseconds.
     cadence_ns: int = field(init=False)
-    interval_s: tuple[float, float] | None = field(init=False)  # of jittered reads
+    interval_s: tuple[float, float] | None = field(init=False)  # range of the intervals between jittered reads
     notifying: Notifying | None = field(init=False)
-    is_gone: list[bool] = field(init=False)  # per sensor: its loss has been reported
+    is_gone: list[bool] = field(init=False)  # for each sensor, whether its loss has been reported
     reading_since_ns: int | None = None
-    failures: int = 0  # in a row, of the whole source
-    is_stuck: bool = False  # has been reported
+    failures: int = 0  # reads in a row in which the whole source failed
+    is_stuck: bool = False  # whether it has been reported as stuck
     reads: int = 0
-    read_ns: int = 0  # time spent in reads
+    read_ns: int = 0  # time spent in all reads
     worst_late_ns: int = 0
 
     def __post_init__(self) -> None:
@@ -58,7 +61,7 @@ class Entry:
         self.is_gone = [False] * len(self.source.sensors)
 
     def replace_source(self, source: Source, due_ns: int) -> None:
-        """Another one with the same sensors. What was lost comes back with its first reading."""
+        """Read another source with the same sensors from now on. A lost sensor is back with its first reading."""
         was_gone = self.is_gone
         self.source, self.due_ns, self.failures, self.reads = source, due_ns, 0, 0
         self.__post_init__()
@@ -66,9 +69,9 @@ class Entry:
 
 
 class Schedule:
-    """Decides which source is due, and makes readings, gaps and events of its reads.
+    """Decides which source is due, and turns the results of reads into readings and events.
 
-    The time is an argument, and it never reads anything itself: its rules can be tested without waiting.
+    Times are arguments, and a schedule never reads a source itself, so that it can be tested without waiting.
     """
 
     def __init__(self, sources: Sequence[Source], start_ns: int) -> None:
@@ -77,13 +80,13 @@ class Schedule:
         self._ticket = itertools.count()
         self._readings: list[tuple[int, int, float]] = []
         self._events: list[Event] = []
-        self._random = random.Random(SEED)  # noqa: S311  jitter, no secret
+        self._random = random.Random(SEED)  # noqa: S311  jitter, not a secret
         self.add(sources, start_ns)
 
     def add(self, sources: Sequence[Source], start_ns: int) -> None:
-        """More sources. Their sensors follow the ones there are, in order.
+        """Add sources, which are due at `start_ns`. Their sensors are numbered after the present ones.
 
-        One with the sensors of a source that is there takes its place: the process that it reads began anew.
+        A source with the same sensors as a present source replaces it: the process that it reads was started again.
         """
         by_ids = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
         for source in sources:
@@ -103,7 +106,7 @@ class Schedule:
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ns: int) -> Entry | None:
-        """The source that is due, now in reading; None where none is."""
+        """Return a source that is due and mark it as being read, or return None."""
         if not self._heap or self._heap[0][0] > now_ns:
             return None
         entry = heapq.heappop(self._heap)[2]
@@ -112,7 +115,7 @@ class Schedule:
         return entry
 
     def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
-        """Store the values of a read, or the reason why there are none; the source becomes due again."""
+        """Store the values of a read, or the gap in all of them. The source is scheduled again."""
         entry.reading_since_ns = None
         entry.reads += 1
         entry.read_ns += end_ns - begin_ns
@@ -120,7 +123,7 @@ class Schedule:
         if isinstance(values, Gap):
             values = [values] * len(sensors)
         t_ns = (begin_ns + end_ns) // 2
-        if entry.is_stuck:  # before its values: what is lost with this answer must stay lost
+        if entry.is_stuck:  # reported before its values, so that a sensor lost by this read stays lost
             entry.is_stuck = False
             self._emit(Remark("sensor-back"), "info", entry.source.name, end_ns, "answers again")
         for i, value in enumerate(values):
@@ -130,7 +133,7 @@ class Schedule:
         took_ns, before = end_ns - begin_ns, entry.reads - 1
         usual_ns = (entry.read_ns - took_ns) / max(before, 1)
         if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
-            # Quietly, in numbers: for the sake of what happened meanwhile.
+            # Only information: it may explain what happened to inferences meanwhile.
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
             self._emit(SensorSlow(begin_ns, took_ns), "info", entry.source.name, end_ns, text)
         if entry.notifying is not None:
@@ -143,9 +146,9 @@ class Schedule:
         cadence_ns = entry.cadence_ns
         if entry.failures > 1:
             return now_ns + max(cadence_ns, min(cadence_ns << min(entry.failures - 1, 16), MAX_BACKOFF_NS))
-        if entry.interval_s is not None:  # even intervals see a periodic load always at the same phase
+        if entry.interval_s is not None:  # regular intervals would see a periodic load always in the same phase
             return now_ns + int(self._random.uniform(*entry.interval_s) * NS)
-        # At whole multiples of its cadence, so that sources share wake-ups; never a burst to catch up.
+        # At multiples of the cadence, so that sources share wake-ups. Missed reads are not made up for.
         after_ns = max(entry.due_ns, now_ns) + cadence_ns // 2
         return (after_ns // cadence_ns + 1) * cadence_ns if cadence_ns else now_ns
 
@@ -155,7 +158,7 @@ class Schedule:
         if isinstance(value, Backlog):
             self._readings += [(then_ns, place, sample) for then_ns, sample in value.samples]
         elif isinstance(value, Gap):
-            if not is_gone and entry.reads > 1:  # the first read of a rate is a gap by nature
+            if not is_gone and entry.reads > 1:  # the first read of a rate is always a gap
                 entry.is_gone[position] = True
                 self._emit(Remark("sensor-lost"), "warning", name, t_ns, value.reason)
             return
@@ -169,7 +172,10 @@ class Schedule:
         self._events.append(Event(t_ns, body, severity, f"sensor {source}", message))
 
     def drain(self, now_ns: int) -> tuple[Readings, tuple[Event, ...]]:
-        """Readings and events since the last drain, in the order in which they were made."""
+        """Return the readings and events since the last call, in the order in which they were made.
+
+        Sources that are stuck at `now_ns` are reported.
+        """
         for entry in self.entries:
             since = entry.reading_since_ns
             patience = max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns)
@@ -183,7 +189,7 @@ class Schedule:
 
 
 class Sampler:
-    """Readings of all sources; `drain` takes what has come since."""
+    """Reads all sources on threads."""
 
     def __init__(self, sources: Sequence[Source], clock: Clock, origin_ns: int) -> None:
         self._clock = clock
@@ -196,7 +202,7 @@ class Sampler:
 
     @property
     def sensors(self) -> tuple[SensorInfo, ...]:
-        """Return the sensors in the order of their indices in the readings."""
+        """The sensors in the order of their numbers in the readings."""
         return tuple(info for entry in self._schedule.entries for info in entry.source.sensors)
 
     def start(self) -> None:
@@ -204,13 +210,13 @@ class Sampler:
             self._add_thread()
 
     def add(self, sources: Sequence[Source]) -> None:
-        """More sources; their sensors follow those there are."""
+        """Add sources. Their sensors are numbered after the present ones."""
         with self._changed:
             self._schedule.add(sources, self._now())
             self._changed.notify_all()
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return what was read since the last call; it also starts another thread where all others are held up."""
+        """Return the readings and events since the last call. If all threads hang, another one is started."""
         with self._changed:
             now = self._now()
             began = [entry.reading_since_ns for entry in self._schedule.entries]
@@ -220,7 +226,7 @@ class Sampler:
             return self._schedule.drain(now)
 
     def stop(self) -> None:
-        """No further read is begun. Reads in hand are left to end by themselves."""
+        """Begin no more reads. Running reads are left to end by themselves."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -248,14 +254,14 @@ class Sampler:
             end = self._now()
             with self._changed:
                 self._schedule.put(entry, begin, end, values)
-                if self._idle:  # another thread has taken over, and reads what is due next
+                if self._idle:  # another thread has taken over the schedule
                     self._threads -= 1
                     self._changed.notify()
                     return
                 self._idle += 1
 
     def _wait_for_one(self) -> Entry | None:
-        """The next source that is due, or None at the end. The lock is held, but for the waiting."""
+        """Wait for a source that is due, and return it, or None at the end. The lock is released while waiting."""
         while not self._stopping:
             now = self._now()
             if (entry := self._schedule.take(now)) is not None:
@@ -272,5 +278,5 @@ def read_source(source: Source) -> Sequence[float | Gap] | Gap:
         return source.read()
     except (OSError, ValueError) as error:
         return gap_of(error)
-    except Exception as error:  # noqa: BLE001  a defect of one source costs only that source
+    except Exception as error:  # noqa: BLE001  a defect of one source must not affect the others
         return Gap(f"internal error: {type(error).__name__}: {error}")

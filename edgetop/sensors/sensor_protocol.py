@@ -1,7 +1,7 @@
 """The interface of sensors: sources of readings, and the results of discovery.
 
-Nearly every source is a `Reader`: sensors, and the function that reads them. A family of sensors is one file with a
-`discover` that gives its readers; `discovery.py` lists the families.
+Nearly every source is a `Reader`, which has sensors and a function that reads them. A family of sensors is a file with
+a function `discover` that returns its readers; `discovery.py` lists the families.
 """
 
 import itertools
@@ -40,7 +40,7 @@ UNIT_OF_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A value that is not there, and why."""
+    """A value that could not be read, and why."""
 
     reason: str
 
@@ -55,7 +55,7 @@ Values = Sequence[float | Gap]
 
 
 def attempt(read: Callable[[], T]) -> T | Gap:
-    """Read one of several values; its failure does not affect the others."""
+    """Read a value; return a gap if that raises OSError or ValueError."""
     try:
         return read()
     except (OSError, ValueError) as error:
@@ -67,7 +67,7 @@ def attempt_all(reads: Iterable[Callable[[], T]]) -> "list[T | Gap]":
 
 
 def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
-    """Call on a separate thread, since a driver may hang for ever; return the queue of its result."""
+    """Make a call on another thread, since a driver may hang for ever. Returns the queue that will have the result."""
     result: queue.SimpleQueue[T] = queue.SimpleQueue()
     threading.Thread(target=lambda: result.put(call()), name=name, daemon=True).start()
     return result
@@ -75,14 +75,14 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @dataclass(frozen=True, slots=True)
 class Backlog(Gap):
-    """No value of this moment, but some of earlier ones: what a log holds."""
+    """Values of earlier moments, such as those in a log, and none of the present moment."""
 
-    samples: tuple[tuple[int, float], ...] = ()  # (t_ns of the session, value), in the order of their time
+    samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
 
 @dataclass(frozen=True, slots=True)
 class SensorEvent:
-    """Something that a source reports besides numbers; it becomes an event."""
+    """Something that a source reports besides values. It becomes an event of the session."""
 
     body: Body
     message: str
@@ -90,7 +90,7 @@ class SensorEvent:
 
 
 class Source(Protocol):
-    """A file, a chip or a command that is read in one go, with one or more sensors."""
+    """A file, chip or command with one or more sensors, which are read together."""
 
     @property
     def name(self) -> str: ...
@@ -102,20 +102,20 @@ class Source(Protocol):
     def cadence_s(self) -> float: ...
 
     def read(self) -> Values:
-        """A value for each of `sensors`, in their order. An OSError or ValueError is a gap in all."""
+        """Read a value for each of `sensors`, in their order. If it raises OSError or ValueError, all are gaps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Sensors that one function reads in one go, with a value for each; most sensors are read so."""
+    """A source whose sensors are read by a function, as most are."""
 
     sensors: tuple[SensorInfo, ...]
     read: Callable[[], Values]
     cadence_s: float = 1.0
-    name: str = ""  # of its first sensor, where none is given
-    fastest_s: float = 0.0  # a read that comes sooner finds nothing new; 0: the cadence
-    interval_s: tuple[float, float] | None = None  # to the next read, drawn at random; None: the cadence
-    events: list[SensorEvent] = field(default_factory=list)  # to which `read` appends what it reports besides values
+    name: str = ""  # by default the id of the first sensor
+    fastest_s: float = 0.0  # reading more often than this gives nothing new; 0 means the cadence
+    interval_s: tuple[float, float] | None = None  # range of random intervals between reads; None means the cadence
+    events: list[SensorEvent] = field(default_factory=list)  # `read` appends to it
 
     def __post_init__(self) -> None:
         if not self.name:
@@ -140,31 +140,31 @@ class Notifying(Protocol):
     """A source that also reports events."""
 
     def take_events(self) -> Sequence[SensorEvent]:
-        """The events of its last read. Called after each read that came back."""
+        """Return the events of the last read. Called after each read that returned."""
 
 
 @runtime_checkable
 class SurveysProcesses(Protocol):
-    """A source that measures which other processes run."""
+    """A source that measures the CPU use of other processes."""
 
     def begin_survey(self) -> None:
-        """Measure from now on. From any thread."""
+        """Measure from now on. May be called from any thread."""
 
     def survey(self) -> Sequence[tuple[str, float]]:
-        """The processes that took most of the CPU since then, and percent of a core on average."""
+        """Return the processes that used the CPU most since `begin_survey`, as (name, mean percent of a core)."""
 
 
 @runtime_checkable
 class Closable(Protocol):
-    """A source that holds something which outlives it, such as a process."""
+    """A source that must be closed, because it holds a process, for example."""
 
     def close(self) -> None:
-        """Release it. May be called during a read."""
+        """Release everything that the source holds. May be called during a read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Something that cannot be read on this board, why, and the command that would change that."""
+    """Something that cannot be read on this board, why, and the command that would help."""
 
     what: str
     why: str
@@ -185,20 +185,20 @@ def join(parts: Sequence[Found]) -> Found:
 
 
 def sensor(kind: str, label: str, source: str, **more: object) -> SensorInfo:
-    """A SensorInfo with the unit that its kind fixes."""
+    """Return a SensorInfo with the unit of its kind. `more` are other fields of SensorInfo."""
     return SensorInfo(id=f"{kind}/{label}", unit=UNIT_OF_KIND[kind], source=source, **more)  # type: ignore[arg-type]
 
 
 def power_sensors(
     label: str, source: str, accuracy: str, role: str | None, note: str | None = None
 ) -> tuple[SensorInfo, ...]:
-    """The power, the voltage and the current of one rail."""
+    """Return the sensors of a rail: power, voltage and current."""
     power = sensor("power", label, source, role=role, accuracy=accuracy, note=note)
     return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """A label for each name, in their order: without a slash, and of names that are alike the later ones get a number.
+    """Return a distinct label for each name, in order. Slashes become dashes; repeated names get a number.
 
     >>> distinct(["nvme", "a/b", "nvme", "a-b"])
     ['nvme', 'a-b', 'nvme-2', 'a-b-2']
@@ -211,16 +211,16 @@ def distinct(names: Sequence[str]) -> list[str]:
     return list(labels)
 
 
-# How often power is read: at jittered intervals, and never faster than there is news.
-# A load that repeats with the period of its sampling is always seen at the same phase: of 100 ms of which 30 are busy,
-# sampled evenly at 10 Hz, the energy is wrong by half, however long the run; with intervals drawn at random from half
-# to one and a half of it, the error shrinks with time (Bilinskis and Mikelsons, Randomized Signal Processing, 1992).
+# Power is read at jittered intervals, and never faster than new values come. A load that repeats with the period of the
+# samples would always be seen in the same phase: if 30 of every 100 ms are busy and samples come regularly at 10 Hz,
+# the energy is wrong by half, however long the run. With random intervals of half to one and a half of the mean, the
+# error shrinks with time (Bilinskis and Mikelsons, Randomized Signal Processing, 1992).
 
-JITTER = 0.5  # of the cadence, to either side
+JITTER = 0.5  # largest deviation from the mean interval, as a share of it
 
 
 def paced(found: Found, hz: float | None = None) -> Found:
-    """The same, with every source of power at jittered intervals: `hz` times a second, or at its own cadence."""
+    """Return the sources, with every source of power read at jittered intervals: at `hz`, or at its own cadence."""
     sources = list(found.sources)
     for place, source in enumerate(sources):
         if any(info.kind == "power" for info in source.sensors):
@@ -232,5 +232,5 @@ def paced(found: Found, hz: float | None = None) -> Found:
 
 
 def fastest(source: Source) -> float:
-    """Return how soon another read may give a new value, in s: `fastest_s` where it has one, else its cadence."""
+    """Return after how many seconds another read may give a new value: `fastest_s` if it is set, else the cadence."""
     return float(getattr(source, "fastest_s", 0.0) or source.cadence_s)

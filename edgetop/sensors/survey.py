@@ -1,7 +1,7 @@
-"""Every sensor of a board once, with what its read costs: what `sensors` lists and `doctor` judges.
+"""Read every sensor of a board once, and measure how long each read takes, for `edgetop sensors` and `edgetop doctor`.
 
-Each read happens on a thread of its own, with a time limit: a driver in D state cannot be
-cancelled, and must not keep the others from being listed.
+Each read has its own thread and a time limit, since a driver in D state cannot be cancelled and must not keep other
+sensors from being listed.
 """
 
 import math
@@ -18,10 +18,10 @@ from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Found, Gap, Source, Values, begin_call
 from edgetop.session.manifest import Board, SensorInfo
 
-DEADLINE_S = 3.0  # longer than a command of a board may take
+DEADLINE_S = 3.0  # longer than the time limit of a board's commands
 RATE_INTERVAL_S = 1.0
 
-Answer = tuple[Values | Gap, float]  # what a read gave, and the microseconds it took
+Answer = tuple[Values | Gap, float]  # result of a read, and its duration in microseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Row:
 
     info: SensorInfo
     value: float | Gap
-    read_us: float | None  # of the source, with all its sensors; None: no read has come back
+    read_us: float | None  # duration of a read of its whole source; None if no read has returned
     cadence_s: float
 
 
@@ -40,14 +40,14 @@ class _Entry:
     values: Values = ()
     read_us: float | None = None
     read_at_s: float = -math.inf
-    answer: "queue.SimpleQueue[Answer] | None" = None  # of a read that has not come back
-    is_unfinished: bool = False  # a second read may give what the first could not: a rate
+    answer: "queue.SimpleQueue[Answer] | None" = None  # of a read that has not returned
+    is_unfinished: bool = False  # whether a second read may give a value that the first could not, such as a rate
 
     def __post_init__(self) -> None:
         self.put(Gap("not read yet"))
 
     def put(self, values: Values | Gap) -> None:
-        """A value for each sensor, and each a number that JSON has."""
+        """Store a value for each sensor. Numbers that JSON cannot hold become gaps."""
         count = len(self.source.sensors)
         if not isinstance(values, Gap) and len(values) != count:
             values = Gap(f"internal error: {len(values)} values for {count} sensors")
@@ -60,7 +60,7 @@ class _Entry:
 
 
 class Survey:
-    """The sensors of a board. Nothing is read before one of the methods is called."""
+    """The sensors of a board. They are read only when a method is called."""
 
     def __init__(
         self,
@@ -71,7 +71,10 @@ class Survey:
         deadline_s: float = DEADLINE_S,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`stands_still`: a captured board, whose counters would make every rate 0."""
+        """Survey the sensors in `found`.
+
+        `stands_still` is set for a captured board, whose counters do not move, so that every rate would be 0.
+        """
         self.board = board
         self._stands_still = stands_still
         self.missing = found.missing
@@ -88,7 +91,7 @@ class Survey:
         )
 
     def read_whole(self, pause: Callable[[float], object] = time.sleep) -> None:
-        """Read every source; after a pause of a second, once more those whose value is a rate."""
+        """Read every source, and after a second read those with rates once more."""
         self.read_due()
         unfinished = [entry for entry in self._entries if entry.is_unfinished]
         if unfinished and not self._stands_still:
@@ -99,12 +102,12 @@ class Survey:
     def read_due(self) -> None:
         """Read every source whose cadence has passed since its last read."""
         for entry in self._entries:
-            if self._now_s() - entry.read_at_s >= entry.source.cadence_s * 0.95:  # a tick that comes a little early
+            if self._now_s() - entry.read_at_s >= entry.source.cadence_s * 0.95:  # ticks may be early
                 self._read(entry)
 
     def _read(self, entry: _Entry) -> None:
         entry.read_at_s = self._now_s()
-        patience_s = self._deadline_s if entry.answer is None else 0.0  # the same read is waited for once
+        patience_s = self._deadline_s if entry.answer is None else 0.0  # wait only once for the same read
         if entry.answer is None:
             entry.answer = begin_call(partial(_timed_read, entry.source), "survey")
         try:
@@ -114,7 +117,7 @@ class Survey:
             entry.is_unfinished = False
             return
         entry.answer = None
-        # A source that failed as a whole raised; what gives a gap by itself may be at the begin of an interval.
+        # A source that failed raised an error. One that returned a gap may only have begun an interval.
         entry.is_unfinished = not isinstance(values, Gap) and any(isinstance(value, Gap) for value in values)
         entry.put(values)
 

@@ -1,14 +1,14 @@
-"""The parser of lines of NVIDIA's `tegrastats`, of JetPack 4 to 7.
+"""Parse lines of NVIDIA's `tegrastats` of JetPack 4 to 7.
 
     RAM 1923/3964MB (lfb 2x2MB) SWAP 191/1982MB (cached 6MB) CPU [5%@1224,off] EMC_FREQ 0%@1600 GR3D_FREQ 0%@76
     APE 25 PLL@37C PMIC@50C POM_5V_IN 1750/1628                                     (JetPack 4, in one line)
     05-09-2026 18:42:06 RAM 18207/62841MB ... GR3D_FREQ 0%@[0,0] NVENC 79%@166 VIC off cpu@52.5C VDD_IN 5000mW/4900mW
 
-`X%@Y` is a load and a clock in MHz, `X/YMB` what is in use of how much (MB are MiB: 3964 is MemTotal of a Nano),
-`NAME@XC` a temperature, `NAME X/Y` a rail's power now and its mean since tegrastats began, in mW. The time, local
-and in whole seconds, is there from JetPack 5 on. Of the order and of which parts there are nothing is assumed: they
-differ by board, by version and by whether root asked. Sources: Jetson Linux developer guide, "tegrastats utility";
-rbonghi/jetson_stats, jtop/core/tegra_parse.py (`GR3D_FREQ @[1000,1000,1000]` of Thor); lines of boards in its issues.
+`X%@Y` is a load and a clock in MHz, `X/YMB` the part in use and the total (MB means MiB: 3964 is MemTotal of a Nano),
+`NAME@XC` a temperature, `NAME X/Y` a rail's present power and its mean since tegrastats began, in mW. Since JetPack 5
+lines begin with the local time in whole seconds. No order or set of parts is assumed, since they depend on the board,
+the version and whether root runs it. Sources: Jetson Linux developer guide, "tegrastats utility"; rbonghi/jetson_stats,
+jtop/core/tegra_parse.py (`GR3D_FREQ @[1000,1000,1000]` of Thor), and lines of boards in its issues.
 """
 
 import itertools
@@ -31,18 +31,18 @@ _TEMPERATURE = re.compile(r"(?<!\S)([A-Za-z][\w-]{0,30})@(-?[0-9]{1,6}(?:\.[0-9]
 _RAIL = re.compile(r"(?<!\S)([A-Za-z]\w{0,30}) ([0-9]{1,9})(mW)?(/[0-9]{1,9}(?:mW)?)?(?=\s|$)")
 
 _NAMES = {"EMC": ("emc", "memory"), "GR3D": ("gpu", "gpu"), "GR3D2": ("gpu2", "gpu2")}
-_UNUSED = "NC"  # of a channel of the chip to which nothing is wired
-_PLACEHOLDERS_C = {"PMIC": (50.0, 100.0)}  # constants, as of the zone PMIC-Die
-_COMPUTED = frozenset({"thermal"})  # from other zones, to steer the fan
+_UNUSED = "NC"  # name of an unconnected channel of the power monitor
+_PLACEHOLDERS_C = {"PMIC": (50.0, 100.0)}  # constants in place of readings, as in the zone PMIC-Die
+_COMPUTED = frozenset({"thermal"})  # computed from other zones to control the fan
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One parsed line. `values`: by the id of a sensor, in the unit of its kind."""
+    """One parsed line."""
 
-    time: datetime | None  # local, in whole seconds
+    time: datetime | None  # local time in whole seconds; None if the line has none
     memory_mib: int
-    values: Mapping[str, float]
+    values: Mapping[str, float]  # by sensor id, in the unit of the sensor's kind
 
     @property
     def rails(self) -> frozenset[str]:
@@ -50,12 +50,12 @@ class Line:
 
 
 def has_lines(text: str) -> bool:
-    """Whether one of its lines may be of tegrastats."""
+    """Whether one of the text's lines may be of tegrastats."""
     return any(_HEAD.match(line.strip()) for line in text.splitlines())
 
 
 def parse_line(text: str) -> Line | None:
-    """None: none of tegrastats', or not whole.
+    """Parse a line. Returns None if it is not of tegrastats or incomplete.
 
     >>> line = parse_line("RAM 1923/3964MB (lfb 2x2MB) CPU [5%@1224,off] EMC_FREQ 3%@1600 GPU@40C POM_5V_IN 1750/1628")
     >>> line.values["load/cpu"], line.values["load/emc"], line.values["temp/GPU"], line.values["power/POM_5V_IN"]
@@ -63,12 +63,12 @@ def parse_line(text: str) -> Line | None:
     """
     text = text.strip()
     head = _HEAD.match(text)
-    if head is None or _HEAD.search(text, head.end()):  # of two lines that ran into each other neither is whole
+    if head is None or _HEAD.search(text, head.end()):  # two lines ran into each other, so neither is complete
         return None
     time = None
     if head[1]:
         try:
-            time = datetime.strptime(head[1], "%m-%d-%Y %H:%M:%S")  # noqa: DTZ007  local time, of a zone not given
+            time = datetime.strptime(head[1], "%m-%d-%Y %H:%M:%S")  # noqa: DTZ007  local time, zone unknown
         except ValueError:
             return None
     values = {"mem/system-used": float(head[2])}
@@ -83,7 +83,7 @@ def parse_line(text: str) -> Line | None:
 
 
 def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
-    """The load of all, 100 for each core; older versions print one clock for all."""
+    """Return the load of all cores together, 100 for each core, and clocks. Older versions print one clock for all."""
     values: dict[str, float] = {}
     loads = []
     for number, cell in enumerate(text.split(",")):
@@ -99,9 +99,9 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
 
 
 def _engines(text: str) -> dict[str, float]:
-    """GPU, memory controller, codecs. `off` is neither a load nor a clock.
+    """Return the load and clock of GPU, memory controller and codecs. `off` is neither a load nor a clock.
 
-    Without its clock, which only root may read, the memory controller's `0%` is none that was measured.
+    The memory controller's `0%` without a clock, which only root may read, was not measured and is left out.
     """
     values: dict[str, float] = {}
     for name, percent, clocks in _ENGINE.findall(text):
@@ -109,14 +109,14 @@ def _engines(text: str) -> dict[str, float]:
         load, freq = _NAMES.get(plain, (plain.lower(), plain.lower()))
         if percent and int(percent) <= 100 and (clocks or load != "emc"):
             values[f"load/{load}"] = float(percent)
-        if clocks:  # of several clusters the fastest
+        if clocks:  # take the fastest of several clusters
             mhz = [float(clock) for clock in clocks.strip("[]").split(",") if clock]
             values |= {f"freq/{freq}": max(mhz)} if mhz else {}
     return values
 
 
 def _temperatures(text: str) -> dict[str, float]:
-    """Return the measured temperatures, without constants, computed ones and those of parts that are off (-256)."""
+    """Return the measured temperatures, without constants, computed ones, and those of parts that are off (-256)."""
     found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
     return {
         f"temp/{name}": celsius
@@ -126,7 +126,7 @@ def _temperatures(text: str) -> dict[str, float]:
 
 
 def _powers(text: str) -> dict[str, float]:
-    """Return each rail's present power. A number without mW and without a mean is no power: `APE 150` is a clock."""
+    """Return each rail's present power in W. A number without mW and without a mean, such as `APE 150`, is a clock."""
     return {
         f"power/{name}": int(now) / 1000
         for name, now, unit, mean in _RAIL.findall(text)
@@ -135,12 +135,15 @@ def _powers(text: str) -> dict[str, float]:
 
 
 def plan_of_lines(rails: frozenset[str]) -> RailPlan | None:
-    """Return which rail is total, which are parts; None: unknown. Thor's VIN: jetson_stats, jtop/core/power.py."""
+    """Return which rail is the total and which are parts, or None if unknown.
+
+    Source of Thor's VIN: jetson_stats, jtop/core/power.py.
+    """
     return plan_of(set(rails)) or (RailPlan("VIN", ()) if "VIN" in rails else None)
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
-    """Return the total, or the sum of the parts that stand for the module; None where the line has neither."""
+    """Return the total power, or the sum of the plan's parts if it has no total; None if the line lacks a rail."""
     if plan is None:
         return None
     rails = [plan.total] if plan.total is not None else list(plan.parts)
@@ -150,10 +153,10 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 
 
 def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
-    """Return the reader of a log's rows by its first line: the total, or the parts that stand for the module.
+    """Return a function that reads the time and the total power of a log's rows. `header` is the log's first line.
 
-    Times are whole seconds from the first line on; where the lines have none, each is an interval after the one before.
-    Raises ValueError saying what the first line lacks.
+    Times are whole seconds since the first line. If the lines have no times, they are `interval_s` apart. Raises
+    ValueError, which says what the first line lacks.
     """
     first = parse_line(header)
     if first is None:

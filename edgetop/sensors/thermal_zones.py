@@ -1,12 +1,12 @@
-"""The kernel's thermal zones with the trips that really throttle, and its cooling devices.
+"""The kernel's thermal zones, with the trips that really throttle, and its cooling devices.
 
-ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`; their numbers move from boot to
-boot. A read may fail for good (power-gated blocks on Jetson give EAGAIN: prometheus/node_exporter#3071) or give
-something that is no temperature; that is a gap with its reason, never a number.
+ABI: Documentation/ABI/testing/sysfs-class-thermal. Zones are found by their `type`, since their numbers change from
+boot to boot. A read may fail permanently (power-gated blocks of a Jetson give EAGAIN: prometheus/node_exporter#3071) or
+give an impossible temperature; both are gaps with a reason.
 
-Cooling devices are what the kernel can use to lower the temperature. A state above 0 alone says nothing: fans, warnings
-of a hot surface, DRAM refresh and the voltage floors of older Jetsons are cooling devices too. The `type` that the
-driver sets shows whether a device slows the computation.
+The kernel uses cooling devices to lower the temperature. A state above 0 alone does not mean throttling, since fans,
+warnings of a hot surface, DRAM refresh and the voltage floors of older Jetsons are cooling devices too. The `type` that
+the driver sets shows whether a device slows down the computation.
 """
 
 import errno
@@ -19,13 +19,14 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Source,
 THERMAL = "sys/class/thermal"
 PREFIX = "cooling_device"
 
-# In this order: drivers/thermal/{cpufreq,devfreq,cpuidle}_cooling.c, on older kernels numbered as in thermal-cpufreq-0;
-# drivers/acpi/processor_thermal.c; drivers/thermal/intel/intel_powerclamp.c; drivers/gpu/drm/etnaviv/etnaviv_gpu.c, a
-# GPU or an NPU named by its device, which halves its clock with each state; Amlogic's
+# Types of cooling devices that slow down the computation. Sources, in this order:
+# drivers/thermal/{cpufreq,devfreq,cpuidle}_cooling.c (older kernels number them: thermal-cpufreq-0);
+# drivers/acpi/processor_thermal.c; drivers/thermal/intel/intel_powerclamp.c; drivers/gpu/drm/etnaviv/etnaviv_gpu.c (a
+# GPU or NPU named by its device, whose clock is halved with each state); Amlogic's
 # drivers/amlogic/thermal/{cpu,gpu}core_cooling.c (numbered or not) and Qualcomm's drivers/thermal/qcom/cpu_hotplug.c,
-# whose state is how many cores are taken away; NVIDIA's device trees of JetPack 5 to 7 (an alert for each block) and of
-# JetPack 4 (the "balanced" steps of all clocks, and the heavy one of the hardware). Not among them: tegra-dram,
-# CORE-floor, CORE-cap, the scaling of voltages with cold, and hot-surface-alert.
+# whose state is the number of cores taken away; NVIDIA's device trees of JetPack 5 to 7 (an alert for each block) and
+# of JetPack 4 (the "balanced" steps of all clocks, and the hardware's heavy one). Not included are tegra-dram,
+# CORE-floor, CORE-cap, the voltage scaling at low temperatures, and hot-surface-alert.
 _THROTTLING = re.compile(
     r"(thermal-)?(cpu|dev|gpu)freq-.+"
     r"|(thermal-)?idle-.+"
@@ -45,7 +46,7 @@ _NOTES = {
 
 
 def throttles(cooling_type: str) -> bool:
-    """Whether a cooling device of this type slows the computation.
+    """Whether a cooling device of this type slows down the computation.
 
     >>> [throttles(t) for t in ("cpufreq-cpu0", "cpu-throttle-alert", "pwm-fan", "hot-surface-alert", "tegra-dram")]
     [True, True, False, False, False]
@@ -54,7 +55,7 @@ def throttles(cooling_type: str) -> bool:
 
 
 class CoolingDevice:
-    """A cooling device, labelled by number and type, since several have the same type."""
+    """A cooling device. Its label has its number and type, since several devices may have the same type."""
 
     def __init__(self, root: Root, name: str, kind: str) -> None:
         folder = f"{THERMAL}/{name}"
@@ -65,10 +66,10 @@ class CoolingDevice:
         self.info = sensor("cooling", label, source, **more)
 
     def state(self) -> float:
-        """0: does nothing. Raises OSError, or ValueError where the file holds no state."""
+        """Read the state, which is 0 if the device does nothing. Raises OSError, or ValueError if it is invalid."""
         state = self._file.read_int()
         if state < 0 and self.type == "intel_powerclamp":
-            return 0.0  # as older kernels have it while it injects no idle time
+            return 0.0  # older kernels show a negative state while it injects no idle time
         if state < 0:
             raise ValueError(f"no state: {state}")
         return float(state)
@@ -82,7 +83,7 @@ def cooling_devices(root: Root) -> tuple[CoolingDevice, ...]:
 
 PLAUSIBLE_C = (-40.0, 150.0)
 
-# Zones that measure nothing, by type, and why.
+# Reasons why zones of these types do not measure anything.
 _NOT_SENSORS = {
     # INT3400_FAKE_TEMP in drivers/thermal/intel/int340x_thermal/int3400_thermal.c
     "INT3400 Thermal": "its driver makes up a constant 20 °C",
@@ -92,7 +93,7 @@ _NOT_SENSORS = {
 # NVIDIA's 4.9 kernels give this zone a constant instead of a sensor (tegrastats prints PMIC@50C or PMIC@100C).
 _PLACEHOLDERS_C = {"PMIC-Die": (50.0, 100.0)}
 
-# What drivers mean by these, in the words of their users. x86's wireless cards give ENODATA or EIO while they are down.
+# What drivers mean by these errors. Wireless cards of x86 machines give ENODATA or EIO while they are down.
 _REASONS = {
     errno.EAGAIN: "EAGAIN: what it measures is powered off, or its sensor is not ready",
     errno.ENODATA: "ENODATA: no reading while what it measures is down",
@@ -101,7 +102,7 @@ _REASONS = {
 
 
 def read_celsius(file: File) -> float | Gap:
-    """A file of millidegrees. Raises OSError and ValueError as `File.read_int` does, the common ones explained."""
+    """Read a file of millidegrees. Common errors become gaps that explain them; others are those of `File.read_int`."""
     try:
         return plausible(file.read_int() / 1000)
     except OSError as error:
@@ -111,10 +112,10 @@ def read_celsius(file: File) -> float | Gap:
 
 
 def plausible(celsius: float) -> float | Gap:
-    """The temperature, or a gap where no chip can have it.
+    """Return the temperature, or a gap if no chip can have it.
 
-    Markers of sensors that are off: -256 °C (rbonghi/jetson_stats#350), -274 °C. Exactly 0 is what drivers
-    make of a result that is below it or is none (drivers/thermal/broadcom/bcm2711_thermal.c).
+    Sensors that are off read -256 °C (rbonghi/jetson_stats#350) or -274 °C. Drivers give exactly 0 for a result that is
+    negative or missing (drivers/thermal/broadcom/bcm2711_thermal.c).
     """
     if celsius == 0:
         return Gap("reads exactly 0 °C, which drivers give for a value they have not")
@@ -139,8 +140,8 @@ def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
     mode, temp = root.file(f"{folder}/mode"), root.file(f"{folder}/temp")
 
     def read() -> Values:
-        # A disabled zone keeps its file, though its driver may have switched the sensor off and give the last
-        # value for ever (drivers/thermal/{imx,rockchip}_thermal.c).
+        # A disabled zone still has its file, but its driver may have switched the sensor off and repeat the last value
+        # (drivers/thermal/{imx,rockchip}_thermal.c).
         if mode.line() == "disabled":
             return [Gap("the zone is disabled: its sensor may be off")]
         value = read_celsius(temp)
@@ -153,16 +154,16 @@ def _zone(root: Root, folder: str, zone_type: str, label: str) -> Reader:
 
 
 def zone_types(root: Root) -> dict[str, str]:
-    """The type of each zone that has one, by folder. A colon is reserved for what hwmon names."""
+    """Return the type of each zone by folder. Colons become dashes, since they are reserved for labels of hwmon."""
     folders = [f"{THERMAL}/{name}" for name in root.names(THERMAL) if name.startswith("thermal_zone")]
     types = ((folder, root.line(f"{folder}/type")) for folder in folders)
     return {folder: zone_type.replace(":", "-") for folder, zone_type in types if zone_type}
 
 
 def _has_coretemp(root: Root) -> bool:
-    """Whether hwmon has the package's temperature too, and at which it throttles.
+    """Whether hwmon has the package's temperature as well, with the temperature at which it throttles.
 
-    The zone reads the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
+    Both read the same register (drivers/thermal/intel/x86_pkg_temp_thermal.c, drivers/hwmon/coretemp.c).
     """
     chips = chips_named(root, "coretemp")
     labels = [f"{chip}/{name}" for chip in chips for name in root.names(chip) if name.endswith("_label")]
@@ -170,7 +171,7 @@ def _has_coretemp(root: Root) -> bool:
 
 
 def _trips(root: Root, folder: str) -> Mapping[str, float]:
-    """The lowest critical trip, and the lowest passive one that is bound to something that throttles."""
+    """Return the lowest critical trip, and the lowest passive trip that is bound to a device that throttles, in °C."""
     names = root.names(folder)
     devices = [name for name in names if name.startswith("cdev") and name.endswith("_trip_point")]
     types = [root.line(f"{folder}/{name.removesuffix('_trip_point')}/type") or "" for name in devices]
@@ -190,9 +191,9 @@ def _trips(root: Root, folder: str) -> Mapping[str, float]:
     return trips
 
 
-# The Edge TPU on PCIe (Coral Dev Board, M.2 and Mini PCIe cards): its temperature, its trips, its throttling.
-# It is no thermal zone: the driver has a class of its own (google/gasket-driver, src/apex_driver.c). On USB the chip
-# reports no temperature. While it is shut down it reads -90 °C.
+# Temperature, trips and throttling of the Edge TPU on PCIe (Coral Dev Board, M.2 and Mini PCIe cards). It is not a
+# thermal zone; its driver has its own class (google/gasket-driver, src/apex_driver.c). On USB the chip reports no
+# temperature. While it is shut down it reads -90 °C.
 
 APEX = "sys/class/apex"
 EDGE_TPU_NOTE = "its temperature is at the trip at which its driver halves the clock"
@@ -218,9 +219,10 @@ def _edge_tpu(root: Root, folder: str) -> Reader:
 
 
 def _edge_tpu_trips(root: Root, folder: str) -> Mapping[str, float]:
-    """The clock is halved at each of three trip points; hw_temp_warn2, where enabled, shuts the chip down.
+    """Return the trips of an Edge TPU in °C.
 
-    Without polling (temp_poll_interval 0) the driver never checks the trip points.
+    Its clock is halved at each of three trip points; hw_temp_warn2, if it is enabled, shuts the chip down. Without
+    polling (temp_poll_interval 0) the driver does not check the trip points.
     """
     polls = root.number(f"{folder}/temp_poll_interval") or 0
     points = [root.number(f"{folder}/trip_point{number}_temp") for number in range(3)] if polls > 0 else []

@@ -1,10 +1,11 @@
-"""Whether heat is slowing the board now: cooling devices that throttle, and the counters of Intel CPUs.
+"""Whether heat slows down the board now, from cooling devices that throttle and from the counters of Intel CPUs.
 
-All are read in one go, so that `throttle/thermal` says nothing that they do not.
+All are read together, so that `throttle/thermal` always agrees with them.
 
-drivers/thermal/intel/therm_throt.c: a count rises when an event begins, the time in it when it ends, so either shows
-throttling since the last read. The counters are per CPU; those of one core, and of one package, are the same and are
-taken once. An offline CPU's file is empty. AMD, ARM and most virtual machines have none of it.
+In drivers/thermal/intel/therm_throt.c, a count rises when an event begins and its time when the event ends, so either
+shows throttling since the last read. The counters exist for each CPU; those of the CPUs of a core, or of a package, are
+the same and are read once. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no such
+counters.
 """
 
 import time
@@ -20,20 +21,20 @@ from edgetop.session.manifest import SensorInfo
 
 CPUS = "sys/devices/system/cpu"
 OFFLINE = Gap("its CPUs are offline")
-UNREPORTED = "throttling cooling devices"  # what is missing where a CPU may throttle and report it to nobody
+UNREPORTED = "throttling cooling devices"  # reported as missing if a CPU may throttle without reporting it
 _OF_A_PC = ("Processor", "intel_powerclamp")
 
 
 class Counter:
-    """A growing number that several files hold; the first readable one counts."""
+    """A counter that several files have; the first readable file is used."""
 
     def __init__(self, root: Root, files: Sequence[str]) -> None:
         self._files = [root.file(file) for file in files]
         self._before: tuple[str, int] | None = None
-        self.total: int | None = None  # None: cannot be read now
+        self.total: int | None = None  # None if it cannot be read now
 
     def advance(self) -> int | Gap:
-        """Return the growth since the last call."""
+        """Return the growth since the last call, or a gap."""
         before, self._before, self.total = self._before, None, None
         for file in self._files:
             total = attempt(file.read_int)
@@ -42,7 +43,7 @@ class Counter:
                 break
         if self.total is None:
             return OFFLINE
-        if before is None or self._before is None or before[0] != self._before[0]:  # each CPU counts for itself
+        if before is None or self._before is None or before[0] != self._before[0]:  # another CPU's count
             return FIRST
         return self.total - before[1] if self.total >= before[1] else WENT_BACK
 
@@ -51,8 +52,8 @@ class Advance(NamedTuple):
     """The growth of the counters since the last call."""
 
     core_events: int | Gap
-    package_events: int | Gap  # where a CPU has no counter of the package, those of its cores
-    throttled: bool | Gap  # an event has begun or ended
+    package_events: int | Gap  # those of the cores if the CPU has no counters for packages
+    throttled: bool | Gap  # whether an event has begun or ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class ThrottleCounts:
         return Advance(_sum(cores), _sum(packages or cores), throttled)
 
     def ever(self) -> float | Gap:
-        """Whether any core or package has throttled since boot, by what was read last."""
+        """Return 1 if a core or package has throttled since boot, according to the last read, else 0 or a gap."""
         totals = [counter.total for counter in (*self.cores, *self.packages)]
         if any(totals):
             return 1.0
@@ -82,14 +83,14 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Return the sum of what can be read; a gap where nothing can, or where a counter only begins its interval."""
+    """Return the sum of the readable values, or a gap if none is or if a counter only begins its interval."""
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
     return unknown[0] if unknown else sum(known) if known else OFFLINE
 
 
 def find_counts(root: Root) -> ThrottleCounts | None:
-    """None where the machine has no such counters."""
+    """Find the throttle counters of a machine. Returns None if it has none."""
     cpus = [name for name in root.names(CPUS) if name.startswith("cpu") and name[3:].isdigit()]
     folders = [f"{CPUS}/{cpu}" for cpu in cpus if root.exists(f"{CPUS}/{cpu}/thermal_throttle")]
     cores: dict[tuple[str, str], list[str]] = {}
@@ -117,8 +118,8 @@ def find_counts(root: Root) -> ThrottleCounts | None:
 
 def discover(root: Root, now_s: Callable[[], float] = time.monotonic) -> Found:
     devices, counts = cooling_devices(root), find_counts(root)
-    # Where they are only those of ACPI, all at rest does not mean that nothing is slowed by heat: the CPUs of a PC see
-    # to their temperature themselves, and but for Intel's counters report to nobody.
+    # If the only cooling devices are those of ACPI, state 0 does not mean that heat slows nothing down: the CPUs of a
+    # PC throttle by themselves and, except in Intel's counters, do not report it.
     reports = counts is not None or any(device.throttles and device.type not in _OF_A_PC for device in devices)
     flags = _flags(root, counts) if reports else ()
     before_s: float | None = None
@@ -160,7 +161,7 @@ def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
 
 
 def _any(claims: Values) -> float | Gap:
-    """1 where one holds; 0 only where all could be read and none does."""
+    """Return 1 if any claim is true, 0 if all could be read and none is, else a gap."""
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)

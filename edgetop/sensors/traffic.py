@@ -1,8 +1,8 @@
-"""Bytes over the network and to and from disks: the system's, and the engine's own disk traffic.
+"""The system's network and disk traffic, and the disk traffic of the engine.
 
-Each byte is counted once: hardware interfaces and whole disks, not what is stacked on them (bridges, VLANs, partitions,
-device mapper, loop) and not what never leaves the memory (loopback, zram). What is hardware has a `device` in sysfs:
-Documentation/ABI/testing/sysfs-class-net and sysfs-block. The kernel counts no network bytes per process.
+Each byte counts once: at hardware interfaces and whole disks, but not at devices that are stacked on them (bridges,
+VLANs, partitions, device mapper, loop) or that only use memory (loopback, zram). Hardware has a `device` in sysfs:
+Documentation/ABI/testing/sysfs-class-net and sysfs-block. The kernel does not count the network traffic of processes.
 """
 
 import re
@@ -17,27 +17,27 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values,
 NET_DEV, NET_CLASS = "proc/net/dev", "sys/class/net"
 DISKSTATS, BLOCK = "proc/diskstats", "sys/block"
 
-SECTOR_BYTES = 512  # whatever the disk's own are: Documentation/admin-guide/iostats.rst
+SECTOR_BYTES = 512  # whatever the disk's sectors are: Documentation/admin-guide/iostats.rst
 
-# Names where sysfs has nothing: what is stacked on hardware, or is none.
+# Names of virtual devices, used if sysfs does not show which devices are hardware.
 _VIRTUAL_NET = re.compile(
     r"(ifb|dummy|docker|br|virbr|tun|tap|wg|bond|team|vnet)[-_\d]|lo$|veth|cali|flannel|cni|.*\.\d"
 )
 _VIRTUAL_DISK = re.compile(r"(loop|ram|zram|dm-|md|sr|fd|nbd)\d")
 _PARTITION = re.compile(r"((mmcblk|nvme)\d+(n\d+)?p\d+|(sd|vd|hd|xvd)[a-z]+\d+)")
 
-Counts = Mapping[str, tuple[int, int]]  # of each device: bytes in and out
+Counts = Mapping[str, tuple[int, int]]  # bytes in and out, by device
 Now = Callable[[], float]
 
 
 def parse_net_dev(text: str) -> Counts:
-    """Bytes received and sent by each interface. Raises ValueError where a line of one is cut short."""
+    """Return the bytes received and sent by each interface. Raises ValueError if a line is cut short."""
     lines = [line.rpartition(":") for line in text.splitlines()]
     return {name.strip(): _counts(rest.split(), 0, 8) for name, colon, rest in lines if colon}
 
 
 def parse_diskstats(text: str) -> Counts:
-    """Bytes read from and written to each block device. Raises ValueError where a line is cut short."""
+    """Return the bytes read from and written to each block device. Raises ValueError if a line is cut short."""
     counts = {}
     for fields in filter(None, map(str.split, text.splitlines())):
         read, written = _counts(fields, 5, 9)
@@ -55,7 +55,7 @@ def _counts(fields: Sequence[str], *places: int) -> tuple[int, int]:
 
 
 def hardware_interfaces(root: Root, names: Sequence[str]) -> list[str]:
-    """Return the interfaces with hardware; in a container, which shows none, those that are not virtual."""
+    """Return the hardware interfaces, or those without a virtual name if none is hardware, as in a container."""
     hardware = [name for name in names if "device" in root.names(f"{NET_CLASS}/{name}")]
     return hardware or [name for name in names if not _VIRTUAL_NET.match(name)]
 
@@ -66,7 +66,7 @@ def whole_disks(root: Root, names: Sequence[str]) -> list[str]:
     return [name for name in names if not _VIRTUAL_DISK.match(name) and not _PARTITION.fullmatch(name)]
 
 
-# By kind: the file, the labels of its two rates, its counters of each device, and which devices count each byte once.
+# For each kind: file, labels of the two rates, parser of the file, and function that chooses the devices to count.
 _KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[[Root, Sequence[str]], list[str]]]] = {
     "net": (NET_DEV, ("rx", "tx"), parse_net_dev, hardware_interfaces),
     "disk": (DISKSTATS, ("read", "write"), parse_diskstats, whole_disks),
@@ -74,16 +74,16 @@ _KINDS: dict[str, tuple[str, tuple[str, str], Callable[[str], Counts], Callable[
 
 
 def traffic_reader(kind: str, root: Root, now: Now = time.monotonic) -> Reader:
-    """Return a reader of two rates: "net" or "disk"."""
+    """Return a reader of the two rates of "net" or "disk"."""
     path, labels, parse, choose = _KINDS[kind]
     file, rates = root.file(path), (SumRate(), SumRate())
-    devices: tuple[str, ...] = ()  # in the file when it was chosen among them
+    devices: tuple[str, ...] = ()  # devices in the file when `chosen` was made
     chosen: list[str] = []
 
     def read() -> Values:
         nonlocal devices, chosen
         at_s, counts = now(), parse(file.read_text())
-        if tuple(counts) != devices:  # one was plugged in or out
+        if tuple(counts) != devices:  # a device was plugged in or removed
             devices = tuple(counts)
             chosen = choose(root, devices)
         if not chosen:
@@ -108,14 +108,14 @@ def discover(root: Root) -> Found:
 def discover_engine(pid: int, *, shares_process: bool) -> Found:
     engine = engine_disk(pid, SHARED_NOTE if shares_process else None)
     try:
-        engine.read()  # its first only begins an interval
+        engine.read()  # begins an interval
     except OSError as error:
         return Found(missing=(Missing("engine disk traffic", f"/proc/{pid}/io: {error.strerror}"),))
     return Found((engine,))
 
 
 def engine_disk(pid: int, note: str | None = None, root: Root = HOST, now: Now = time.monotonic) -> Reader:
-    """Return a reader of what the engine itself caused to be read from and written to disks (proc(5), /proc/PID/io)."""
+    """Return a reader of the bytes that the engine caused to be read from and written to disks (/proc/PID/io)."""
     file, rates = root.file(f"proc/{pid}/io"), {"read_bytes": Rate(), "write_bytes": Rate()}
 
     def read() -> Values:

@@ -1,5 +1,5 @@
-"""A board as a file: what its sensors consist of, and nothing that identifies its owner.
+"""Capture a board in a file: everything that its sensors read, and nothing that identifies its owner.
 
-What is taken is listed in `wanted.py`; what is private is removed by `private.py`; nothing
-is written before the user has seen the list.
+`wanted.py` lists what is taken, and `private.py` removes private data. The file is written only after the user has seen
+the list.
 """

@@ -1,7 +1,7 @@
-"""Reads the wanted files of a board: each within a deadline, all within a size and a time.
+"""Collect the wanted files of a board, with limits on the time of each file and on the time and size of all.
 
-Links are stored as links, shortened to where they lead, so that a replayed `Root` resolves them
-as the board's kernel does; a file is stored where it really lies.
+A link is stored as a link to its final target, so that a replayed `Root` resolves it as the board's kernel does. A file
+is stored at its real path.
 """
 
 import errno
@@ -32,20 +32,20 @@ MAX_FILES = 20_000
 FILE_DEADLINE_S = 1.0
 DEADLINE_S = 60.0
 
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # what the kernel calls its files
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # names that the kernel gives to files
 _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """A board, ready to be shown and written. Paths are relative to its root."""
+    """A captured board, ready to be shown and written. Paths are relative to its root."""
 
     files: Mapping[str, bytes]
     links: Mapping[str, str]  # target relative to the link's folder
-    notes: tuple[str, ...]  # what could not be taken, and why
+    notes: tuple[str, ...]  # a line for each thing that could not be taken, with the reason
 
 
-class _Enough(Exception):  # noqa: N818  no error: it ends the walk
+class _Enough(Exception):  # noqa: N818  not an error: it ends the walk
     """Raised when the capture has reached its limit of time or size."""
 
 
@@ -56,7 +56,10 @@ def collect(
     file_deadline_s: float = FILE_DEADLINE_S,
     deadline_s: float = DEADLINE_S,
 ) -> Capture:
-    """Everything wanted that is there. Never raises for what a board does; its notes say what is missing."""
+    """Collect every wanted file that exists. Never raises; the capture's notes say what is missing.
+
+    `wanted` has path patterns, name by name; by default those of `wanted.py`.
+    """
     walk = _Walk(root, file_deadline_s, time.monotonic() + deadline_s)
     try:
         for path in paths() if wanted is None else wanted:
@@ -76,12 +79,12 @@ class _Walk:
         self._private = Private(root)
         self._files: dict[str, bytes] = {}
         self._links: dict[str, str] = {}  # target relative to the root
-        self._refused: dict[str, str] = {}  # path -> name of the error
+        self._refused: dict[str, str] = {}  # name of the error by path
         self._private_paths: set[str] = set()
         self.notes: list[str] = []
 
     def take(self, folder: str, rest: tuple[str, ...]) -> None:
-        """Collect what matches the patterns `rest` below `folder`, which is a path without links."""
+        """Collect the files below `folder`, a path without links, that match the name patterns in `rest`."""
         (pattern, *deeper), root = rest, self._root
         names = fnmatch.filter(root.names(folder or "."), pattern) if any(c in pattern for c in "*?") else [pattern]
         for name in names:
@@ -124,7 +127,10 @@ class _Walk:
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
-        """Read on its own thread, abandoned if the file blocks. Raises OSError, TimeoutError if it blocks; _Enough."""
+        """Read a file on a thread, which is abandoned if the file blocks.
+
+        Raises OSError, TimeoutError if the file blocks, and _Enough if the time for the whole capture is over.
+        """
         if time.monotonic() > self._until_s:
             raise _Enough("the board took as long to read as it may")
         try:
@@ -158,7 +164,7 @@ class _Walk:
             files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(self._refused.items())).encode()
         if count := len(self._private_paths):
             notes = [*notes, f"{count} paths were left out: their names hold an address or a serial number"]
-        # A link that leads to nothing taken would lead nowhere.
+        # Leave out links whose target was not taken.
         there = {parent for path in files for parent in _and_parents(path)}
         leading = {path: real for path, real in self._links.items() if real in there}
         links = {path: os.path.relpath(real, Path(path).parent) for path, real in leading.items()}
@@ -178,7 +184,7 @@ def _and_parents(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
-# A capture as a compressed tar file that carries no owner, no time and no way out of its folder.
+# A capture is written as a compressed tar file without owners and times, and without paths that leave its folder.
 
 TREE = "tree"
 NOTES = "notes.txt"
@@ -186,7 +192,10 @@ MODE = 0o600
 
 
 def write_archive(capture: Capture, path: Path, *, force: bool) -> None:
-    """Readable for its owner alone. Raises FileExistsError without `force`, and other OSErrors; leaves nothing half."""
+    """Write the archive atomically, readable only for its owner.
+
+    Raises FileExistsError if `path` exists and `force` is not set, and other OSErrors.
+    """
     if os.path.lexists(path) and not force:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     write_file(path, pack(capture), MODE)
@@ -220,7 +229,7 @@ def _members(capture: Capture) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
 
 
 def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target: str = "") -> tarfile.TarInfo:
-    """An entry without time, user or group: TarInfo's own defaults are 0 and empty."""
+    """Return an entry without time, user or group, since TarInfo's defaults are 0 and empty."""
     info = tarfile.TarInfo(name)
     info.type, info.size, info.mode, info.linkname = kind, size, mode, target
     return info

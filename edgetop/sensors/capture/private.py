@@ -1,7 +1,7 @@
-"""Removes from a capture what identifies one board or its owner.
+"""Remove texts that identify a board or its owner from a capture.
 
-The wanted files hold none of it by their nature. This is the second net: what is
-private here is replaced wherever it shows up, and so is what has the form of an address.
+The wanted files should not contain any. This is a second safety net: this board's private texts are replaced wherever
+they appear, and so is everything that has the form of an address.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from edgetop.sensors.root import Root
 
-# MAC addresses, UUIDs, and 32 hexadecimal digits (machine-id(5)), not as parts of longer ones.
+# MAC addresses, UUIDs, and 32 hexadecimal digits (machine-id(5)) that are not part of a longer number.
 _FORMS = re.compile(
     rb"(?<![0-9a-f:])(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}(?![0-9a-f:])"
     rb"|(?<![0-9a-f])[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}(?![0-9a-f])"
@@ -19,7 +19,7 @@ _FORMS = re.compile(
     re.IGNORECASE,
 )
 
-# Parameters of the kernel's command line that change what can be measured; the rest may name disks and hosts.
+# Parameters of the kernel's command line that affect measurements. Other ones may name disks and hosts.
 _PARAMETERS = re.compile(
     r"(cgroup_\w+|psi|isolcpus|nohz_full|rcu_nocbs|maxcpus|nr_cpus|mitigations|numa|swapaccount|systemd\.unified_\w+"
     r"|intel_pstate|amd_pstate|processor\.max_cstate|intel_idle\.max_cstate|idle|cpufreq\.\w+|cma|coherent_pool)(=.*)?"
@@ -39,7 +39,7 @@ _IDENTIFIERS_OF_EACH = (
     ("sys/block", "device/wwid"), ("sys/class/power_supply", "serial_number"),
 )  # fmt: skip
 
-# Where the board speaks of itself: a word of these is no secret, though a host may be called by it.
+# Files whose words are not private, even if the host has such a word as its name.
 _VOCABULARY = (
     "proc/device-tree/model", "proc/device-tree/compatible", "etc/os-release", "proc/cpuinfo", "proc/stat",
     "proc/meminfo", "proc/vmstat", "sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name",
@@ -47,7 +47,7 @@ _VOCABULARY = (
 
 
 class Private:
-    """The private texts of this board. They are held only to be removed."""
+    """The private texts of this board, kept only to remove them from the capture."""
 
     def __init__(self, root: Root) -> None:
         identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
@@ -57,15 +57,15 @@ class Private:
         self._words = _any_of(name for name in names if name.lower() not in vocabulary)
 
     def scrub(self, content: bytes) -> bytes:
-        """The content, with every letter and digit of what is private replaced by `x`."""
+        """Return the content with every letter and digit of private texts replaced by `x`."""
         for pattern in (_FORMS, self._identifiers, self._words):
             content = pattern.sub(lambda match: re.sub(rb"[^\W_]", b"x", match[0]), content) if pattern else content
         return content
 
     def is_in_path(self, path: str) -> bool:
-        """Whether a path holds an address, a serial number or a name that somebody gave.
+        """Whether a path contains an address, a serial number, or a network interface's name that a user chose.
 
-        A Bluetooth device's battery has its address in its name, as some network interfaces have.
+        The battery of a Bluetooth device has its address in its name, and so have some network interfaces.
         """
         encoded = path.encode(errors="surrogateescape")
         named = re.search(r"sys/class/net/([^/ ]+)", path)
@@ -77,7 +77,7 @@ class Private:
 
 
 def _any_of(texts: Iterable[str]) -> "re.Pattern[bytes] | None":
-    """Return one pattern that matches any of these as whole words; None where there are none."""
+    """Return a pattern that matches any of the texts as whole words, or None if there are no texts."""
     escaped = [re.escape(text.encode(errors="replace")) for text in sorted(texts, key=len, reverse=True)]
     return re.compile(rb"(?<!\w)(?:" + rb"|".join(escaped) + rb")(?!\w)", re.IGNORECASE) if escaped else None
 
@@ -98,7 +98,7 @@ def _identifiers(root: Root) -> Iterator[str]:
 
 
 def _names(root: Root) -> Iterator[str]:
-    """Host and user names, and the real names beside them (passwd(5))."""
+    """Yield the host's names, and the users' names and real names (passwd(5))."""
     hosts = [
         *_texts(root, ("etc/hostname", "proc/sys/kernel/hostname")),
         *([os.uname().nodename] if root.is_host else []),
@@ -111,7 +111,7 @@ def _names(root: Root) -> Iterator[str]:
 
 
 def _vocabulary(root: Root) -> set[str]:
-    """Return, in lower case, the words by which the board names itself and its parts."""
+    """Return, in lower case, the words with which the board describes itself and its parts."""
     types = [
         text.lower()
         for folder, name in (("sys/class/thermal", "type"), ("sys/class/hwmon", "name"))
@@ -122,7 +122,7 @@ def _vocabulary(root: Root) -> set[str]:
 
 
 def _plain_swaps(text: str) -> str:
-    """Paths of swap files, which may lie in somebody's home, become `/swapfile`."""
+    """Replace the paths of swap files, which may be in a user's home, by `/swapfile`."""
     head, *lines = text.splitlines() or [""]
     fields = [line.split() for line in lines if line.strip()]
     plain = (f if f[0].startswith("/dev/") else ["/swapfile", *f[-4:]] for f in fields)
@@ -130,7 +130,7 @@ def _plain_swaps(text: str) -> str:
 
 
 def _plain_interfaces(text: str) -> str:
-    """Interfaces with names of their own, which may hold a MAC address or say whose they are, become `net0`..."""
+    """Replace names of network interfaces that may contain a MAC address or a user's name by `net0` and so on."""
     lines = []
     for number, line in enumerate(text.splitlines()):
         name, colon, rest = line.partition(":")
@@ -139,7 +139,7 @@ def _plain_interfaces(text: str) -> str:
     return "".join(lines)
 
 
-# Files of which a part is private by its place, not by its form.
+# Filters for files in which a certain part is private, whatever its form.
 FILTERS: dict[str, Callable[[str], str]] = {
     "proc/cpuinfo": lambda text: "".join(line for line in text.splitlines(True) if not line.startswith("Serial")),
     "proc/cmdline": lambda text: " ".join(word for word in text.split() if _PARAMETERS.fullmatch(word)) + "\n",

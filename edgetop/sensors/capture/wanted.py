@@ -1,9 +1,9 @@
-"""The files and commands that a capture takes. Nothing else is ever opened for it.
+"""The files and commands that a capture takes. It opens no other file.
 
-Each line is a path below the root, with `*` within one name. Left out on purpose: serial
-numbers and UUIDs (device-tree, DMI), names of devices that people give, anything of a
-process; `cpuinfo_cur_freq`, which measures on Tegra and disturbs the clock; and `curr*_alarm`,
-whose read clears what an INA3221 has latched (drivers/hwmon/ina3221.c).
+A path is relative to the root; `*` matches within one name. Left out on purpose are serial numbers and UUIDs (device
+tree, DMI), names that users give to devices, and all data of processes; also `cpuinfo_cur_freq`, which on Tegra
+measures and disturbs the clock, and `curr*_alarm`, since reading it clears alarms that an INA3221 has latched
+(drivers/hwmon/ina3221.c).
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _CGROUP = (
 )
 _GPU = "load devfreq/*/cur_freq devfreq/*/max_freq devfreq/*/min_freq devfreq/*/governor railgate_enable"
 
-# Folder -> names in it.
+# Names of files by folder.
 _FILES = {
     "sys/class/thermal/thermal_zone*": f"{_ZONE} cdev*_trip_point cdev*_weight cdev*/type",
     "sys/class/thermal/cooling_device*": "type cur_state max_state",
@@ -105,7 +105,7 @@ _FILES = {
     "var/lib/nvpmodel": "status",
 }
 
-# As `root.run_command` replays them; run only where they are, and only these.
+# Commands whose output is taken if they are installed. `root.run_command` replays them.
 COMMANDS = (
     ("vcgencmd", "get_throttled"),
     ("vcgencmd", "measure_temp"),
@@ -119,7 +119,7 @@ COMMANDS = (
 
 
 def paths() -> Iterator[tuple[str, ...]]:
-    """Every wanted path, name by name."""
+    """Yield every wanted path as a tuple of names."""
     for folder, names in _FILES.items():
         for name in names.split():
             yield tuple(f"{folder}/{name}".split("/"))

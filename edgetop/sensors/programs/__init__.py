@@ -1,1 +1,1 @@
-"""Programs of their own, run by path in an interpreter that need not have edgetop."""
+"""Programs that are run by path, in an interpreter that may not have edgetop."""

@@ -1,6 +1,6 @@
-"""Asks jetson-stats and prints a JSON line for each new answer, until its standard input is closed.
+"""Query jetson-stats and print a JSON line for each new answer, until standard input is closed.
 
-It runs in the interpreter that has jetson-stats, which is Python 3.8 or later, as on JetPack 5, and need not have
+This program runs in the interpreter that has jetson-stats, which is Python 3.8 (JetPack 5) or later and may not have
 edgetop. The client is documented at https://rnext.it/jetson_stats.
 """
 
@@ -11,8 +11,8 @@ import os
 import threading
 from typing import Any, TextIO
 
-INTERVAL_S = 1.0  # shorter ones are unreliable (rbonghi/jetson_stats#414)
-PID, GPU_MEMORY_KIB = 0, 8  # of a row of `processes`
+INTERVAL_S = 1.0  # shorter intervals are unreliable (rbonghi/jetson_stats#414)
+PID, GPU_MEMORY_KIB = 0, 8  # positions in a row of `processes`
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _take_stdout() -> TextIO:
-    """Take over standard output for the protocol: what jetson-stats and its commands print is discarded."""
+    """Reserve standard output for the answers. Output of jetson-stats and its commands is discarded."""
     out = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -41,7 +41,7 @@ def _end_with_edgetop() -> None:
 
 
 def _ask(out: TextIO) -> None:
-    from jtop import jtop  # noqa: PLC0415  what its import prints must go nowhere, and its failure be told
+    from jtop import jtop  # noqa: PLC0415  its output must be discarded, and a failure reported
 
     with jtop(interval=INTERVAL_S) as client:
         while client.ok():
