@@ -1,7 +1,7 @@
-"""Each type of operator: the sizes and dtypes of its outputs, its multiply-accumulates, its other arithmetic.
+"""Rules for each type of operator: sizes and dtypes of its outputs, multiply-accumulates, and other arithmetic.
 
-Of ONNX's operators (onnx/docs/Operators.md) and com.microsoft's (onnxruntime/docs/ContribOperators.md) all four; of
-TFLite's (tensorflow/lite/kernels), whose files hold shapes and dtypes, the work alone.
+Operators of ONNX (onnx/docs/Operators.md) and com.microsoft (onnxruntime/docs/ContribOperators.md) have all four rules.
+Operators of TFLite (tensorflow/lite/kernels) only have rules for the work, since files contain shapes and dtypes.
 """
 
 import math
@@ -18,7 +18,7 @@ from edgetop.models.shapes.node import Node, broadcast
 SizesRule = Callable[[Node], list[Sizes | None]]
 DtypesRule = Callable[[Node], list[str | None]]
 
-DOMAINS = {"", "com.microsoft"}  # of ONNX; an operator's name means the same in both
+DOMAINS = {"", "com.microsoft"}  # of ONNX; a name means the same operator in both
 
 
 # The dtype of each output. Source: the type constraints of onnx/docs/Operators.md and ContribOperators.md.
@@ -37,7 +37,7 @@ def _of_input(*places: int) -> DtypesRule:
 
 
 def _of_zero_point(place: int, otherwise: str = "uint8") -> DtypesRule:
-    """Return the rule for an output with the dtype of its zero point, or `otherwise` where that is left out."""
+    """Return the rule for an output with the dtype of its zero point, or `otherwise` if that input is omitted."""
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
 
@@ -57,7 +57,7 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 
 
 def _generated(node: Node) -> list[str | None]:
-    """The attribute, else what a tensor that it is to be like is, else float."""
+    """Return the dtype in the attribute, else that of the input, else float32."""
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 
 
@@ -66,7 +66,7 @@ _BOOL, _INT64, _INT32 = _always("bool"), _always("int64"), _always("int32")
 
 class Op(NamedTuple):
     sizes: SizesRule | None = None
-    flops: work.Rule | None = None  # beside the MACs; None: they are unknown
+    flops: work.Rule | None = None  # FLOPs other than those of MACs; None if unknown
     macs: work.Rule | None = none
     dtypes: DtypesRule = _first
 
@@ -98,14 +98,14 @@ ONNX: dict[str, Op] = {
     **_all("Sum Max Min", Op(_elementwise, work.of_many)),
     "Mean": Op(_elementwise, lambda node: len(node.inputs) * node.out),
     "Where": Op(_elementwise, none, dtypes=_of_input(1)),
-    # QLinearAdd, QLinearMul: each tensor is followed by its scale and its zero point.
+    # In QLinearAdd and QLinearMul, each tensor is followed by its scale and its zero point.
     **_all("QLinearAdd QLinearMul", Op(lambda node: [broadcast(node.sizes(0), node.sizes(3))], each(1))),
     **_all("""
         InstanceNormalization GroupNormalization GroupNorm LpNormalization MeanVarianceNormalization
         RMSNormalization SimplifiedLayerNormalization Softmax LogSoftmax Hardmax QLinearSoftmax
     """, Op(_same, each(5))),
     "BatchNormalization": Op(_same, each(2)),
-    # A sum of squares over the neighbours; then multiply, add, power and divide.
+    # LRN is a sum of squares over the neighbours, followed by a multiplication, an addition, a power and a division.
     "LRN": Op(_same, lambda node: (2 * int(node.attribute("size", 0)) + 4) * node.out),
     "LayerNormalization": Op(moves.layer_norm, each(5)),
     **_all("SkipLayerNormalization SkipSimplifiedLayerNormalization", Op(moves.skip_norm, each(6))),
@@ -142,7 +142,7 @@ ONNX: dict[str, Op] = {
     ),
     **_all("Resize Upsample", Op(moves.resize, work.resize)),
     **_all("ScatterND ScatterElements Scatter", Op(_same, work.scatter)),
-    # What only moves or selects elements.
+    # Operators that only move or select elements.
     **_all("Identity Trilu ReverseSequence", Op(_same, none)),
     "Cast": Op(_same, none, dtypes=lambda node: [DTYPES.get(node.attribute("to", 0))]),
     "CastLike": Op(_same, none, dtypes=_of_input(1)),
@@ -178,8 +178,8 @@ ONNX: dict[str, Op] = {
         SequenceErase SequenceInsert SequenceLength ConcatFromSequence SplitToSequence Optional
         OptionalGetElement OptionalHasElement
     """, Op(flops=none)),
-    # Operators without products whose other arithmetic is not counted: random numbers, windows, samples between
-    # pixels, transforms (whose algorithms are the runtime's), texts.
+    # Operators without MACs whose other arithmetic is not counted: random numbers, windows, samples between pixels,
+    # transforms (whose algorithm depends on the runtime), texts.
     "EmbedLayerNormalization": Op(products.embeddings, dtypes=_of_input(2)),
     "GlobalLpPool": Op(products.global_pool),
     "GridSample": Op(lambda node: [(*node.sizes()[:2], *node.sizes(1)[1:-1])]),
@@ -211,23 +211,23 @@ TFLITE: dict[str, Op] = {
     "MEAN": Op(flops=each_input(1)),
     **_all("AVERAGE_POOL_2D MAX_POOL_2D L2_POOL_2D", Op(flops=work.tflite_window)),
     "RESIZE_BILINEAR": Op(flops=each(8)),
-    "COMPLEX_ABS": Op(flops=each(4)),  # two squares, their sum, its root
+    "COMPLEX_ABS": Op(flops=each(4)),  # two squares, a sum, a square root
     "RFFT2D": Op(flops=work.real_transform),
     "CONV_2D": Op(flops=work.bias(2), macs=work.convolution),
     # Weights are [1, kernel height, kernel width, outputs].
     "DEPTHWISE_CONV_2D": Op(flops=work.bias(2), macs=lambda node: node.out * math.prod(node.full_sizes(1)[1:3])),
-    # Weights are [outputs, kernel height, kernel width, inputs]; the input comes third.
+    # Weights are [outputs, kernel height, kernel width, inputs]; the data is the third input.
     "TRANSPOSE_CONV": Op(flops=work.bias(3), macs=lambda node: node.elements(2) * math.prod(node.full_sizes(1)[:-1])),
     # Weights are [depth, height, width, inputs, outputs].
     "CONV_3D": Op(flops=work.bias(2), macs=lambda node: node.out * math.prod(node.full_sizes(1)[:-1])),
     "FULLY_CONNECTED": Op(flops=work.bias(2), macs=lambda node: node.out * node.full_sizes(1)[1]),
     "BATCH_MATMUL": Op(flops=none, macs=work.tflite_matmul),
-    # Features, then their weighted sum over time (tensorflow/lite/kernels/svdf.cc).
+    # SVDF computes features and then their weighted sum over time (tensorflow/lite/kernels/svdf.cc).
     "SVDF": Op(flops=each(2), macs=lambda node: node.full_sizes(0)[0] * (node.elements(1) + node.elements(2))),
     "UNIDIRECTIONAL_SEQUENCE_RNN": Op(flops=each(2), macs=work.tflite_recurrent),
-    # Four biases, and nine as in ONNX's.
+    # Four biases, and nine other operations as in ONNX's LSTM.
     "UNIDIRECTIONAL_SEQUENCE_LSTM": Op(flops=each(13), macs=work.tflite_recurrent),
-    # What only moves or selects elements; CALL_ONCE runs in the first inference of a session (kernels/call_once.cc).
+    # Operators that only move or select elements. CALL_ONCE runs only in the first inference (kernels/call_once.cc).
     **_all("""
         RESHAPE SQUEEZE EXPAND_DIMS TRANSPOSE CONCATENATION SPLIT SPLIT_V SLICE STRIDED_SLICE GATHER GATHER_ND
         EMBEDDING_LOOKUP PAD PADV2 MIRROR_PAD TILE BROADCAST_TO PACK UNPACK DEPTH_TO_SPACE SPACE_TO_DEPTH
@@ -237,7 +237,7 @@ TFLITE: dict[str, Op] = {
         BROADCAST_ARGS MATRIX_DIAG MATRIX_SET_DIAG SPARSE_TO_DENSE DENSIFY HASHTABLE HASHTABLE_FIND
         HASHTABLE_IMPORT HASHTABLE_LOOKUP HASHTABLE_SIZE IMAG REAL CALL_ONCE
     """, Op(flops=none)),
-    # Without products, and the other arithmetic is not counted.
+    # Operators without MACs whose other arithmetic is not counted.
     **_all("""
         BUCKETIZE EMBEDDING_LOOKUP_SPARSE FAKE_QUANT LOCAL_RESPONSE_NORMALIZATION LSH_PROJECTION MULTINOMIAL
         RANDOM_STANDARD_NORMAL RANDOM_UNIFORM REDUCE_WINDOW SEGMENT_SUM SKIP_GRAM UNSORTED_SEGMENT_MAX
@@ -252,7 +252,7 @@ _UNKNOWN = Op(macs=None)
 
 
 def op_of(operator: Operator) -> Op:
-    """The operator's row; of one that is unknown nothing is known."""
+    """Return the rules for an operator. For an unknown operator, all are None except that of the dtypes."""
     return _BY_DOMAIN.get(operator.domain, {}).get(operator.op_type, _UNKNOWN)
 
 

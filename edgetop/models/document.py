@@ -1,4 +1,4 @@
-"""The document of `inspect --json`, with stable keys, from which the text view is written too."""
+"""The document of `inspect --json`, with stable keys. The text view is made from it too."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from edgetop.models.operator_costs import OperatorCost, Totals, by_type
 
 
 def inspection_document(inspection: Inspection) -> dict[str, Any]:
-    """The keys are documented in edgetop/docs/inspect.md. What is unknown is None."""
+    """Return the document of an inspection. Its keys are documented in edgetop/docs/inspect.md; None means unknown."""
     totals, declared = inspection.totals, inspection.declared.graph
     precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)
     return {
@@ -128,7 +128,7 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Each sum covers the operators with a known figure (None: there are none), and `..._unknown` counts the others."""
+    """Return sums over the operators whose figure is known (None if none is), and the number of others."""
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):
         unknown = getattr(totals, f"{key}_unknown")

@@ -1,7 +1,7 @@
-"""Maps operators that ran to those of the model's file, after a runtime has merged, split and renamed them.
+"""Map operators that ran to those of the model's file, after a runtime has merged, split and renamed them.
 
-Where the origin does not follow from documented behaviour of the runtime, it is unknown: names that merely look
-alike prove nothing.
+An origin is only given if it follows from documented behaviour of the runtime. Names that merely look alike prove
+nothing.
 """
 
 import itertools
@@ -15,15 +15,15 @@ from edgetop.models.inspection import Inspection
 from edgetop.models.operator_costs import OperatorCost
 from edgetop.session.operators import OperatorInfo
 
-_LONGEST_MERGER = 6  # operators that became one: convolution, normalisation, scale, shift, activation
+_LONGEST_MERGER = 6  # most operators that become one: convolution, normalisation, scale, shift, activation
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file's operator behind one that ran, or several that were fused, in the file's order."""
+    """The operator in the file behind one that ran, or several that were fused, in the file's order."""
 
     costs: tuple[OperatorCost, ...]
-    has_other_dtypes: bool = False  # it runs on others than the file says, as after quantisation within a graph
+    has_other_dtypes: bool = False  # whether it runs on other dtypes than in the file, as after quantisation
 
     @property
     def flops(self) -> int | None:
@@ -32,13 +32,13 @@ class Origin:
 
     @property
     def bytes(self) -> int | None:
-        """Return what the first reads and the last writes: what lies between them stays in registers."""
+        """Bytes that the first operator reads and the last one writes; data between them stays in registers."""
         read, written = self.costs[0].read_bytes, self.costs[-1].written_bytes
         return None if read is None or written is None or self.has_other_dtypes else read + written
 
     @property
     def name(self) -> str:
-        """The names of all of them in the file; TFLite's operators are called as their outputs."""
+        """The operators' names in the file, joined by " + ". TFLite's operators are named by their outputs."""
         return " + ".join(cost.operator.name or f"#{cost.operator.position}" for cost in self.costs)
 
     @property
@@ -48,24 +48,25 @@ class Origin:
 
 
 def origins(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """Return one origin for each of `infos`, which are in run order; None: unknown."""
+    """Return the origin of each of `infos`, which must be in run order, or None if it is unknown."""
     if inspection.model.format == "onnx":
         return _OnnxRuntime(inspection).origins(infos)
     return _tflite(inspection, infos)
 
 
-# ONNX Runtime names what it makes itself in a few ways. On blocked channels an operator is named after
-# the tensor that it writes, which may be that of what was merged into it (onnxruntime/core/optimizer/
-# nchwc_transformer.cc); a merged one after one of its nodes (core/optimizer/matmul_add_fusion.cc and
-# others), with a number where that would not be unique (core/graph/graph.cc, GenerateNodeName); a node
-# without a name after its type and its place in the file (core/framework/sequential_executor.cc).
+# ONNX Runtime names operators that it makes itself in a few ways. An operator on blocked channels is named after the
+# tensor that it writes, which may be the output of an operator that was merged into it (onnxruntime/core/optimizer/
+# nchwc_transformer.cc). A merged operator is named after one of its nodes (core/optimizer/matmul_add_fusion.cc and
+# others), with a number if that would not be unique (core/graph/graph.cc, GenerateNodeName). A node without a name is
+# named after its type and its place in the file (core/framework/sequential_executor.cc).
 _NCHWC = re.compile(r"(.+)_nchwc$")
-_SCALE = re.compile(r"_(bn|mul)$")  # of a normalisation or product that runs as a convolution of each channel
+_SCALE = re.compile(r"_(bn|mul)$")  # a normalisation or product that runs as a convolution of each channel
 _TOKEN = re.compile(r"(.+)_token_\d+$")
 _FUSION = re.compile(r"(.+)/\w+Fusion/?$")
 _NUMBERED = re.compile(r"(\w+)_(\d+)$")
 _FUSED = "fused "  # a product with its activation (core/optimizer/gemm_activation_fusion.cc)
-# Nodes and tensors of a function in each call of it, the second and later ones numbered (core/graph/function_utils.cc).
+# Prefix of a function's nodes and tensors; in the second and later calls it has a number
+# (core/graph/function_utils.cc).
 _FUNCTION = "_inlfunc_"
 _CALL = re.compile(rf"({_FUNCTION}.+?)_token_\d+_")
 
@@ -73,23 +74,24 @@ _MATRIX_PRODUCTS = {"Gemm", "MatMul", "MatMulNBits", "MatMulInteger", "MatMulInt
 
 
 def _kind(op_type: str) -> str:
-    """
+    """Return the kind of an operator, which is the same for its fused and quantised forms.
+
     >>> _kind("FusedConv"), _kind("QLinearConv"), _kind("QGemm"), _kind("Gather")
     ('Conv', 'Conv', 'MatMul', 'Gather')
     >>> _kind("FusedGemm"), _kind("FusedMatMul"), _kind("Upsample")
     ('MatMul', 'MatMul', 'Resize')
     """
     short = op_type.removeprefix("QLinear").removeprefix("Fused")
-    if short == "Upsample":  # what Resize is on blocked channels
+    if short == "Upsample":  # the name of Resize on blocked channels
         return "Resize"
     return "MatMul" if short in _MATRIX_PRODUCTS or short == "QGemm" else short
 
 
 class _Named:
-    """Operators by their names; an ambiguous name maps to none.
+    """Operators by name. An ambiguous name gives None.
 
-    Of those in several calls of a function it is the next one, where their work is the same: then it does not matter
-    which call it is.
+    If a name occurs in several calls of a function and the work is the same in all, it gives the operators of the calls
+    one after the other, since it does not matter which call it is.
     """
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
@@ -115,7 +117,7 @@ def _in_any_call(name: str) -> str:
 class _OnnxRuntime:
     def __init__(self, inspection: Inspection) -> None:
         graph = inspection.model.graph
-        # By position, which ONNX Runtime's numbers are; those of nodes of functions come behind all others.
+        # By position, which is what numbers in ONNX Runtime's names mean, unless the model has functions.
         self._costs: Sequence[OperatorCost] = () if inspection.model.functions else inspection.operators
         self._named = _Named((cost.operator.name, cost) for cost in inspection.operators)
         written = ((place, cost) for cost in inspection.operators for place in cost.operator.outputs)
@@ -130,7 +132,7 @@ class _OnnxRuntime:
         )
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
-        """The operator that it is named after: alone, or the last of those merged into it."""
+        """Return the operator after which one that ran is named: the only one, or the last one merged into it."""
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
             name = token[1] if token[1].endswith("_nchwc") or name not in self._named else name
@@ -145,7 +147,7 @@ class _OnnxRuntime:
         return cost
 
     def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
-        """The chain from an operator of the result's kind to the last one merged into it."""
+        """Return the chain of operators from one of the same kind as `info` to `last`, the last one merged into it."""
         if info.op_type == "QuickGelu":
             return self._swish(last)
         chain = [last]
@@ -160,21 +162,24 @@ class _OnnxRuntime:
         return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
 
     def _swish(self, product: OperatorCost) -> Origin | None:
-        """x * sigmoid(x), or x * sigmoid(a * x) (onnxruntime/core/optimizer/quick_gelu_fusion.cc)."""
+        """Return the operators of x * sigmoid(x) or x * sigmoid(a * x), of which `product` is the last.
+
+        Source: onnxruntime/core/optimizer/quick_gelu_fusion.cc.
+        """
         for x, gated in itertools.permutations(product.operator.inputs, 2):
             gate = self._makers.get(gated)
             if product.operator.op_type != "Mul" or gate is None or gate.operator.op_type != "Sigmoid":
                 continue
-            of = gate.operator.inputs[0]
-            scale = self._makers.get(of)
-            if of == x:
+            argument = gate.operator.inputs[0]
+            scale = self._makers.get(argument)
+            if argument == x:
                 return Origin((gate, product))
             if scale is not None and scale.operator.op_type == "Mul" and x in scale.operator.inputs:
                 return Origin((scale, gate, product))
         return None
 
 
-# XNNPACK's names of operators (XNNPACK, src/enums/operator-type.c) up to the bracket, and TFLite's types.
+# TFLite's types by XNNPACK's names of operators (XNNPACK, src/enums/operator-type.c) up to the bracket.
 _PRODUCTS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 _XNNPACK: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Convolution", "Fully Connected"), _PRODUCTS),  # a 1x1 convolution may be run as either
@@ -189,10 +194,10 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """Return one origin for each of `infos`; None: unknown.
+    """Return the origin of each of `infos`, or None if it is unknown.
 
-    An operator that ran by itself, under any provider, has the file's type and the name of its first output.
-    XNNPACK's operators, which have names of their own, keep the order of the file.
+    An operator that ran alone, under any provider, has the file's type and the name of its first output. XNNPACK's
+    operators have other names, but the order of the file.
     """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
     ran = [by_name.get((info.name, info.op_type)) for info in infos]
@@ -204,7 +209,10 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 
 
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
-    """XNNPACK's with the file's, kind by kind, where there are as many of one as of the other."""
+    """Yield (place in `infos`, operator of the file) for XNNPACK's operators.
+
+    A kind of operator is matched only if as many of it ran as are left in the file.
+    """
     places: dict[tuple[str, ...], list[int]] = {}
     for place, info in enumerate(infos):
         types = _XNNPACK.get(info.op_type.partition(" (")[0]) if info.provider == "XNNPACK" else None
@@ -223,7 +231,7 @@ def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> It
 
 
 def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:
-    """The same operators with what each was in the file, its FLOPs and its bytes, as far as these are known."""
+    """Return the operators with their names in the file, their FLOPs and their bytes, as far as known."""
     return tuple(
         info if origin is None else replace(info, flops=origin.flops, bytes=origin.bytes, origin=origin.name)
         for info, origin in zip(infos, origins(inspection, infos), strict=True)
@@ -231,7 +239,7 @@ def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Op
 
 
 def main_dtype(costs: Iterable[OperatorCost]) -> str | None:
-    """The dtype of most multiply-accumulates; None: no operator is known to have any."""
+    """Return the dtype of most multiply-accumulates, or None if no operator is known to have any."""
     macs: Counter[str] = Counter()
     for cost in costs:
         macs[cost.dtype or ""] += cost.macs or 0

@@ -1,7 +1,7 @@
-"""A model as its file has it: tensors, operators in order of execution, and what was said about them.
+"""A model as it is in its file: tensors, operators in order of execution, and metadata.
 
-Tensors are identified by their place in `Graph.tensors`, since TFLite's names may be missing or
-alike; an omitted optional input is -1. Profiles are joined to it by an operator's position and name.
+Tensors are identified by their place in `Graph.tensors`, since in TFLite names may be missing or equal. An omitted
+optional input is -1. Profiles refer to operators by position and name.
 """
 
 import math
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from edgetop.models.reading_limits import MAX_VALUE_ELEMENTS
 
 Dim = int | str | None
-Shape = tuple[Dim, ...]  # strings are the model's names for sizes it leaves open
+Shape = tuple[Dim, ...]  # a string is the model's name for a size that it leaves open
 Sizes = tuple[int | None, ...]
 Array = NDArray[Any]
 
 OMITTED = -1
 
-# Bits of one element, of the formats' types (onnx/onnx.proto TensorProto.DataType;
-# tensorflow/lite/schema/schema.fbs TensorType). Types of no fixed size, as strings, are absent.
+# Bits of an element by type (onnx/onnx.proto TensorProto.DataType; tensorflow/lite/schema/schema.fbs TensorType). Types
+# without a fixed size, such as strings, are not listed.
 BITS = {
     "float32": 32, "float16": 16, "bfloat16": 16, "float64": 64, "complex64": 64, "complex128": 128,
     "int8": 8, "uint8": 8, "int16": 16, "uint16": 16, "int32": 32, "uint32": 32, "int64": 64, "uint64": 64,
@@ -31,20 +31,19 @@ BITS = {
     "float8e4m3fn": 8, "float8e4m3fnuz": 8, "float8e5m2": 8, "float8e5m2fnuz": 8, "float8e8m0": 8,
 }  # fmt: skip
 
-_MOST = 2**62  # no machine holds as much; beyond it a size comes from a broken file
+_MOST = 2**62  # a larger size comes from a broken file
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
     name: str
-    dtype: str | None  # numpy's name or one of BITS'; None: the file does not say
-    shape: Shape | None  # None: not even the rank is known
+    dtype: str | None  # numpy's name or one in BITS; None if the file does not say
+    shape: Shape | None  # None if not even the rank is known
     is_constant: bool = False
-    stored_bytes: int | None = None  # of a constant, in the file or in one beside it
+    stored_bytes: int | None = None  # size of a constant in the file or in a file beside it
+    # Value of a small constant of integers, single floats or booleans, from which shapes may follow.
     value: Array | None = field(default=None, compare=False, repr=False)
-    # of a small constant of whole numbers or single floats, which shapes may follow from
-    is_quantised: bool = False
-    # the file gives it a scale (TFLite; ONNX says it by operators)
+    is_quantised: bool = False  # whether the file gives it a scale (only TFLite; ONNX has operators for that)
 
     @property
     def elements(self) -> int | None:
@@ -58,14 +57,14 @@ class Tensor:
 @dataclass(frozen=True, slots=True)
 class Operator:
     position: int
-    name: str  # the model's; of TFLite, whose operators have none, that of the first output
-    op_type: str  # "Conv", "CONV_2D"; a custom operator's own name
-    domain: str  # "" is ONNX's own; "tflite", "custom"
+    name: str  # its name in the model; in TFLite, where operators have no names, that of its first output
+    op_type: str  # such as "Conv" or "CONV_2D", or the name of a custom operator
+    domain: str  # "" for ONNX's own operators; "tflite" or "custom" in TFLite
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     attributes: Mapping[str, Any] = field(default_factory=dict)
-    subgraphs: tuple[int, ...] = ()  # places in Model.subgraphs of what it may run
-    captures: tuple[int, ...] = ()  # tensors of the graph that it stands in, which its subgraphs read by name (ONNX)
+    subgraphs: tuple[int, ...] = ()  # places in Model.subgraphs of the graphs that it may run
+    captures: tuple[int, ...] = ()  # tensors of its own graph that its subgraphs read by name (ONNX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +74,9 @@ class Graph:
     operators: tuple[Operator, ...]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    # Tensors of the surrounding graph that this graph reads: place there by place here (onnx/docs/IR.md, "Names Within
+    # a Graph").
     captures: Mapping[int, int] = field(default_factory=dict)
-    # tensors that it reads of the graph around it: place here to place there (onnx/docs/IR.md, "Names Within a Graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +84,25 @@ class Model:
     format: str  # "onnx" or "tflite"
     graph: Graph
     subgraphs: tuple[Graph, ...] = ()  # branches, loop bodies, TFLite's further graphs
-    version: int | None = None  # ONNX: the IR version; TFLite: the schema's
-    opsets: Mapping[str, int] = field(default_factory=dict)  # ONNX: domain to version; "" is its own
-    functions: int = 0  # ONNX: how many operators it defines itself; their nodes stand where they are called
+    version: int | None = None  # ONNX: the IR version; TFLite: the schema's version
+    opsets: Mapping[str, int] = field(default_factory=dict)  # ONNX: version by domain; "" is ONNX's own
+    functions: int = 0  # ONNX: number of operators that the model defines; their nodes replace the calls
     producer: str = ""
     description: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     signatures: tuple[str, ...] = ()  # TFLite
-    external_files: tuple[str, ...] = ()  # ONNX: files beside it that hold weights, as it names them
+    external_files: tuple[str, ...] = ()  # ONNX: names of files beside it with weights
 
 
 def input_names(model: Model) -> list[str]:
-    """The inputs by name. TFLite's may be missing or alike: such ones get their place added."""
+    """Return distinct names of the inputs. A name that is missing or not unique, as in TFLite, gets its place added."""
     names = [model.graph.tensors[place].name for place in model.graph.inputs]
     places = [f"{name or 'input'}:{place}" for place, name in enumerate(names)]
     return [name if name and names.count(name) == 1 else place for name, place in zip(names, places, strict=True)]
 
 
 def count(shape: Sequence[Dim] | None) -> int | None:
-    """Elements; None where a size is open, negative or absurd.
+    """Return the number of elements, or None if a size is open, negative or absurd.
 
     >>> count((2, 3)), count(()), count(("N", 3)), count((2**40, 2**40))
     (6, 1, None, None)
@@ -118,7 +118,7 @@ def count(shape: Sequence[Dim] | None) -> int | None:
 
 
 def bounded(number: int | None) -> int | None:
-    """The number, or None where no real model could have it."""
+    """Return the number, or None if no real model could have it."""
     return number if number is not None and 0 <= number <= _MOST else None
 
 
@@ -128,30 +128,29 @@ def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
 
 
 def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
-    """Whether a constant is one that shapes may follow from: short, and of whole numbers, single floats or booleans."""
+    """Whether shapes may follow from a constant: it is short, and of integers, single floats or booleans."""
     elements = count(shape)
     return dtype in {"float32", "int32", "int64", "bool"} and elements is not None and elements <= MAX_VALUE_ELEMENTS
 
 
 def stored_value(data: memoryview, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """A constant's value from its bytes, or None where there are not as many as its shape says."""
+    """Return a constant's value from its bytes, or None if their number does not match the shape."""
     if len(data) != size_bytes(shape, dtype):
         return None
     return small_value(np.frombuffer(data, np.dtype(dtype).newbyteorder("<")), dtype, shape)
 
 
 def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """A constant's value, or None where it does not have as many elements as its shape says."""
-    array = np.asarray(values).astype(dtype)  # of numbers too wide for it, as files may hold, the lower bits
+    """Return a constant's value, or None if the number of elements does not match the shape."""
+    array = np.asarray(values).astype(dtype)  # numbers in a file may be too wide; their lower bits are kept
     return array.reshape(shape) if array.size == math.prod(shape) else None
 
 
-# Operators whose work depends on the values they are given, and not on shapes alone.
-# With random input such a model does another amount of work than it does in deployment: no box survives, or all of
-# them do; a loop ends at once, or at its limit.
+# Operators whose work depends on values and not only on shapes. With random input, a model with such operators does
+# another amount of work than in deployment: no box survives or all do, a loop ends at once or at its limit.
 
-# ONNX's operators (docs/Operators.md) whose outputs have as many elements as values decide, or that run a
-# branch or a body as values decide; ONNX's Where only chooses among elements, TFLite's WHERE finds them.
+# Operators of ONNX (docs/Operators.md) whose number of output elements depends on values. Branches and loops are
+# handled below. ONNX's Where only selects elements; TFLite's WHERE finds them.
 _ONNX = frozenset({"NonMaxSuppression", "NonZero", "Unique", "Compress"})
 _TFLITE = frozenset(
     {
@@ -163,7 +162,7 @@ _BRANCHES, _LOOPS = "If", "Loop"
 
 
 def data_dependent(model: Model) -> dict[str, int]:
-    """Count the operators whose work depends on data, by type, in the model and its inner graphs; most first."""
+    """Return the number of operators whose work depends on values, by type, the most first, in all graphs."""
     found = Counter(
         operator.op_type
         for graph in (model.graph, *model.subgraphs)
@@ -174,7 +173,10 @@ def data_dependent(model: Model) -> dict[str, int]:
 
 
 def tensors_by_value(model: Model) -> set[int]:
-    """Places of the main graph's tensors that such operators make, directly or not: values may decide their shapes."""
+    """Return the tensors of the main graph whose shapes may depend on values, as a set of places.
+
+    They are the outputs of `data_dependent` operators, and all tensors that are computed from those.
+    """
     found: set[int] = set()
     for operator in model.graph.operators:
         if _depends(model.graph, operator, is_onnx=model.format == "onnx") or not found.isdisjoint(operator.inputs):
@@ -187,13 +189,13 @@ def _depends(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
         return operator.op_type in _TFLITE
     if operator.op_type == _BRANCHES:
         return not _is_constant(graph, operator)
-    if operator.op_type == _LOOPS:  # a constant number of times, unless a condition ends it
+    if operator.op_type == _LOOPS:  # runs a constant number of times unless a condition ends it
         has_condition = len(operator.inputs) > 1 and operator.inputs[1] != OMITTED
         return has_condition or not _is_constant(graph, operator)
     return operator.op_type in _ONNX
 
 
 def _is_constant(graph: Graph, operator: Operator) -> bool:
-    """Whether the first input is."""
+    """Whether an operator's first input is constant."""
     first = next(iter(operator.inputs), OMITTED)
     return first != OMITTED and graph.tensors[first].is_constant

@@ -1,4 +1,4 @@
-"""Advice that follows from the file alone, before anything has run."""
+"""Advice that follows from the model's file alone, before it has run."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,16 +10,16 @@ from edgetop.models.operator_costs import OperatorCost
 from edgetop.models.tflite_file import ACTIVATIONS
 from edgetop.session.events import Notice
 
-# From this share of the bytes on, something that computes nothing is reported.
+# Share of all bytes from which operators that only move or convert data are reported.
 NOTABLE_SHARE = 0.10
-_EXAMPLES = 3  # named in a hint
+_EXAMPLES = 3  # most names in a hint
 
-# What ONNX Runtime merges into a convolution that nothing else reads (core/optimizer/conv_activation_fusion.cc),
-# and activations that it does not.
+# Activations that ONNX Runtime merges into a convolution if no other operator reads the convolution
+# (core/optimizer/conv_activation_fusion.cc), and activations that it does not merge.
 _MERGED = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip"}
 _NOT_MERGED = {"HardSwish", "Elu", "Selu", "Celu", "Softplus", "Mish", "Gelu", "PRelu", "Swish"}
 
-# TFLite's activations that an operator can carry (schema.fbs, ActivationFunctionType) as operators.
+# Types of TFLite's activation operators that another operator can include (schema.fbs, ActivationFunctionType).
 _CARRIED = {name for name in ACTIVATIONS if name}
 
 _CONVERSIONS = {
@@ -30,7 +30,7 @@ _DYNAMIC = {"DynamicQuantizeMatMul", "MatMulIntegerToFloat", "MatMulInteger", "C
 
 
 def hints(inspection: Inspection) -> tuple[Notice, ...]:
-    """The hints that apply, those that limit the figures first."""
+    """Return the hints that apply, first those about figures that are incomplete."""
     return (
         *_unknown(inspection),
         *_open_shapes(inspection),
@@ -88,7 +88,7 @@ def _readers(graph: Graph) -> dict[int, list[Operator]]:
 
 
 def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """TFLite: it can have a fused activation, has none, and an activation alone reads its output."""
+    """Whether a TFLite operator could include an activation: it has none, and only an activation reads its output."""
     if operator.attributes.get("activation") != 0 or len(operator.outputs) != 1:
         return False
     after = readers.get(operator.outputs[0], [])
@@ -96,10 +96,10 @@ def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Opera
 
 
 def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """ONNX: an activation reads its output that cannot be merged, or could be if nothing else read it."""
+    """Whether an ONNX convolution has an activation that is not merged: of another type, or its output is shared."""
     place = operator.outputs[0] if operator.outputs else OMITTED
     after = readers.get(place, [])
-    if len(after) == 1 and after[0].op_type == "BatchNormalization":  # merged into the convolution's weights
+    if len(after) == 1 and after[0].op_type == "BatchNormalization":  # it is merged into the convolution's weights
         place = after[0].outputs[0]
         after = readers.get(place, [])
     types = {reader.op_type for reader in after}
@@ -124,13 +124,13 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
 
 
 def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
-    """The share of the bytes that these operators move, as text; empty where it is not worth a hint."""
+    """Return the share of all bytes that operators move, as text, or "" if it is below NOTABLE_SHARE."""
     moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
     return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
 
 
 def _annotations(graph: Graph) -> set[int]:
-    """ONNX's pairs of QuantizeLinear and DequantizeLinear: runtimes merge these with the operators around them."""
+    """Return the positions of QuantizeLinear and DequantizeLinear in pairs, which runtimes merge with neighbours."""
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
     positions = set()
@@ -165,7 +165,7 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
 
 
 def _keeps_activations(operator: Operator) -> bool:
-    """MatMulNBits: it unpacks its weights, and quantises activations only if asked (ContribOperators.md)."""
+    """Whether MatMulNBits keeps float activations: it quantises them only if requested (ContribOperators.md)."""
     return operator.op_type == "MatMulNBits" and operator.attributes.get("accuracy_level", 0) != _INT8_ACTIVATIONS
 
 

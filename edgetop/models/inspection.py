@@ -1,6 +1,6 @@
-"""Inspection: everything that follows from a model's file, for inputs of given shapes.
+"""Inspect a model: everything that follows from its file, for inputs of given shapes.
 
-The file is mapped, not loaded, so that its size does not matter.
+The file is mapped and not loaded, so its size does not matter.
 """
 
 import mmap
@@ -28,22 +28,22 @@ class RuntimeShapes:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    declared: Model  # as the file has it
-    model: Model  # with the shapes that follow from the inputs'
+    declared: Model  # as in the file
+    model: Model  # with the shapes that follow from those of the inputs
     operators: tuple[OperatorCost, ...]
     totals: Totals
     weights: Weights
     memory: MemoryPlan
-    measured: RuntimeShapes | None = None  # where the file does not hold some shapes and a runtime gave them
+    measured: RuntimeShapes | None = None  # shapes from a runtime, if the file lacks some
 
 
 def inspected(
     declared: Model, inputs: Mapping[str, Sequence[int]], measure: Callable[[], RuntimeShapes | None] = lambda: None
 ) -> Inspection:
-    """`inputs` are concrete shapes by the names of `input_names`.
+    """Inspect a model. `inputs` are concrete shapes by the names of `input_names`.
 
-    `measure`, for a runtime, is called where the file of a TFLite model does not hold some shapes. Where shapes depend
-    on values its answer is not used: it would hold for the values of one input alone.
+    `measure` asks a runtime for shapes, and is called if the file of a TFLite model lacks some. Its answer is not used
+    for shapes that depend on values, since it only holds for the values of one input.
     """
     model, measured = with_shapes(declared, inputs), None
     if declared.format == "tflite" and _is_open(model):
@@ -65,7 +65,7 @@ READERS = {"onnx": read_onnx, "tflite": read_tflite}
 
 
 def read_model(path: Path, fmt: str) -> Model:
-    """The model in a file of format "onnx" or "tflite". Raises InputError for one that cannot be read."""
+    """Read a model file of the format "onnx" or "tflite". Raises InputError if it cannot be read."""
     try:
         with path.open("rb") as file:
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

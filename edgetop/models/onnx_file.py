@@ -1,8 +1,7 @@
-"""Reads an ONNX file: the fields of onnx/onnx.proto that say what runs and on what, and nothing else.
+"""Read an ONNX file: only the fields of onnx/onnx.proto that say which operators run on which tensors.
 
-Weights are stepped over, those in files beside it are not opened. `Constant` nodes become
-constant tensors, as ONNX Runtime makes initialisers of them when it loads a model, and a call
-of a function that the model defines becomes the function's nodes, as there
+Weights are skipped, and files beside the model are not opened. As in ONNX Runtime when it loads a model, `Constant`
+nodes become constant tensors, and a call of a function that the model defines is replaced by the function's nodes
 (onnxruntime/core/graph/graph.cc, core/graph/function_utils.cc).
 """
 
@@ -27,17 +26,17 @@ class Function:
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
     nodes: list[memoryview] = field(default_factory=list)
-    defaults: dict[str, Any] = field(default_factory=dict)  # of attributes that a call may leave out
-    constants: set[str] = field(default_factory=set)  # what is the same in every call
+    defaults: dict[str, Any] = field(default_factory=dict)  # of attributes that a call may omit
+    constants: set[str] = field(default_factory=set)  # names of tensors that are the same in every call
 
     @property
     def prefix(self) -> str:
-        """Return the prefix that ONNX Runtime gives the names of its nodes, without the number of the call."""
+        """The prefix that ONNX Runtime gives to the names of the function's nodes, without the number of the call."""
         return f"_inlfunc_{self.name}"
 
 
 class Drafts:
-    """Tensors of a graph while its file is read: by name, declared and defined in any order."""
+    """The tensors of a graph while it is read, by name. They may be declared and defined in any order."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -45,7 +44,7 @@ class Drafts:
         self.arguments: Mapping[str, Any] = {}  # only calls have any
 
     def place(self, name: str) -> int:
-        """Return the position of the tensor of that name; a new name gets a new position."""
+        """Return the place of the tensor with this name. A new name gets a new place."""
         place = self.places.get(name)
         if place is None:
             if len(self.tensors) >= MAX_TENSORS:
@@ -55,7 +54,7 @@ class Drafts:
         return place
 
     def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
-        """Set what the file says of a tensor, unless a constant has defined it."""
+        """Set a tensor's dtype and shape unless a constant has defined it, and return its place."""
         place = self.place(name)
         if not self.tensors[place].is_constant:
             self.tensors[place] = Tensor(name, dtype, shape)
@@ -70,10 +69,10 @@ class Drafts:
 
 
 class Call:
-    """The names of a function in one call of it, as tensors of the graph that it is called in."""
+    """The names in one call of a function, as tensors of the graph that contains the call."""
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
-        """`number`: how many calls there were before, whose tensors have other names."""
+        """Inline `operator`, a call of `function`. `number` is the number of earlier calls, which have other names."""
         self.graph = graph
         self.function = function
         self.arguments: Mapping[str, Any] = {**function.defaults, **operator.attributes}
@@ -92,11 +91,12 @@ class Call:
 
 
 Scope = Drafts | Call
-Scopes = tuple[Scope, ...]  # the names of a graph or function, behind those of the graphs that it stands in
+# The names of the surrounding graphs, the outermost first, then those of a graph or function.
+Scopes = tuple[Scope, ...]
 
 
 def read_onnx(data: memoryview) -> Model:
-    """The model in the bytes of a .onnx file. Raises MalformedError."""
+    """Read the model in the bytes of a .onnx file. Raises MalformedError."""
     return _ModelReader(Budget()).read(data)
 
 
@@ -107,8 +107,8 @@ class _ModelReader:
         self._budget = budget
         self._subgraphs: list[Graph] = []
         self._functions: dict[tuple[str, str, str], Function] = {}  # by domain, name and overload
-        self._calls: Counter[str] = Counter()  # of functions by name
-        self._depth = 0  # of graphs and functions within each other
+        self._calls: Counter[str] = Counter()  # calls of each function, by name
+        self._depth = 0  # nesting depth of graphs and functions
         self._operators = 0
         self._external: dict[str, None] = {}  # in the order of the file
 
@@ -159,12 +159,12 @@ class _ModelReader:
         )
 
     def _counted(self, value: wire.Value, _: Budget) -> memoryview:
-        """A node of a graph or function, unread."""
+        """Count a node of a graph or function, and return its bytes."""
         self._count_operators(1)
         return wire.message(value)
 
     def _graph(self, data: memoryview, around: Scopes = ()) -> Graph:
-        """`around`: the graphs that it stands in, the outermost first."""
+        """Read a graph. `around` are the surrounding graphs, the outermost first."""
         self._enter()
         drafts = Drafts()
         lists: dict[int, wire.Reader] = {1: self._counted, 5: values.read_tensor, 15: values.read_sparse}
@@ -174,7 +174,7 @@ class _ModelReader:
             self._add_constant(drafts, constant)
         inputs, outputs, _ = ([drafts.declare(*info) for info in known[number]] for number in (11, 12, 13))
         operators = self._nodes(known[1], (*around, drafts))
-        # Up to IR version 3 initialisers are listed among the inputs too (onnx/docs/IR.md).
+        # Up to IR version 3, initialisers are also listed as inputs (onnx/docs/IR.md).
         fed = tuple(place for place in inputs if not drafts.tensors[place].is_constant)
         captures = self._captures(drafts, operators, set(inputs), outputs, around)
         self._depth -= 1
@@ -183,7 +183,7 @@ class _ModelReader:
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
     ) -> dict[int, int]:
-        """The tensors that are read here and made in a graph around this one, whose description they get."""
+        """Return the tensors that are read here but defined in a surrounding graph, and copy their descriptions."""
         if not around:
             return {}
         made = given.union(*(operator.outputs for operator in operators))
@@ -214,7 +214,7 @@ class _ModelReader:
             self._external[constant.external_file] = None
 
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
-        """`first`: the position of the first of them."""
+        """Read nodes, of which the first one has the position `first`."""
         operators: list[Operator] = []
         for data in nodes:
             operator, function = self._node(data, first + len(operators), scopes)
@@ -242,12 +242,12 @@ class _ModelReader:
         return True
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
-        """An operator, and the function of the model that it calls where it is a call."""
+        """Read an operator, and return it with the function of the model that it calls, or None."""
         texts = {3: "", 4: "", 7: "", 8: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}
         attributes: dict[str, Any] = {}
         graphs: list[memoryview] = []
-        for number, value in wire.fields(data, self._budget):  # wire.read takes longer, and nodes are many
+        for number, value in wire.fields(data, self._budget):  # wire.read would take longer, and there are many nodes
             if number in sides:
                 self._budget.spend(PART_STEPS)
                 name = wire.text(value, self._budget)
@@ -259,11 +259,11 @@ class _ModelReader:
                 graphs += attribute.graphs
                 if not attribute.reference:
                     attributes[attribute.name] = attribute.value
-                elif attribute.reference in scopes[0].arguments:  # else the operator's default (onnx/docs/IR.md)
+                elif attribute.reference in scopes[0].arguments:  # else the default (onnx/docs/IR.md)
                     attributes[attribute.name] = scopes[0].arguments[attribute.reference]
         own = []
         for graph in graphs:
-            self._subgraphs.append(self._graph(graph, scopes))  # behind those that stand in it
+            self._subgraphs.append(self._graph(graph, scopes))  # after the graphs that it contains
             own.append(len(self._subgraphs) - 1)
         captures = tuple(sorted({place for number in own for place in self._subgraphs[number].captures.values()}))
         name, op_type, domain = texts[3], texts[4], _domain(texts[7])
@@ -275,7 +275,7 @@ class _ModelReader:
 
 
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
-    """The output of a function's `Constant` that is no attribute of the call."""
+    """Return the outputs of a function's node if it is a `Constant` that does not depend on the call's attributes."""
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])
     return known[2] if is_same else []
@@ -287,4 +287,4 @@ def _opset(value: wire.Value, budget: Budget) -> tuple[str, int]:
 
 
 def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name  # one and the same (onnx/docs/IR.md)
+    return "" if name == "ai.onnx" else name  # two names of the same domain (onnx/docs/IR.md)

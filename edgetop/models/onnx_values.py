@@ -1,4 +1,4 @@
-"""The smaller messages of an ONNX file: tensors, their types, attributes of operators."""
+"""Read the smaller messages of an ONNX file: tensors, their types, and attributes of operators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +18,14 @@ DTYPES = {
     21: "uint4", 22: "int4", 23: "float4e2m1", 24: "float8e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip
 
-# The field that holds the values of a type where raw_data does not.
+# Fields that contain the values of a type if raw_data does not.
 _TYPED = {"float32": 4, "int32": 5, "bool": 5, "int64": 7}
 _RAW = 9
 _CONTENTS = {_RAW, *_TYPED.values()}
 
-_MAX_ATTRIBUTE_BYTES = 2**16  # of lists of numbers that are read
+_MAX_ATTRIBUTE_BYTES = 2**16  # longer lists of numbers are not read
 
-# AttributeProto.AttributeType to what an attribute of that type is when its value is left out,
-# as writers of proto3 leave out zeros.
+# Value of an omitted attribute, by AttributeProto.AttributeType: writers of proto3 omit zeros.
 _EMPTY: dict[int, Any] = {1: 0.0, 2: 0, 3: "", 6: (), 7: (), 8: ()}
 
 
@@ -40,8 +39,8 @@ class Constant:
 @dataclass(slots=True)
 class Attribute:
     name: str
-    value: Any  # int, float, str, a tuple of these, or a Constant; None: of another type
-    reference: str  # of a node in a function: the attribute of the call that it is
+    value: Any  # int, float, str, a tuple of these, or a Constant; None for other types
+    reference: str  # in a function: name of the call's attribute that gives the value
     graphs: list[memoryview]
 
 
@@ -60,8 +59,8 @@ _TENSOR_LISTS: dict[int, wire.Reader] = {1: wire.numbers, 13: pair, **dict.fromk
 
 
 def read_tensor(value: wire.Value, budget: Budget) -> Constant:
-    """Read a TensorProto: dtype and shape, and its value where it is small."""
-    # What has more contents is too long to be read anyhow.
+    """Read a TensorProto: dtype and shape, and the value of a small one."""
+    # A tensor with more contents is too long to be read.
     known = wire.read(value, budget, _TENSOR, _TENSOR_LISTS, most=MAX_VALUE_ELEMENTS + 1)
     dtype, shape = DTYPES.get(known.get(2, 0)), checked_shape([dim for dims in known[1] for dim in dims])
     small, stored = _value(dtype, shape, known, budget), size_bytes(shape, dtype)
@@ -70,7 +69,7 @@ def read_tensor(value: wire.Value, budget: Budget) -> Constant:
 
 
 def read_sparse(value: wire.Value, budget: Budget) -> Constant:
-    """A SparseTensorProto, by the name of its values; it stores its values and their indices."""
+    """Read a SparseTensorProto, whose name is that of its values. It stores values and indices."""
     known = wire.read(value, budget, {1: read_tensor, 2: read_tensor}, {3: wire.numbers})
     values: Constant | None = known.get(1)
     if values is None:
@@ -97,7 +96,7 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def read_info(value: wire.Value, budget: Budget) -> tuple[str, str | None, Shape | None]:
-    """A ValueInfoProto: name, dtype and shape; sequences, maps and optionals have neither of the latter."""
+    """Read a ValueInfoProto: name, dtype and shape. Sequences, maps and optionals have neither dtype nor shape."""
     known = wire.read(value, budget, {1: wire.text, 2: wire.message})
     dtype_and_shape = wire.read(known.get(2, memoryview(b"")), budget, {1: _tensor_type}).get(1, (None, None))
     return known.get(1, ""), *dtype_and_shape
@@ -127,7 +126,7 @@ def _dim(value: wire.Value, budget: Budget) -> Dim:
 
 
 def _listed(read: Callable[[wire.Value, Budget], Sequence[Any]]) -> wire.Reader:
-    """Return the reader of a repeated field, which leaves long lists, the weights of old models' operators, unread."""
+    """Return a reader of a repeated field that skips long lists, such as weights in operators of old models."""
 
     def reader(value: wire.Value, budget: Budget) -> Sequence[Any]:
         return () if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES else read(value, budget)
@@ -157,7 +156,7 @@ def read_attribute(message: wire.Value, budget: Budget) -> Attribute:
     for number in _HOLDERS:
         if number in known:
             value = known[number]
-    if isinstance(value, list):  # of parts, of one item or many
+    if isinstance(value, list):  # parts, each with one or more items
         value = tuple(item for items in value for item in items)
     return Attribute(known.get(1, ""), value, known.get(21, ""), known[6] + known[11])
 
@@ -169,7 +168,7 @@ _CONSTANT_KINDS: dict[str, type] = {
 
 
 def constant_of(attributes: Mapping[str, Any]) -> Constant | None:
-    """Return the value of a `Constant` node (onnx/docs/Operators.md); None where it has no supported one."""
+    """Return the value of a `Constant` node (onnx/docs/Operators.md), or None if its type is not supported."""
     for name, value in attributes.items():
         if name == "value" and isinstance(value, Constant):
             return value

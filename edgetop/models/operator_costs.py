@@ -1,7 +1,7 @@
-"""The cost of every operator of a model whose shapes are worked out, and sums over them: by model, by type, by dtype.
+"""The cost of every operator of a model, and sums of the costs: for the model, by type, and by dtype.
 
-Bytes are those of every tensor read or written once, as if no cache held more than an operator. What is unknown is
-None, and totals say of how many operators.
+Bytes are counted as if every tensor were read or written once and no cache held data from one operator to the next. An
+unknown cost is None, and totals say for how many operators it is unknown.
 """
 
 from collections import Counter
@@ -15,35 +15,35 @@ from edgetop.models.graph import OMITTED, Graph, Model, Operator, Tensor, bounde
 from edgetop.models.reading_limits import BROKEN_NODE
 from edgetop.models.shapes.node import Node
 
-# Dtypes of weights. Wide integers are shapes, axes and indices, but for biases of quantised products.
+# Dtypes of weights. Wide integers are shapes, axes and indices, except for biases of quantised products.
 PARAMETERS = {
     "float32", "float16", "bfloat16", "float64", "int8", "uint8", "int16", "int4", "uint4", "int2", "uint2",
     "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "complex64", "complex128",
 }  # fmt: skip
 
-_LONGEST_CHAIN = 16  # of operators between a constant and its stored form
+_LONGEST_CHAIN = 16  # most operators between a constant and its stored form
 
-Place = tuple[int, int]  # of a tensor: the number of its graph, the main one being 0, and its place there
+Place = tuple[int, int]  # of a tensor: (number of its graph, 0 for the main one; place in the graph)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """The work of an operator in one inference. What is unknown is None."""
+    """The work of an operator in one inference. None means unknown."""
 
     operator: Operator
-    is_folded: bool  # its outputs are constant: computed once, at load, and free afterwards
-    macs: int | None  # of the multiply-accumulates of products; 0 for other operators
+    is_folded: bool  # whether its outputs are constant: computed once at load, and free afterwards
+    macs: int | None  # multiply-accumulates of products; 0 for other operators
     flops: int | None
     read_bytes: int | None  # activations and weights
     written_bytes: int | None
     weights_bytes: int | None  # of its constants
     parameters: int | None
-    dtype: str | None  # of its first input that is no constant
-    weights_dtype: str | None  # of its largest constant, where that is a weight
+    dtype: str | None  # of its first input that is not a constant
+    weights_dtype: str | None  # dtype in which its largest weight is stored
 
     @property
     def bytes(self) -> int | None:
-        """Moved to and from memory if nothing but this operator's tensors were cached."""
+        """Bytes moved to and from memory if only this operator's own tensors are cached."""
         return None if self.read_bytes is None or self.written_bytes is None else self.read_bytes + self.written_bytes
 
     @property
@@ -59,9 +59,9 @@ def costs(model: Model) -> tuple[OperatorCost, ...]:
 
 
 class StoredForms:
-    """Finds the file's constant behind a constant that is the same one in another type or layout.
+    """Finds the stored constant from which a constant is made by a change of type or layout.
 
-    TFLite keeps float16 weights behind DEQUANTIZE; what precision a model has is what is stored.
+    TFLite stores float16 weights before a DEQUANTIZE. A model's precision is that of the stored constants.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -92,7 +92,7 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
     data = [tensor for tensor in node.inputs if tensor is not None and not tensor.is_constant]
     elements = [_parameters(graph.tensors[place], operator) for place in weights]
     largest = max(weights, key=lambda place: graph.tensors[place].elements or 0, default=None)
-    opaque = bool(operator.subgraphs) and operator.op_type != "CALL_ONCE"  # what it moves is moved in there
+    opaque = bool(operator.subgraphs) and operator.op_type != "CALL_ONCE"  # it moves bytes only within its subgraphs
     return OperatorCost(
         operator,
         is_folded=False,
@@ -108,13 +108,13 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 
 
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
-    """Whether the operator reads parameters from it: int32 ones are biases where the operator is a product."""
+    """Whether a tensor has parameters of the operator. Those of dtype int32 are biases if it is a product."""
     is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
 
 
 def _parameters(tensor: Tensor, operator: Operator) -> int | None:
-    """How many numbers it holds: MatMulNBits packs several into a byte (ContribOperators.md)."""
+    """Return how many parameters a tensor has. MatMulNBits packs several into a byte (ContribOperators.md)."""
     if operator.op_type != "MatMulNBits" or tensor.dtype != "uint8" or tensor.elements is None:
         return tensor.elements
     bits = operator.attributes.get("bits", 4)
@@ -132,10 +132,10 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Each sum covers the operators whose figure is known; `..._unknown` counts the others."""
+    """Sums over operators whose figure is known. `..._unknown` is the number of other operators."""
 
     operators: int
-    folded: int  # of these, how many are computed once at load
+    folded: int  # number of operators that are computed once at load
     macs: int
     macs_unknown: int
     flops: int
@@ -151,13 +151,13 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Constants that parameters are in, each counted once however many operators use it."""
+    """The constants that are parameters. Each counts once, however many operators use it."""
 
     parameters: int
-    bytes: int  # as operators read them, which for TFLite's float16 is after DEQUANTIZE, at twice the size
-    by_dtype: Mapping[str, tuple[int, int]]  # as stored: dtype to parameters and bytes
-    unknown: int  # tensors whose size is unknown
-    unread: int = 0  # parameters that lie in the file and that no operator reads; not among the others
+    bytes: int  # as operators read them: TFLite's float16 weights after DEQUANTIZE, at twice the stored size
+    by_dtype: Mapping[str, tuple[int, int]]  # (parameters, bytes) by dtype, as stored
+    unknown: int  # number of tensors whose size is unknown
+    unread: int = 0  # parameters in the file that no operator reads, which are not included above
 
 
 def totals(operators: Sequence[OperatorCost]) -> Totals:
@@ -171,7 +171,7 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 
 
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
-    """Sum up by type the operators that run in each inference, most FLOPs first, then most bytes."""
+    """Return sums by type of the operators that run in each inference, ordered by FLOPs and then bytes."""
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
         if not cost.is_folded:
@@ -187,7 +187,7 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Count the weights of the main graph and of the graphs within operators. `model` must come from `with_shapes`."""
+    """Return the weights of the main graph and of the graphs in operators. `model` must come from `with_shapes`."""
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
@@ -195,7 +195,7 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
     stored = [StoredForms(graph) for graph in graphs]
     captured = _captured(graphs)
     folded = {(0, cost.operator.position) for cost in operators if cost.is_folded}
-    homes: dict[Place, int | None] = {}  # each once, where it is defined, with its parameters
+    homes: dict[Place, int | None] = {}  # parameters by the place where the tensor is defined
     for number, graph in enumerate(graphs):
         for operator in (op for op in graph.operators if (number, op.position) not in folded):
             for place in operator.inputs:
@@ -215,7 +215,7 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 
 
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
-    """Return where each tensor is defined that an inner graph reads from a graph around it."""
+    """Return, for each tensor that an inner graph reads from a surrounding graph, the place where it is defined."""
     homes: dict[Place, Place] = {}
     within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
     waiting = [number for number in range(len(graphs)) if number not in within]
@@ -233,7 +233,7 @@ def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
 
 
 def _unread(graphs: Sequence[Graph], captured: Mapping[Place, Place]) -> int:
-    """Elements of constants that look like weights and that no operator reads, as exporters leave them behind."""
+    """Return the number of elements in constants that no operator reads. Exporters leave such constants behind."""
     read = {*captured, *captured.values()}
     for number, graph in enumerate(graphs):
         read.update((number, place) for operator in graph.operators for place in (*operator.inputs, *operator.outputs))

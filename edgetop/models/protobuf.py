@@ -1,8 +1,8 @@
-"""The wire format of protocol buffers, read in place: fields one after the other, contents unread.
+"""Read the wire format of protocol buffers in place, field by field, without copying contents.
 
-Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or
-larger than memory: every length is checked against its end, contents are views of the mapped
-file, and the number of fields that are read is limited.
+Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or larger than memory. So
+every length is checked against the end of the file, contents are views of the mapped file, and the number of fields is
+limited.
 """
 
 import struct
@@ -14,13 +14,16 @@ from edgetop.models.reading_limits import Budget, MalformedError
 
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 
-Value = int | memoryview  # of a field: a whole number or a view of the contents
+Value = int | memoryview  # value of a field: an integer, or a view of the contents
 Reader = Callable[[Value, Budget], Any]
 _NONE: Mapping[int, Reader] = {}
 
 
 def fields(value: Value, budget: Budget, steps: int = 1) -> Iterator[tuple[int, Value]]:
-    """The fields of one message, by number; each takes so many steps. Raises MalformedError for anything else."""
+    """Yield (number, value) of each field of a message. Raises MalformedError if it is invalid.
+
+    Each field takes `steps` from the budget.
+    """
     data = message(value)
     position, end = 0, len(data)
     while position < end:
@@ -51,9 +54,10 @@ def read(
     each: int = 0,
     most: int = 2**62,
 ) -> defaultdict[int, Any]:
-    """The fields that have a reader, by number: of a repeated one a list, of a single one the last, if there is any.
+    """Read the fields of a message that have a reader, and return their values by number.
 
-    `each`: steps that every field takes of the budget beside its own. `most`: how many of a repeated field are read.
+    A field in `repeated` gives a list of at most `most` items; a field in `single` gives its last value, or is missing.
+    Every field takes 1 + `each` steps from the budget.
     """
     known: defaultdict[int, Any] = defaultdict(list)
     for number, part in fields(value, budget, 1 + each):
@@ -67,7 +71,7 @@ def read(
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
-    """An unsigned number of at most 64 bits, and where the next thing starts."""
+    """Read an unsigned number of at most 64 bits. Returns the number and the position after it."""
     if position < len(data) and (byte := data[position]) < 0x80:  # nearly all are this short
         return byte, position + 1
     value = 0
@@ -79,7 +83,7 @@ def varint(data: memoryview, position: int) -> tuple[int, int]:
 
 
 def signed(value: Value, _: Budget | None = None) -> int:
-    """An int64 or int32 field's value: two's complement in 64 bits."""
+    """Return the value of an int64 or int32 field, which is two's complement in 64 bits."""
     number = whole(value)
     return number - 2**64 if number >= 2**63 else number
 
@@ -97,14 +101,14 @@ def message(value: Value, _: Budget | None = None) -> memoryview:
 
 
 def text(value: Value, budget: Budget) -> str:
-    """A string field; bytes that are no UTF-8 stay apart as escapes."""
+    """Return the value of a string field. Bytes that are not UTF-8 become escapes."""
     data = message(value)
     budget.spend(len(data) // 16)
     return bytes(data).decode("utf-8", "backslashreplace")
 
 
 def numbers(value: Value, budget: Budget) -> list[int]:
-    """A repeated int64 or int32 field, packed or one by one."""
+    """Return the values in one part of a repeated int64 or int32 field, packed or single."""
     if isinstance(value, int):
         return [signed(value)]
     result, position = [], 0
@@ -116,7 +120,7 @@ def numbers(value: Value, budget: Budget) -> list[int]:
 
 
 def real(value: Value, _: Budget | None = None) -> float:
-    """A float field."""
+    """Return the value of a float field."""
     data = message(value)
     if len(data) != 4:
         raise MalformedError("a float of another size")
@@ -124,7 +128,7 @@ def real(value: Value, _: Budget | None = None) -> float:
 
 
 def reals(value: Value, budget: Budget) -> list[float]:
-    """A repeated float field, packed or one by one."""
+    """Return the values in one part of a repeated float field, packed or single."""
     data = message(value)
     if len(data) % 4:
         raise MalformedError("floats of another size")

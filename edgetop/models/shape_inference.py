@@ -1,7 +1,7 @@
-"""Works out the shape, dtype and, where small, the value of every tensor, operator by operator.
+"""Determine the shape and dtype of every tensor, and the values of small ones, operator by operator.
 
-A TFLite file holds the shapes itself. Those that it leaves open, or that inputs of other sizes change, only its
-runtime knows (`edgetop.engines.process_engine`).
+A TFLite file contains the shapes. Shapes that it leaves open, or that change with the sizes of the inputs, are only
+known to its runtime (`edgetop.engines.process_engine`).
 """
 
 import contextlib
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Multinomial", "Bernoulli"}
 
-# Of operators on constants alone, the only ones that TFLite's kernels compute once and keep
-# (tensorflow/lite/kernels/dequantize.cc, densify.cc).
+# Operators that TFLite's kernels compute only once if their inputs are constant (tensorflow/lite/kernels/dequantize.cc,
+# densify.cc).
 _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Result(NamedTuple):
-    """The sizes, the dtype and the value that the rules give for one output; None: unknown."""
+    """The sizes, dtype and value that the rules give for one output; None means unknown."""
 
     sizes: Sizes | None = None
     dtype: str | None = None
@@ -36,11 +36,10 @@ class Result(NamedTuple):
 def with_shapes(
     model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping[int, tuple[int, ...]] | None = None
 ) -> Model:
-    """The model with every shape that follows from those of its inputs, given by name.
+    """Return the model with every shape that follows from the shapes of its inputs, which are given by name.
 
-    Sizes that do not follow are None. What an operator computes from constants alone is
-    constant too: runtimes compute it once, when they load the model. `measured`: shapes of a TFLite model's tensors
-    in its runtime, by their places.
+    Sizes that do not follow are None. An operator's outputs are constant if all its inputs are, since runtimes compute
+    them once when they load the model. `measured` are shapes of a TFLite model's tensors in a runtime, by place.
     """
     tensors = _onnx(model, inputs) if model.format == "onnx" else _tflite(model, inputs, measured or {})
     return replace(model, graph=replace(model.graph, tensors=tuple(tensors)))
@@ -69,10 +68,10 @@ def _onnx(model: Model, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
 
 
 def _overruled(graph: Graph) -> set[int]:
-    """Outputs of the model whose declared sizes are not used where the rule of their operator gives none.
+    """Return the outputs of the model whose declared sizes are ignored, even if no size follows from a rule.
 
-    Where inputs are open, exporters write of outputs what they saw, or a name that nobody checks: [batch] of 4.
-    Of an operator without a rule there is nothing better.
+    If inputs have open sizes, exporters declare for outputs the sizes that they saw, or names that nothing checks. For
+    an operator without a rule, the declared sizes are all there is, so they are used.
     """
     if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
         return set()
@@ -101,7 +100,7 @@ def _outputs(node: Node) -> list[Result]:
 
 
 def _possible(sizes: Sizes | None) -> Sizes | None:
-    """The sizes where a tensor can have them: a broken node's attributes may have put anything into them."""
+    """Return the sizes if a tensor can have them, else None: attributes of a broken node may give any values."""
     if sizes is None or len(sizes) > MAX_RANK:
         return None
     is_possible = all(size is None or (isinstance(size, int) and size >= 0) for size in sizes)
@@ -109,7 +108,7 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """The rule's results for `number` outputs; None for each that it cannot give."""
+    """Return a rule's results for `number` outputs, with None for each that it cannot give."""
     results: list[T | None] = []
     with contextlib.suppress(*BROKEN_NODE):
         results = rule(node)
@@ -117,7 +116,7 @@ def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) ->
 
 
 def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The size of every dimension with a name. A name that inputs use for unlike sizes says nothing."""
+    """Return the size of every named dimension, except for names with different sizes in different inputs."""
     by_name: dict[str, set[int]] = {}
     for place in graph.inputs:
         tensor = graph.tensors[place]
@@ -128,7 +127,7 @@ def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _merged(result: Result, declared: Tensor) -> Tensor:
-    """The rule's result, and where it has none what the file says (value_info)."""
+    """Return a tensor with the result of a rule, completed by what the file declares (value_info)."""
     sizes, stated = result.sizes, declared.shape
     shape: Shape | None = stated if sizes is None else sizes
     if sizes is not None and stated is not None and len(stated) == len(sizes):
@@ -137,9 +136,9 @@ def _merged(result: Result, declared: Tensor) -> Tensor:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether ONNX Runtime computes it once, at load.
+    """Whether ONNX Runtime computes an operator once, when it loads the model.
 
-    core/optimizer/constant_folding.cc, which leaves DequantizeLinear to be fused with what follows.
+    Source: core/optimizer/constant_folding.cc, which does not fold DequantizeLinear, so that it can be fused.
     """
     operator = node.operator
     if operator.domain not in DOMAINS or operator.subgraphs or operator.op_type in _RANDOM:
@@ -149,7 +148,10 @@ def _is_constant(node: Node) -> bool:
 
 
 def _tflite(model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping[int, tuple[int, ...]]) -> list[Tensor]:
-    """Shapes of the file, or those that its runtime measured; unknown where inputs that were resized change them."""
+    """Return tensors with the shapes in the file, or those that a runtime measured.
+
+    Shapes that change because inputs were resized are unknown unless they were measured.
+    """
     graph, tensors = model.graph, list(model.graph.tensors)
     changed: set[int] = set()
     only_open = True

@@ -1,7 +1,6 @@
-"""Reads a TFLite file: the tables of tensorflow/lite/schema/schema.fbs that say what runs and on what.
+"""Read a TFLite file: the tables of tensorflow/lite/schema/schema.fbs that say which operators run on which tensors.
 
-Weights are stepped over; only small constants of whole numbers or floats, from which shapes
-may follow, are read.
+Weights are skipped. Only small constants from which shapes may follow are read.
 """
 
 import struct
@@ -11,9 +10,9 @@ from typing import Any
 from edgetop.models.graph import OMITTED, Graph, Model, Operator, Shape, Tensor, may_be_read, stored_value
 from edgetop.models.reading_limits import MAX_OPERATORS, MAX_RANK, MAX_TENSORS, Budget, MalformedError
 
-# FlatBuffers read in place: tables, vectors and strings, each offset checked before it is followed.
-# Source: https://flatbuffers.dev/internals/. Offsets of a hostile file may overlap or point at one thing many times
-# over; the budget of steps ends that.
+# FlatBuffers are read in place: tables, vectors and strings. Each offset is checked before it is followed. Source:
+# https://flatbuffers.dev/internals/. In a hostile file, offsets may overlap or point to the same place many times; the
+# budget of steps limits that.
 
 _U16, _U32, _I32 = struct.Struct("<H"), struct.Struct("<I"), struct.Struct("<i")
 
@@ -25,7 +24,7 @@ SCALARS = {
 
 
 def root(data: memoryview, budget: Budget) -> "Table":
-    """The root table. Raises MalformedError."""
+    """Return the root table. Raises MalformedError."""
     return Table(data, _read(_U32, data, 0), budget)
 
 
@@ -36,7 +35,7 @@ def _read(kind: struct.Struct, data: memoryview, position: int) -> Any:
 
 
 class Table:
-    """One FlatBuffers table; its fields are numbered by their ids in the schema."""
+    """A FlatBuffers table. Its fields are identified by their ids in the schema."""
 
     __slots__ = ("_budget", "_data", "_position", "_vtable", "_vtable_size")
 
@@ -59,7 +58,7 @@ class Table:
             yield Table(self._data, position, self._budget)
 
     def text(self, field: int) -> str:
-        """A string field, or that of a vector of bytes; bytes that are no UTF-8 stay apart as escapes."""
+        """Return a string field, or a vector of bytes as text. Bytes that are not UTF-8 become escapes."""
         data = self.bytes_of(field)
         self._budget.spend(len(data) // 16)
         return bytes(data).decode("utf-8", "backslashreplace")
@@ -69,12 +68,12 @@ class Table:
         return tuple(self._elements(field, scalar.size, lambda at: _read(scalar, self._data, at)))
 
     def bytes_of(self, field: int) -> memoryview:
-        """The contents of a vector of bytes, as a view."""
+        """Return a view of the contents of a vector of bytes."""
         start, length = self._vector(field, 1)
         return self._data[start : start + length]
 
     def length(self, field: int, size: int = 1) -> int:
-        """Elements of a vector whose elements take `size` bytes each."""
+        """Return the length of a vector whose elements take `size` bytes each."""
         return self._vector(field, size)[1]
 
     def _elements(self, field: int, size: int, read: Callable[[int], int]) -> Iterator[int]:
@@ -103,7 +102,7 @@ class Table:
         return self._position + offset if offset else None
 
 
-# Names and numbers of tensorflow/lite/schema/schema.fbs, as LiteRT 2.3 has it: what the files hold as numbers.
+# Names for the numbers in files, in the order of tensorflow/lite/schema/schema.fbs of LiteRT 2.3.
 
 OPERATORS = """
 ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE EMBEDDING_LOOKUP FLOOR
@@ -134,17 +133,16 @@ STABLEHLO_RNG_BIT_GENERATOR REDUCE_WINDOW STABLEHLO_COMPOSITE STABLEHLO_SHIFT_LE
 """.split()  # noqa: SIM905  a list of 210 would fill as many lines
 CUSTOM = 32
 
-# TensorType, from 0 on.
+# Names of TensorType, from 0.
 DTYPES = """
 float32 float16 int32 uint8 int64 string bool int16 complex64 int8 float64 complex128 uint64 resource variant
 uint32 uint16 int4 bfloat16 int2 uint4 float8e4m3fn float8e5m2
 """.split()  # noqa: SIM905  as above
 
-# ActivationFunctionType, from 0 on.
+# Names of ActivationFunctionType, from 0.
 ACTIVATIONS = ("", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 
-# The fields of an operator's options that its work follows from: attribute name to the field's id and type.
-# Defaults are 0.
+# Fields of an operator's options that determine its work: (field id, type) by attribute name. Defaults are 0.
 _ACTIVATED = {"activation": (0, "u8")}
 _POOL = {"filter_w": (3, "i32"), "filter_h": (4, "i32"), "activation": (5, "u8")}
 
@@ -159,18 +157,18 @@ OPTIONS: dict[str, dict[str, tuple[int, str]]] = {
     "BATCH_MATMUL": {"adj_x": (0, "bool"), "adj_y": (1, "bool")},
 }
 
-# Which graphs of the file an operator may run: ids of the fields that hold their numbers.
+# Ids of the fields with the numbers of the graphs that an operator may run.
 SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
 
 
 def read_tflite(data: memoryview) -> Model:
-    """The model in the bytes of a .tflite file. Raises MalformedError."""
+    """Read the model in the bytes of a .tflite file. Raises MalformedError."""
     if bytes(data[4:8]) != b"TFL3":
         raise MalformedError("no TFLite model")
     model = root(data, Budget())
     buffers, graphs = list(model.tables(4)), []
     codes = [_operator_code(table) for table in model.tables(1)]
-    left = {0: MAX_TENSORS, 3: MAX_OPERATORS}  # by the field of a graph
+    left = {0: MAX_TENSORS, 3: MAX_OPERATORS}  # what is left for other graphs, by field of a graph
     for table in model.tables(2):
         left = {field: number - table.length(field, 4) for field, number in left.items()}
         if min(left.values()) < 0:
@@ -190,7 +188,10 @@ def read_tflite(data: memoryview) -> Model:
 
 
 def _operator_code(table: Table) -> tuple[str, str]:
-    """Name and domain. The older of the two fields holds what fits in 7 bits (schema.fbs, OperatorCode)."""
+    """Return an operator's name and domain.
+
+    The code is in two fields; the older one only has room for 7 bits (schema.fbs, OperatorCode).
+    """
     code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
     if code == CUSTOM:
         return table.text(1), "custom"
@@ -198,7 +199,7 @@ def _operator_code(table: Table) -> tuple[str, str]:
 
 
 def _metadata(model: Table, buffers: list[Table]) -> dict[str, str]:
-    """Names of the entries with their text where it is one that can be read, else how many bytes it has."""
+    """Return the metadata by name. An entry that is not a short text is replaced by its size in bytes."""
     metadata = {}
     for entry in model.tables(6):
         number = entry.scalar(1, "u32")
@@ -245,7 +246,7 @@ def _tensor(table: Table, buffers: list[Table]) -> Tensor:
 
 
 def _stored_bytes(buffer: Table) -> int:
-    """Return a buffer's size: within the FlatBuffer or, in files over 2 GB, behind it by offset and size."""
+    """Return a buffer's size. It is in the FlatBuffer or, in files over 2 GB, after it, by offset and size."""
     size: int = buffer.scalar(2, "u64")
     return buffer.length(0) or (size if buffer.scalar(1, "u64") > 1 else 0)
 
@@ -279,10 +280,9 @@ def _places(table: Table, field: int, tensors: tuple[Tensor, ...]) -> tuple[int,
 
 
 def _shape(table: Table) -> Shape | None:
-    """Return the shape, with None for sizes that the model leaves open.
+    """Return the shape, with None for sizes that the model leaves open. Raises MalformedError if the rank is too large.
 
-    An empty one without has_rank is a scalar's or unknown (schema.fbs, Tensor): of a tensor
-    that an operator computes it is taken as unknown.
+    An empty shape is returned as it is, although it may be a scalar's or unknown (schema.fbs, Tensor, has_rank).
     """
     stored, signature = table.numbers(0), table.numbers(7)
     if len(stored) > MAX_RANK:

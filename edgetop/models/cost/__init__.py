@@ -1,1 +1,1 @@
-"""The cost of a model: arithmetic, bytes and memory, by operator and in total."""
+"""The cost of a model: arithmetic, bytes moved, and memory."""

@@ -1,4 +1,4 @@
-"""Bytes: what an operator reads and writes, and memory for activations by when each tensor is made and last needed."""
+"""The bytes that an operator reads and writes, and the memory that a model needs for activations."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -10,25 +10,25 @@ from edgetop.models.shapes.node import Node
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """The memory that a gapless allocator needs; real allocators need as much or more.
+    """The memory for activations that an ideal allocator without gaps needs. Real allocators need as much or more.
 
-    Inputs and outputs of the model count, weights do not. Tensors of unknown size are left
-    out, so that with any of these the figures are lower bounds.
+    Inputs and outputs of the model count, weights do not. Tensors of unknown size are left out; if there are any, the
+    figures are lower bounds.
     """
 
     peak_bytes: int
-    peak_position: int | None  # of the operator at which it is reached; None: there is no operator
-    working_set_bytes: int  # most that one operator reads and writes, activations alone
+    peak_position: int | None  # position of the operator at which the peak is reached; None without operators
+    working_set_bytes: int  # most bytes of activations that one operator reads and writes
     working_set_position: int | None
-    unknown: int  # tensors of unknown size
+    unknown: int  # number of tensors of unknown size
 
 
 def plan(graph: Graph) -> MemoryPlan:
-    """Plan the memory of a graph whose shapes are worked out."""
+    """Plan the memory of a graph from `with_shapes`, by when each tensor is made and last needed."""
     buffers = _buffers(graph)
     sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}
     spans = _spans(graph, buffers)
-    steps = [0] * (max(len(graph.operators), 1) + 1)  # a model may hand its inputs on, without any operator
+    steps = [0] * (max(len(graph.operators), 1) + 1)  # a model may have no operators
     for root, (first, last) in spans.items():
         steps[first] += sizes[root] or 0
         steps[last + 1] -= sizes[root] or 0
@@ -43,7 +43,7 @@ def plan(graph: Graph) -> MemoryPlan:
 
 
 def _buffers(graph: Graph) -> list[int]:
-    """Return for each tensor the tensor whose memory it uses: itself, or the one that it is a view of."""
+    """Return for each tensor the tensor whose memory it uses: itself, or the tensor of which it is a view."""
     buffers = list(range(len(graph.tensors)))
     for operator in graph.operators:
         if operator.op_type in VIEWS and operator.inputs and operator.outputs:
@@ -54,7 +54,10 @@ def _buffers(graph: Graph) -> list[int]:
 
 
 def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """First and last operator that need each buffer. What is neither made nor fed is state, and stays."""
+    """Return the first and the last operator that need each buffer.
+
+    A tensor that is neither an input nor made by an operator is state, which is kept to the end.
+    """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
     for number, operator in enumerate(graph.operators):
@@ -80,26 +83,26 @@ def _largest(values: Sequence[int]) -> tuple[int, int | None]:
     return values[position], position
 
 
-# Bytes an operator reads and writes: each tensor once, but for those of which it needs a part or nothing.
+# An operator reads and writes each of its tensors once, except for the operators below.
 
-# Runtimes give the output the input's own memory: ONNX Runtime by Alias(0, 0) in its kernels
-# (core/providers/cpu/tensor/reshape.cc), TFLite by kTfLiteInplaceOpDataUnmodified.
+# The output of these is in the memory of the input: in ONNX Runtime by Alias(0, 0) in its kernels
+# (core/providers/cpu/tensor/reshape.cc), in TFLite by kTfLiteInplaceOpDataUnmodified.
 VIEWS = {
     "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout", "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BITCAST",
 }  # fmt: skip
 
-# These read as much of their first input as they write, beside their indices.
+# These read only as much of their first input as they write, and their indices.
 _SELECTING = {
     "Gather", "GatherElements", "GatherND", "Slice", "GATHER", "GATHER_ND", "EMBEDDING_LOOKUP", "SLICE",
     "STRIDED_SLICE",
 }  # fmt: skip
 
-# These need the shape of their input and not its elements.
+# These need only the shape of their input.
 _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
-    """Sum the bytes of the tensors that are given; None where one is unknown."""
+    """Return the bytes of the tensors together, ignoring omitted ones (None); None if a size is unknown."""
     total = 0
     for tensor in tensors:
         if tensor is not None:
@@ -115,7 +118,7 @@ def read_bytes(node: Node) -> int | None:
     if op_type in VIEWS or op_type in _SHAPE_ONLY:
         return 0
     if op_type in _SELECTING:
-        # EMBEDDING_LOOKUP has the indices first and the table second.
+        # The first input of EMBEDDING_LOOKUP is the indices, the second the table.
         table = 1 if op_type == "EMBEDDING_LOOKUP" else 0
         return total_bytes([*node.outputs[:1], *(t for place, t in enumerate(node.inputs) if place != table)])
     return total_bytes(node.inputs)

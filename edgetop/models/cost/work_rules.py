@@ -1,18 +1,16 @@
-"""The work of each type of operator by its definition: its multiply-accumulates, and its other arithmetic.
+"""The work of each type of operator by its definition: multiply-accumulates, and other arithmetic.
 
-Conventions, which the figures of different tools differ in:
+Tools differ in their conventions. Those used here:
 
-* A multiply-accumulate (MAC) is 2 FLOPs; both are given. Papers on networks that say FLOPs
-  often mean MACs.
-* Integer arithmetic of quantised operators counts as FLOPs too: the work is the same.
-* Other arithmetic counts as in TensorFlow's profiler
-  (tensorflow/python/profiler/internal/flops_registry.py): one per element and function, softmax 5,
-  a pool its window. Normalisations count as in fvcore (fvcore/nn/jit_handles.py): batch
-  normalisation 2 per element, others 5. What only moves or selects elements counts none.
-* What is unknown is None.
+* A multiply-accumulate (MAC) is 2 FLOPs; both are given. Papers about networks often say FLOPs and mean MACs.
+* Integer arithmetic of quantised operators counts as FLOPs as well, since the work is the same.
+* Other arithmetic counts as in TensorFlow's profiler (tensorflow/python/profiler/internal/flops_registry.py): 1 per
+  element and function, 5 for softmax, and the size of the window for a pool. Normalisations count as in fvcore
+  (fvcore/nn/jit_handles.py): batch normalisation 2 per element, others 5. Moving or selecting elements counts 0.
+* An unknown number is None.
 
-Definitions: onnx/docs/Operators.md, onnxruntime/docs/ContribOperators.md, tensorflow/lite/kernels. Each output of a
-convolution or a product takes as many MACs as there are weights that it sees (Sze et al. 2017, arXiv:1703.09039,
+Definitions: onnx/docs/Operators.md, onnxruntime/docs/ContribOperators.md, tensorflow/lite/kernels. Each output element
+of a convolution or a product takes one MAC for each weight that contributes to it (Sze et al. 2017, arXiv:1703.09039,
 section III).
 """
 
@@ -26,12 +24,15 @@ Rule = Callable[[Node], int]
 
 
 def convolution(node: Node) -> int:
-    """Weights are [outputs, inputs / groups, kernel...], and TFLite's [outputs, kernel..., inputs / groups]."""
+    """Count the MACs of a convolution.
+
+    Weights are [outputs, inputs / groups, kernel...] in ONNX and [outputs, kernel..., inputs / groups] in TFLite.
+    """
     return node.out * math.prod(node.full_sizes(WEIGHTS.get(node.operator.op_type, 1))[1:])
 
 
 def einsum(node: Node) -> int:
-    """Count one product for each choice of all labels; with a third operand the order of work is unknown."""
+    """Count one MAC for each combination of all labels. With a third operand the order of work is unknown."""
     inputs, _, sizes = einsum_labels(node)
     if len(inputs) != 2:
         raise UnknownError
@@ -39,7 +40,7 @@ def einsum(node: Node) -> int:
 
 
 def attention(node: Node) -> int:
-    """com.microsoft's: projections, scores, weighted values. With past keys their number is unknown."""
+    """Count the MACs of com.microsoft's Attention: projections, scores, weighted values. Unknown with past keys."""
     if node.has(4):
         raise UnknownError
     batch, length, width = node.full_sizes(0)
@@ -49,7 +50,7 @@ def attention(node: Node) -> int:
 
 
 def multi_head(node: Node) -> int:
-    """Scores and weighted values; the projections are operators of their own."""
+    """Count the MACs of scores and weighted values. The projections are other operators."""
     if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
         raise UnknownError
     (batch, length, width), keys, values = node.full_sizes(0), node.full_sizes(1), node.full_sizes(2)
@@ -66,7 +67,7 @@ def onnx_attention(node: Node) -> int:
 
 
 def tflite_recurrent(node: Node) -> int:
-    """Every step of every sequence sees all weights of input and state."""
+    """Count one MAC for each weight of input and state in every step of every sequence."""
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
     projection = node.elements(16) if node.has(16) else 0
@@ -78,7 +79,7 @@ def any_attention(node: Node) -> int:
 
 
 def transposed_convolution(node: Node) -> int:
-    """Each input is multiplied with all that it is spread over."""
+    """Count one MAC for each input element and each weight that spreads it over the output."""
     return node.elements(0) * math.prod(node.full_sizes(1)[1:])
 
 
@@ -91,7 +92,7 @@ def tflite_matmul(node: Node) -> int:
 
 
 def recurrent_macs(node: Node) -> int:
-    """In every step each gate sees the input and the last state: weights W and R."""
+    """Count one MAC for each weight in W (of the input) and R (of the state) in every step of every sequence."""
     return math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))
 
 
@@ -108,7 +109,7 @@ def none(_: Node) -> int:
 
 
 def of_many(node: Node) -> int:
-    """Sum, Max and others of any number of tensors: one less than there are."""
+    """Count the operations of Sum, Max and the like: one fewer per element than there are tensors."""
     return max(len(node.inputs) - 1, 1) * node.out
 
 
@@ -117,12 +118,15 @@ def reduction(node: Node) -> int:
 
 
 def bias(place: int) -> Rule:
-    """Count one operation per element where there is a bias, and one more where an activation is fused."""
+    """Return a rule: one operation per element if the bias (input `place`) is given, and one for a fused activation."""
     return lambda node: (node.out if node.has(place) else 0) + activation(node)
 
 
 def activation(node: Node) -> int:
-    """com.microsoft's fused operators name it, TFLite's number it; 0 is none."""
+    """Count one operation per element if an activation is fused.
+
+    Operators of com.microsoft have its name as an attribute, those of TFLite a number; 0 means no activation.
+    """
     return node.out if node.attribute("activation") else 0
 
 
@@ -134,10 +138,10 @@ def resize(node: Node) -> int:
 
 
 def recurrent(node: Node) -> int:
-    """Count per element of the state: two biases per gate, the gates' functions, and what joins them.
+    """Count, per element of the state, two biases per gate, the gates' functions, and the operations that join them.
 
-    LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and
-    (1 - z) * n + z * h. RNN: one function.
+    LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and (1 - z) * n + z * h. RNN: one
+    function.
     """
     gates = GATES[node.operator.op_type]
     hidden = node.full_sizes(2)[2]
@@ -158,7 +162,7 @@ def attention_softmax(node: Node) -> int:
 
 
 def real_transform(node: Node) -> int:
-    """2.5 N log2 N each, as FFTW counts a real one (https://www.fftw.org/speed/method.html)."""
+    """Count 2.5 N log2 N for each real transform, as FFTW does (https://www.fftw.org/speed/method.html)."""
     height, width = (int(length) for length in node.value(1).reshape(-1))
     points = height * width
     return round(node.out / (height * (width // 2 + 1)) * 2.5 * points * math.log2(points)) if points > 1 else 0

@@ -1,1 +1,1 @@
-"""Shapes of every tensor of an ONNX model, from those of the inputs: a rule for each operator, and no guesses."""
+"""Rules that give the shape of every tensor of an ONNX model from those of the inputs, one for each operator."""

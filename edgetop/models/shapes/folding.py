@@ -1,7 +1,7 @@
-"""Values of the small tensors that exporters compute shapes with.
+"""Compute the values of small tensors from which models compute shapes.
 
-Shapes that a model computes from others (`Shape`, `Gather`, `Mul`, `Concat` before a `Reshape`)
-are known once those are. Only tensors of a few elements are worked out.
+A shape that a model computes from other shapes (`Shape`, `Gather`, `Mul`, `Concat` before a `Reshape`) is known if
+those are. Only tensors with few elements are computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from edgetop.models.onnx_values import Constant
 from edgetop.models.reading_limits import MAX_VALUE_ELEMENTS
 from edgetop.models.shapes.node import Node, UnknownError, complete
 
-Fold = Callable[[Node, tuple[int, ...]], Sequence[Any]]  # of a node and the size of its first output
+Fold = Callable[[Node, tuple[int, ...]], Sequence[Any]]  # takes a node and the sizes of its first output
 
 
 def _values(node: Node) -> list[Array]:
@@ -122,9 +122,9 @@ FOLDS: dict[str, Fold] = {
 
 
 def folded(node: Node, sizes: Sizes | None) -> list[Array]:
-    """Values of the outputs. Raises what numpy raises, or UnknownError, where they cannot be known.
+    """Return the values of a node's outputs. Raises UnknownError or numpy's errors if they cannot be computed.
 
-    Nothing is computed unless its size is known to be small; NonZero's is bounded by its input's.
+    Nothing is computed unless its size is known to be small. That of NonZero is bounded by the size of its input.
     """
     fold = FOLDS[node.operator.op_type]
     wanted = () if node.operator.op_type == "NonZero" else complete((None,) if sizes is None else sizes)

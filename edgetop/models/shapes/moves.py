@@ -1,4 +1,4 @@
-"""Output sizes of ONNX's operators that move, cut, join or repeat elements (onnx/docs/Operators.md)."""
+"""Rules for the output sizes of ONNX operators that move, cut, join or repeat elements (onnx/docs/Operators.md)."""
 
 import math
 
@@ -26,7 +26,7 @@ def _copied(sizes: Sizes, axis: int) -> int:
 
 
 def filled(sizes: Sizes, wanted: list[int]) -> Sizes:
-    """The wanted sizes with the one that is -1 worked out. Raises UnknownError where they do not hold as much."""
+    """Return the wanted sizes with -1 replaced by the size that follows. Raises UnknownError if they do not match."""
     elements = count(sizes)
     rest = math.prod(size for size in wanted if size != -1)
     if wanted.count(-1) > 1 or min(wanted, default=0) < -1:
@@ -134,7 +134,7 @@ def pad(node: Node) -> list[Sizes | None]:
 
 
 def resize(node: Node) -> list[Sizes | None]:
-    """Resize and, before it, Upsample: by sizes or by scales, of all axes or of those named."""
+    """Return the sizes after Resize or its predecessor Upsample: from sizes or scales, of all or of some axes."""
     sizes = node.full_sizes()
     if node.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise UnknownError
@@ -171,7 +171,7 @@ def space_to_depth(node: Node) -> list[Sizes | None]:
 
 
 def range_(node: Node) -> list[Sizes | None]:
-    # As numbers of Python, whose arithmetic raises where numpy's warns.
+    # Python's numbers, whose arithmetic raises errors when numpy's only warns.
     start, limit, step = (node.value(place).reshape(-1)[0].item() for place in range(3))
     return [(max(0, math.ceil((limit - start) / step)),)]
 
@@ -211,7 +211,10 @@ def concat(node: Node) -> list[Sizes | None]:
 
 
 def quantised_concat(node: Node) -> list[Sizes | None]:
-    """QLinearConcat: scale and zero point of the output, then of each part the tensor, its scale and zero point."""
+    """Return the sizes after QLinearConcat.
+
+    Its inputs are scale and zero point of the output, then tensor, scale and zero point of each part.
+    """
     return [joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))]
 
 
@@ -230,7 +233,7 @@ def shape(node: Node) -> list[Sizes | None]:
 
 
 def layer_norm(node: Node) -> list[Sizes | None]:
-    """The second and third outputs hold a mean and a deviation for each normalised part."""
+    """Return the sizes after LayerNormalization. The second and third outputs are mean and deviation of each part."""
     sizes = node.sizes()
     axis = node.attribute("axis", -1) % len(sizes)
     part = (*sizes[:axis], *(1 for _ in sizes[axis:]))
@@ -242,7 +245,7 @@ def skip_norm(node: Node) -> list[Sizes | None]:
 
 
 def pooled_regions(node: Node) -> list[Sizes | None]:
-    """RoiAlign and MaxRoiPool."""
+    """Return the sizes after RoiAlign or MaxRoiPool."""
     sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *sides)]
 

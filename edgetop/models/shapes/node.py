@@ -1,4 +1,4 @@
-"""An operator with its tensors, and the questions that a rule asks about them."""
+"""An operator with its tensors, as rules need it."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
 class UnknownError(ValueError):
-    """Raised where a rule needs something unknown: its result is unknown as well."""
+    """Raised if a rule needs something that is unknown, so that its result is unknown as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator and its tensors as far as they are worked out; omitted ones are None."""
+    """An operator and its tensors, with the shapes known so far. Omitted tensors are None."""
 
     operator: Operator
     inputs: tuple[Tensor | None, ...]
@@ -34,25 +34,25 @@ class Node:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
-        """Raises UnknownError where there is no such input."""
+        """Return an input. Raises UnknownError if it is missing."""
         tensor = self.inputs[place] if place < len(self.inputs) else None
         if tensor is None:
             raise UnknownError
         return tensor
 
     def sizes(self, place: int = 0) -> Sizes:
-        """The shape of an input. Raises UnknownError where the rank is unknown."""
+        """Return the shape of an input. Raises UnknownError if the rank is unknown."""
         return _sizes(self.tensor(place))
 
     def full_sizes(self, place: int = 0) -> tuple[int, ...]:
-        """Raises UnknownError unless every size is known."""
+        """Return the shape of an input. Raises UnknownError unless every size is known."""
         return complete(self.sizes(place))
 
     def elements(self, place: int = 0) -> int:
         return math.prod(self.full_sizes(place))
 
     def out_sizes(self) -> tuple[int, ...]:
-        """The shape of the first output. Raises UnknownError unless every size is known."""
+        """Return the shape of the first output. Raises UnknownError unless every size is known."""
         tensor = self.outputs[0] if self.outputs else None
         if tensor is None:
             raise UnknownError
@@ -60,7 +60,7 @@ class Node:
 
     @property
     def out(self) -> int:
-        """Elements of the first output."""
+        """Number of elements of the first output. Raises UnknownError unless every size is known."""
         return math.prod(self.out_sizes())
 
     def value(self, place: int) -> Array:
@@ -69,16 +69,16 @@ class Node:
             return tensor.value
         if tensor.shape is None or 0 not in tensor.shape or None in tensor.shape:
             raise UnknownError
-        return np.empty(self.full_sizes(place), np.int32)  # of no element, as the shape of a scalar is
+        return np.empty(self.full_sizes(place), np.int32)  # without elements, such as the shape of a scalar
 
     def attribute(self, name: str, default: Any = None) -> Any:
         value = self.operator.attributes.get(name)
         return default if value is None else value
 
     def ints(self, name: str, place: int) -> list[int] | None:
-        """Whole numbers that are an attribute in older versions of an operator and an input in newer ones.
+        """Return integers that are an attribute in older versions of an operator and an input in newer ones.
 
-        None where neither is given. Raises UnknownError for an input whose value is unknown.
+        Returns None if neither is given. Raises UnknownError if the value of the input is unknown.
         """
         given = self.attribute(name)
         if given is not None:
@@ -100,14 +100,14 @@ def complete(sizes: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """An axis that may count from the end. Raises UnknownError for one that is not there."""
+    """Return an axis, which may count from the end, as a number from 0. Raises UnknownError if it does not exist."""
     if not -rank <= axis < rank:
         raise UnknownError
     return axis % rank
 
 
 def broadcast(*shapes: Sequence[int | None]) -> Sizes:
-    """Numpy's rule, which ONNX has too (onnx/docs/Broadcasting.md). Raises UnknownError for shapes that do not fit."""
+    """Broadcast shapes as numpy and ONNX do (onnx/docs/Broadcasting.md). Raises UnknownError if they do not fit."""
     rank = max(map(len, shapes), default=0)
     columns = zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True)
     return tuple(_broadcast_dim(column) for column in columns)

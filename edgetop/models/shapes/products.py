@@ -1,7 +1,7 @@
-"""Matrix products, recurrent layers, attention, convolutions and pools.
+"""Rules for the output sizes of matrix products, recurrent layers, attention, convolutions and pools.
 
-Sources: onnx/docs/Operators.md; onnxruntime/docs/ContribOperators.md for com.microsoft;
-onnx/defs/nn/defs.cc for which operator takes which attribute.
+Sources: onnx/docs/Operators.md; onnxruntime/docs/ContribOperators.md for com.microsoft; onnx/defs/nn/defs.cc for the
+attributes of each operator.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgetop.models.graph import Sizes
 from edgetop.models.shapes.node import Node, UnknownError, broadcast
 
-# Where the second matrix stands among the inputs.
+# Place of the second matrix among the inputs.
 SECOND = {
     "MatMul": 1, "FusedMatMul": 1, "MatMulInteger": 1, "MatMulIntegerToFloat": 1, "DynamicQuantizeMatMul": 1,
     "QLinearMatMul": 3, "Gemm": 1, "FusedGemm": 1, "QGemm": 3,
@@ -41,12 +41,15 @@ def _turned(sizes: Sizes) -> Sizes:
 
 
 def matmul_of_blocks(node: Node) -> list[Sizes | None]:
-    """MatMulNBits: the second matrix is packed; its true sizes K and N are attributes."""
+    """Return the sizes after MatMulNBits. The second matrix is packed; its real sizes K and N are attributes."""
     return [(*node.sizes()[:-1], node.operator.attributes["N"])]
 
 
 def einsum_labels(node: Node) -> tuple[list[str], str, dict[str, int]]:
-    """Labels of the inputs and of the output, and the size of each label. Ellipses are not supported."""
+    """Return the labels of each input, those of the output, and the size of each label.
+
+    Raises UnknownError for ellipses, which are not supported.
+    """
     terms, arrow, out = node.attribute("equation", "").replace(" ", "").partition("->")
     inputs = terms.split(",")
     if "." in terms or len(inputs) != len(node.inputs):
@@ -66,7 +69,7 @@ def einsum(node: Node) -> list[Sizes | None]:
 
 
 def recurrent(node: Node) -> list[Sizes | None]:
-    """LSTM, GRU, RNN: all hidden states, the last one, and LSTM's last cell."""
+    """Return the sizes after LSTM, GRU or RNN: of all hidden states, the last one, and LSTM's last cell."""
     first, second, _ = node.sizes()
     directions, rows, _ = node.full_sizes(1)
     hidden = rows // GATES[node.operator.op_type]
@@ -78,7 +81,7 @@ def recurrent(node: Node) -> list[Sizes | None]:
 
 
 def attention(node: Node) -> list[Sizes | None]:
-    """com.microsoft's, whose weights project to queries, keys and values side by side."""
+    """Return the sizes after com.microsoft's Attention, whose weights give queries, keys and values side by side."""
     batch, length, _ = node.sizes()
     return [(batch, length, value_width(node))]
 
@@ -89,7 +92,7 @@ def value_width(node: Node) -> int:
 
 
 def multi_head_attention(node: Node) -> list[Sizes | None]:
-    """Queries, keys and values of three dimensions each, which are not packed."""
+    """Return the sizes after attention on queries, keys and values with three dimensions each, which are not packed."""
     batch, length, width = node.sizes()
     if not (node.has(1) and node.has(2)):
         raise UnknownError
@@ -97,7 +100,7 @@ def multi_head_attention(node: Node) -> list[Sizes | None]:
 
 
 def onnx_attention(node: Node) -> list[Sizes | None]:
-    """ONNX's own, of opset 23 on."""
+    """Return the sizes after ONNX's own Attention (since opset 23)."""
     queries, values = node.sizes(0), node.sizes(2)
     if len(queries) == 4:
         return [(*queries[:3], values[3])]
@@ -112,12 +115,12 @@ def any_attention(node: Node) -> list[Sizes | None]:
 
 
 def embeddings(node: Node) -> list[Sizes | None]:
-    """EmbedLayerNormalization: ids of words to their vectors."""
+    """Return the sizes after EmbedLayerNormalization, which maps ids of words to vectors."""
     batch, length = node.sizes()
     return [(batch, length, node.sizes(2)[1])]
 
 
-# Where an operator's weights stand among its inputs.
+# Place of an operator's weights among its inputs.
 WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1}
 
 
@@ -128,10 +131,10 @@ class Window:
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    pads: tuple[int, ...]  # before each axis, then after each
+    pads: tuple[int, ...]  # before each axis, then after each axis
     auto_pad: str
     ceil_mode: bool
-    may_overhang: bool = False  # a window that is larger than the input is none to complain of
+    may_overhang: bool = False  # whether the window may be larger than the input
 
     @classmethod
     def of(cls, node: Node, kernel: tuple[int, ...], *, may_overhang: bool = False) -> "Window":
@@ -165,13 +168,14 @@ class Window:
         if not self.ceil_mode:
             return room // stride + 1
         places = -(-room // stride) + 1
-        # A window that would start in the padding behind the input is left out.
+        # A window that would start in the padding after the input is left out.
         return places - 1 if (places - 1) * stride >= size + before else places
 
     def _places_without_room(self, room: int, stride: int) -> int:
-        """ONNX Runtime's pools cut the quotient towards 0, so that one place may be left, or none.
+        """Return the number of places of a window that is larger than the input; 0 or 1 for pools.
 
-        onnxruntime/core/providers/cpu/nn/pool_attributes.h (ComputeOutputSize). A convolution is refused.
+        ONNX Runtime's pools round the quotient towards 0 (onnxruntime/core/providers/cpu/nn/pool_attributes.h,
+        ComputeOutputSize). Raises UnknownError for a convolution, which the runtime refuses.
         """
         places = 1 - -room // stride
         if not self.may_overhang or places < 0:
@@ -208,9 +212,9 @@ def _spread(window: Window, axis: int, size: int | None, extra: int) -> int | No
 
 
 def pool(node: Node) -> list[Sizes | None]:
-    """MaxPool's second output, the places of the maxima, is as large as its first."""
+    """Return the sizes after a pool. MaxPool's second output, the places of the maxima, has the size of the first."""
     sizes = node.sizes()
-    last = bool(node.attribute("channels_last", 0))  # of com.microsoft's QLinearAveragePool
+    last = bool(node.attribute("channels_last", 0))  # com.microsoft's QLinearAveragePool has it
     head, spatial, tail = (sizes[:1], sizes[1:-1], sizes[-1:]) if last else (sizes[:2], sizes[2:], ())
     kernel = tuple(node.attribute("kernel_shape", ()))
     places = Window.of(node, kernel, may_overhang=True).places(spatial)
