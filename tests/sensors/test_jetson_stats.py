@@ -113,6 +113,10 @@ def is_alive(pid: int) -> bool:
 # The real client, and a service as its own.
 
 
+def test_the_program_is_part_of_the_package() -> None:
+    assert PROGRAM.is_file()
+
+
 def test_the_engines_part_of_the_gpus_memory_is_read(client: Path, tmp_path: Path) -> None:
     with service(tmp_path), source(asking(client, tmp_path)) as made:
         assert read(made) == Gap("jetson-stats is starting")
