@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgetop.cli.event_hooks import OUTPUT_CHARS, EventHooks, Hook
+from edgetop.session.event_kinds import HookDone
 from tests.support.clocks import ManualClock
 from tests.support.waiting import wait_until
 
@@ -20,13 +21,13 @@ class Told:
     """What hooks say of themselves."""
 
     def __init__(self) -> None:
-        self.events: list[tuple[str, str, dict[str, object]]] = []
+        self.events: list[tuple[HookDone, str]] = []
 
-    def __call__(self, kind: str, severity: str, source: str, message: str, **data: object) -> None:
-        assert (severity, source) == ("info" if kind == "hook-ran" else "warning", "hook")
-        self.events.append((kind, message, data))
+    def __call__(self, body: HookDone, severity: str, source: str, message: str) -> None:
+        assert (severity, source) == ("info" if body.kind == "hook-ran" else "warning", "hook")
+        self.events.append((body, message))
 
-    def next(self) -> tuple[str, str, dict[str, object]]:
+    def next(self) -> tuple[HookDone, str]:
         wait_until(lambda: self.events)
         return self.events.pop(0)
 
@@ -53,8 +54,8 @@ def test_a_hook_reads_the_event_as_json(told: Told, tmp_path: Path) -> None:
     file = tmp_path / "given"
     run, _ = hooks(told, f"import sys; open({str(file)!r}, 'w').write(sys.stdin.read()); print('done')")
     run.offer("throttled", {"event": "throttled", "message": "hot\n"})
-    kind, message, data = told.next()
-    assert (kind, message.partition(" ran")[2], data["exit_code"]) == ("hook-ran", ": done", 0)
+    done, message = told.next()
+    assert (done.kind, message.partition(" ran")[2], done.exit_code) == ("hook-ran", ": done", 0)
     assert json.loads(file.read_text()) == {"event": "throttled", "message": "hot\n", "skipped": 0}
     run.finish()
 
@@ -66,7 +67,7 @@ def test_only_hooks_of_that_event_and_of_any_run(told: Told) -> None:
     assert told.events == []
     run, _ = hooks(told, "print('all')", event="any")
     run.offer("slowed", {"event": "slowed"})
-    assert told.next()[0] == "hook-ran"
+    assert told.next()[0].kind == "hook-ran"
     run.finish()
 
 
@@ -93,11 +94,12 @@ def test_what_came_too_soon_after_another_is_told_at_the_end(told: Told) -> None
 def test_what_fails_is_told_with_the_end_of_what_it_said(told: Told) -> None:
     run, _ = hooks(told, "import sys; print('x' * 100_000, flush=True); sys.exit('no such\\x1b[2J host')")
     run.offer("throttled", {"event": "throttled"})
-    kind, message, data = told.next()
-    assert kind == "hook-failed"
+    done, message = told.next()
+    assert (done.kind, done.exit_code) == ("hook-failed", 1)
     assert "exit code 1" in message
-    assert str(data["output"]).endswith("no such\x1b[2J host")
-    assert len(str(data["output"])) <= OUTPUT_CHARS
+    assert done.output
+    assert done.output.endswith("no such\x1b[2J host")
+    assert len(done.output) <= OUTPUT_CHARS
     run.finish()
 
 

@@ -6,6 +6,7 @@ from edgetop.analysis.faults import occurred
 from edgetop.cli.running.live_session import LiveSession
 from edgetop.feeds.live import LiveFeed
 from edgetop.session.batch import Batch
+from edgetop.session.event_kinds import AnalysisFailed
 from tests.support.sessions import ended_event
 from tests.support.waiting import wait_until
 
@@ -51,23 +52,21 @@ def test_an_observer_that_fails_is_called_no_more_and_the_others_are() -> None:
         called.append("sound")
 
     conductor: Any = SimpleNamespace(is_stopping=False, outcome=None)
-    state: Any = SimpleNamespace(add_event=lambda kind, _severity, _source, text: told.append((kind, text)))
+    state: Any = SimpleNamespace(add_event=lambda body, _severity, _source, text: told.append((body, text)))
     session = LiveSession(LiveFeed(), state)
     session.begin(conductor, None)
     session.analyse([failing, sound])
     wait_until(lambda: called.count("sound") > 1)
     session.stop_observers()
     assert called.count("failing") == 1
-    ((kind, text),) = told
-    assert kind == "hook-failed"
+    ((body, text),) = told
+    assert body.kind == "hook-failed"
     assert text.endswith("internal error: LookupError: on purpose")
 
 
 def test_an_error_in_the_analysis_is_an_event_of_the_session() -> None:
-    told: list[dict[str, Any]] = []
-    state: Any = SimpleNamespace(
-        add_event=lambda kind, severity, source, text, **data: told.append({"kind": kind, "text": text, **data})
-    )
+    told: list[tuple[AnalysisFailed, str]] = []
+    state: Any = SimpleNamespace(add_event=lambda body, _severity, _source, text: told.append((body, text)))
     session = LiveSession(LiveFeed(), state)
     session.begin(SimpleNamespace(is_stopping=False, outcome=None), None)  # type: ignore[arg-type]
     session.analyse()
@@ -75,7 +74,8 @@ def test_an_error_in_the_analysis_is_an_event_of_the_session() -> None:
     session.analysis.catch_up(session.feed)
     session.analysis.catch_up(session.feed)
     occurred.clear()
-    (event,) = told
-    assert event["kind"] == "analysis-failed"
-    assert event["text"] == "power: not available: internal error in power: LookupError: on purpose"
-    assert "LookupError" in event["traceback"]
+    ((body, text),) = told
+    assert body.kind == "analysis-failed"
+    assert text == "power: not available: internal error in power: LookupError: on purpose"
+    assert body.traceback
+    assert "LookupError" in body.traceback
