@@ -139,10 +139,10 @@ def is_alive(group: int) -> bool:
 def test_one_that_hangs_is_killed_with_what_it_started(told: Told) -> None:
     run, _ = hooks(told, FORKS, timeout_s=1.0)
     run.offer("throttled", {"event": "throttled"})
-    kind, message, data = told.next()
-    assert (kind, data["exit_code"]) == ("hook-failed", None)
+    done, message = told.next()
+    assert (done.kind, done.exit_code) == ("hook-failed", None)
     assert "was killed after" in message
-    group = int(str(data["output"]))
+    group = int(done.output or "")
     wait_until(lambda: not is_alive(group))
     run.finish()
 
@@ -152,7 +152,7 @@ def test_the_end_of_the_session_waits_for_it_but_not_for_long(told: Told) -> Non
     run, _ = hooks(told, "import sys; sys.stdin.read(); print('done')", "import time; time.sleep(600)")
     run.offer("throttled", {"event": "throttled"})
     run.finish(grace_s=2.0)
-    assert sorted(kind for kind, *_ in told.events) == ["hook-failed", "hook-ran"]
+    assert sorted(done.kind for done, _ in told.events) == ["hook-failed", "hook-ran"]
 
 
 def test_an_offer_does_not_wait_for_hooks_that_hang(told: Told) -> None:
@@ -176,8 +176,8 @@ def test_one_that_leaves_a_process_behind_is_not_waited_for(told: Told) -> None:
         told, "import os, time; os.fork() and (print(os.getpid(), flush=True), os._exit(0)); time.sleep(600)"
     )
     run.offer("throttled", {"event": "throttled"})
-    kind, _, data = told.next()
-    os.killpg(int(str(data["output"])), signal.SIGKILL)
-    assert kind == "hook-ran"
+    done, _ = told.next()
+    os.killpg(int(done.output or ""), signal.SIGKILL)
+    assert done.kind == "hook-ran"
     assert time.monotonic() - begin < 25
     run.finish()
