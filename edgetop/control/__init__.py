@@ -1,4 +1,4 @@
-"""Orders from other processes of the user to a running session, through a Unix socket in its folder.
+"""Orders from other processes of the user to a running session, through a Unix socket in the session's folder.
 
-One order a connection, one line of JSON each way. Nothing listens on a network.
+Each connection carries one order and one answer, each a line of JSON. Nothing listens on a network.
 """

@@ -1,8 +1,8 @@
-"""The protocol of the control socket, and how the socket is reached.
+"""The protocol of the control socket, and its client.
 
 An order is `{"edgetop": 1, "do": "stop" | "mark" | "pause" | "resume" | "profile", "note": TEXT}` and
-a line's end; the answer is `{"edgetop": 1, "ok": true}` or has `"ok": false` with an `"error"` in words.
-`stop` is answered when the recording is final, with its `"end_reason"`.
+a newline. The answer is `{"edgetop": 1, "ok": true}`, or has `"ok": false` and an `"error"` in words.
+`stop` is answered when the recording is final, with the session's `"end_reason"`.
 """
 
 import contextlib
@@ -29,25 +29,25 @@ MAX_NOTE = 500
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    error: str = ""  # in words; "": it was done
-    end_reason: str | None = None  # of a session that is over
-    exit_code: int = 0  # of a stop: what the session's own process ends with
+    error: str = ""  # in words; "" if the order was carried out
+    end_reason: str | None = None  # why the session ended; None unless it has
+    exit_code: int = 0  # exit code of the session's process, in the answer to a stop
 
     @property
     def is_refusal(self) -> bool:
-        """The order was not carried out; a session that ended with an error was stopped all the same."""
+        """Whether the order was not carried out. A stop was, even if the session ended with an error."""
         return bool(self.error) and not self.end_reason
 
 
 def pack_order(order: Order) -> bytes:
-    """Raises ValueError for a note that is too long."""
+    """Return an order as a line. Raises ValueError if its note is too long."""
     if len(order.note) > MAX_NOTE:
         raise ValueError(f"a note may have {MAX_NOTE} characters")
     return _line({"do": order.do, "note": order.note})
 
 
 def parse_order(line: bytes) -> Order:
-    """Raises ValueError, which says in words what is wrong with it."""
+    """Parse the line of an order. Raises ValueError, whose text says what is wrong."""
     document = _document(line)
     do, note = document.get("do"), document.get("note", "")
     if do not in ACTIONS:
@@ -63,7 +63,7 @@ def pack_answer(answer: Answer) -> bytes:
 
 
 def parse_answer(line: bytes) -> Answer:
-    """Raises ValueError."""
+    """Parse the line of an answer. Raises ValueError."""
     document = _document(line)
     error, reason, code = document.get("error"), document.get("end_reason"), document.get("exit_code")
     reason_given = error if isinstance(error, str) and error else "it gave no reason"
@@ -93,9 +93,9 @@ def _document(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """The socket's path, however long the folder's own is: sockaddr_un has room for 108 bytes (unix(7)).
+    """Yield a short path of a folder's socket, since sockaddr_un only has room for 108 bytes (unix(7)).
 
-    Raises OSError where the folder cannot be entered.
+    Raises OSError if the folder cannot be opened.
     """
     fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -105,39 +105,39 @@ def address(folder: Path) -> Iterator[str]:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process at the other end and its user, as the kernel knows them: SO_PEERCRED (unix(7)).
+    """Return the process id and the user id of a connection's other end, from the kernel: SO_PEERCRED (unix(7)).
 
-    The process is 0 where it is not seen from here, as in another container.
+    The process id is 0 if that process is not visible from here, as in another container.
     """
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", credentials)
     return int(pid), int(uid)
 
 
-TIMEOUT_S = 5.0  # for what is done at once
-LOOK_S = 1.0  # while an end is waited for
+TIMEOUT_S = 5.0  # for all orders except a stop
+LOOK_S = 1.0  # interval of looking whether the process is stopped, while waiting for the answer to a stop
 
 
 class NotRunningError(InputError):
-    """No running session takes the order."""
+    """Raised if no running session takes the order."""
 
 
 def give(folder: Path, order: Order) -> Answer:
-    """Have an order carried out by the session that is recorded in `folder`; a stop waits for its end.
+    """Give an order to the session in `folder` and return its answer. A stop waits until the session has ended.
 
-    Raises NotRunningError, and EdgetopError where it is refused.
+    Raises NotRunningError if the session does not run, and EdgetopError if it refuses the order or does not answer.
     """
     name, pid = folder.name, 0
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(TIMEOUT_S)
             with address(folder) as path:
-                owner = Path(path).parent.stat().st_uid  # by its descriptor: the folder may be moved meanwhile
+                owner = Path(path).parent.stat().st_uid  # through the open descriptor, since the folder may be moved
                 connection.connect(path)
             pid, uid = peer_of(connection)
             if uid not in (os.geteuid(), owner):
                 raise InputError(f"{folder}: another user answers in its name", "nothing was asked of it")
-            with contextlib.suppress(BrokenPipeError):  # it has answered before it was asked
+            with contextlib.suppress(BrokenPipeError):  # a session that refuses answers at once and closes
                 connection.sendall(pack_order(order))
             line = _end_line(connection, name, pid) if order.do == "stop" else _answer_line(connection)
     except (FileNotFoundError, ConnectionRefusedError):
@@ -157,14 +157,14 @@ def give(folder: Path, order: Order) -> Answer:
 
 
 def refuse_stopped(name: str, pid: int) -> None:
-    """Raises EdgetopError if the process is stopped: it can do nothing until it goes on."""
+    """Raise EdgetopError if the process is stopped, as it cannot answer then. `name`: the session's name."""
     if is_stopped(pid):
         advice = f"kill -CONT {pid}, or fg in its shell, lets it go on, and it then takes the order"
         raise EdgetopError(f"{name}: process {pid}, which runs it, is stopped, as by Ctrl+Z", advice)
 
 
 def _end_line(connection: socket.socket, name: str, pid: int) -> bytes:
-    """Wait for the answer to a stop as long as it takes, unless the process is stopped. Raises EdgetopError then."""
+    """Wait for the answer to a stop, however long it takes. Raises EdgetopError if the process is stopped."""
     connection.settimeout(None)
     while not select.select([connection], [], [], LOOK_S)[0]:
         refuse_stopped(name, pid)

@@ -1,6 +1,6 @@
-"""Which process holds a lock, and whether it is stopped: as the kernel knows it, never as a file says.
+"""Find the process that holds a lock, by asking the kernel. A process id in a file is not trusted.
 
-A file in a folder that others may write could name any process: a signal would then end that one.
+In a folder that others can write to, such a file could name any process, and a signal would end the wrong one.
 """
 
 import contextlib
@@ -13,10 +13,10 @@ PROC = Path("/proc")
 
 
 def lock_holder(lock: Path) -> int | None:
-    """Return the process of this user that holds a file locked by flock(2); None: there is none, or it is not seen.
+    """Return the id of this user's process that holds a lock on a file (flock(2)), or None if none is found.
 
-    A file that is another user's, a link, or has a second name elsewhere, says nothing. A lock that a child shares
-    belongs to the parent.
+    Returns None for a link, a file of another user, and a file with a second name elsewhere. If a child process shares
+    the lock, the parent is returned.
     """
     try:
         status = lock.lstat()
@@ -29,13 +29,13 @@ def lock_holder(lock: Path) -> int | None:
 
 
 def end_holder(lock: Path) -> int | None:
-    """Send SIGTERM to the process that holds the lock, and return its id; None: there is none of this user."""
+    """Send SIGTERM to this user's process that holds the lock, and return its id, or None if there is none."""
     pid = lock_holder(lock)
     if pid is None:
         return None
     try:
-        reference = os.pidfd_open(pid)  # from here on the number cannot become another process's
-    except OSError:  # Linux before 5.3 has none
+        reference = os.pidfd_open(pid)  # refers to this process even if the id is used again
+    except OSError:  # Linux before 5.3 has no pidfd_open
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         return pid
@@ -49,7 +49,7 @@ def end_holder(lock: Path) -> int | None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process was stopped: by Ctrl+Z, SIGSTOP or a debugger (proc_pid_stat(5), state T or t)."""
+    """Whether a process is stopped, by Ctrl+Z, SIGSTOP or a debugger (proc_pid_stat(5), state T or t)."""
     return pid > 0 and _stat(pid)[:1] in (["T"], ["t"])
 
 
@@ -80,7 +80,10 @@ def _parent(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields after the name, which may have spaces and parentheses; [] if the process is gone."""
+    """Return the fields of /proc/PID/stat after the name, or [] if the process is gone.
+
+    The name itself may have spaces and parentheses.
+    """
     with contextlib.suppress(OSError):
         return (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     return []

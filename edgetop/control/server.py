@@ -1,6 +1,6 @@
 """The session's side of the control socket: one thread, which sleeps in select(2) until a client connects.
 
-The number of clients is limited, and so are the bytes and the time of each.
+The number of clients is limited, and so are the bytes that each may send and the time that it may take.
 """
 
 import contextlib
@@ -18,18 +18,20 @@ from edgetop.recording.session_folder import FILE_MODE
 from edgetop.session.events import TakesOrders
 
 MAX_CLIENTS = 32
-PATIENCE_S = 10.0  # for a whole order
+PATIENCE_S = 10.0  # time that a client has to send its order
 RETRY_S = 0.5
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class ControlServer:
+    """Takes orders for a session from the socket in its folder."""
+
     def __init__(
         self, folder: Path, session: TakesOrders, *, uid: int | None = None, patience_s: float = PATIENCE_S
     ) -> None:
-        """`uid`: whose orders are taken, beside root's; this process's by default.
+        """Listen on a socket in `folder`. Raises OSError if the folder's file system does not support sockets.
 
-        Raises OSError where the folder's file system has no sockets.
+        `uid`: the user whose orders are taken, besides root's; by default this process's user.
         """
         self._session = session
         self._uids = {0, os.geteuid() if uid is None else uid}
@@ -52,7 +54,7 @@ class ControlServer:
         for end in (self._listener, self._wake, self._woken):
             end.close()
 
-    # On the server's thread.
+    # The methods below run on the server's thread.
 
     def _serve(self) -> None:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
@@ -71,7 +73,7 @@ class ControlServer:
         self._selector.close()
 
     def _time_left_s(self) -> float | None:
-        """Return the time until the next client times out; None: no client is waited for."""
+        """Return the time until the next client times out, or None if no client has yet to send its order."""
         until_s = min((client.until_s for client in self._clients if not client.waits_for_the_end), default=None)
         return None if until_s is None else max(0.0, until_s - time.monotonic())
 
@@ -79,7 +81,7 @@ class ControlServer:
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
-            if error.errno in _EXHAUSTED:  # select(2) would report it again at once
+            if error.errno in _EXHAUSTED:  # select(2) would report the connection again at once
                 time.sleep(RETRY_S)
             return
         connection.setblocking(False)
@@ -120,12 +122,12 @@ class ControlServer:
 class _Client:
     def __init__(self, connection: socket.socket, until_s: float) -> None:
         self.connection = connection
-        self.until_s = until_s  # of time.monotonic
+        self.until_s = until_s  # deadline for the order, by time.monotonic
         self.waits_for_the_end = False
         self._came = b""
 
     def read(self) -> bytes | None:
-        """The order's line, b"" as long as it is not whole; None: nothing more will come of it."""
+        """Return the order's line, b"" if it is not complete yet, or None if the client has closed the connection."""
         try:
             piece = self.connection.recv(MAX_LINE)
         except BlockingIOError:
@@ -141,7 +143,7 @@ class _Client:
         return b"too long"
 
     def answer(self, answer: Answer) -> None:
-        """A line fits into the socket's buffer; who does not take it gets none."""
+        """Send an answer. It fits into the socket's buffer, so this does not block; a client that is gone gets none."""
         with contextlib.suppress(OSError):
             self.connection.send(pack_answer(answer))
 

@@ -1,5 +1,6 @@
-"""Is this board fit to measure on? Each check looks, and changes nothing.
+"""Check whether a board is fit to measure on. No check changes anything.
 
-A benchmark should run under the settings of production, so nothing here asks for the fastest ones: settings are judged
-against what was declared (`--governor`, `--power-mode`), and else against whether a result would still hold tomorrow.
+A benchmark should run under the settings of production, so no check asks for the fastest settings. Settings are
+compared with the declared ones (`--governor`, `--power-mode`); undeclared settings must be ones under which a result is
+repeatable.
 """

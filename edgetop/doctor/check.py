@@ -1,4 +1,4 @@
-"""Checks: what they receive, and their result with its level, advice and the command that would fix it."""
+"""The input and the result of a check. A result has a status and, if needed, advice and a command that helps."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from edgetop.sensors.root import Root
 
-if TYPE_CHECKING:  # `run` asks the doctor of logging out before it loads numpy: it forks
+if TYPE_CHECKING:  # `run` checks logging out before it forks, and must not have loaded numpy by then
     from edgetop.sensors.sensor_protocol import Missing
     from edgetop.sensors.survey import Row
     from edgetop.session.manifest import Board
@@ -19,11 +19,13 @@ _ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """The result of a check."""
+
     name: str
     status: Status
     found: str
     advice: str | None = None
-    fix: str | None = None  # a command
+    fix: str | None = None  # a shell command
 
 
 def ok(name: str, found: str, advice: str | None = None) -> Check:
@@ -44,27 +46,29 @@ def unknown(name: str, why: str, advice: str | None = None, fix: str | None = No
 
 
 def worst(checks: Iterable[Check]) -> Status:
-    """The status of all of them together."""
+    """Return the worst status of these checks, or `ok` if there are none."""
     return max((check.status for check in checks), key=_ORDER.index, default="ok")
 
 
-BOOTED = "run/systemd/system"  # there where systemd runs the machine: sd_booted(3)
+BOOTED = "run/systemd/system"  # exists if systemd runs the machine: sd_booted(3)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
+    """What checks know about the board and the planned run."""
+
     root: Root
     board: "Board"
     rows: "tuple[Row, ...]" = ()
     missing: "tuple[Missing, ...]" = ()
-    power_mode: str | None = None  # declared: what production runs
-    governor: str | None = None  # declared
-    busy: Mapping[str, float] | None = None  # other processes by name, in percent of a core; None: not looked
-    recordings: Path = Path("/")  # where recordings go
+    power_mode: str | None = None  # as declared for production
+    governor: str | None = None  # as declared for production
+    busy: Mapping[str, float] | None = None  # load of other processes by name, in percent of a core; None: unknown
+    recordings: Path = Path("/")  # folder of the recordings
     python: str = ""  # the engine's interpreter
 
     def values(self, prefix: str) -> dict[str, float]:
-        """The sensors that gave a value, whose id begins so."""
+        """Return the values of the sensors whose id begins with `prefix`, by id. Sensors without a value are absent."""
         return {
             row.info.id: row.value
             for row in self.rows

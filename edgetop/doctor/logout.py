@@ -1,8 +1,8 @@
-"""Whether a logout ends processes that continue in the background: systemd-logind's KillUserProcesses (logind.conf(5)).
+"""Check whether a logout ends background processes: systemd-logind's KillUserProcesses (logind.conf(5)).
 
-Its default is set when systemd is built (upstream yes since 230, Debian and its derivatives no), so
-logind is asked; its files show it only where they set it. Lingering alone does not save a process
-of the session: it lets the user's own manager live, under which one can be started.
+The default is set when systemd is built (upstream yes since 230, Debian and its derivatives no), so ask logind first:
+its configuration files need not mention the setting. Lingering alone does not save a process of the session. It keeps
+the user's service manager alive, under which a run can be started.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from edgetop.sensors.root import Root, run_command
 NAME = "logout"
 LINGER = "var/lib/systemd/linger"
 ASK = ("loginctl", "show-session", "--property=KillUserProcesses", "--value")
-FOLDERS = ("usr/lib/systemd", "usr/local/lib/systemd", "run/systemd", "etc/systemd")  # later ones win
+FOLDERS = ("usr/lib/systemd", "usr/local/lib/systemd", "run/systemd", "etc/systemd")  # later ones override
 
 
 def check(facts: Facts, uid: int) -> list[Check]:
@@ -29,9 +29,9 @@ def check(facts: Facts, uid: int) -> list[Check]:
 
 
 def lingers(root: Root, uid: int) -> bool:
-    """Whether the user's manager continues without a session of that user."""
+    """Whether the user's service manager continues after the user's last logout."""
     name = str(uid)
-    with contextlib.suppress(KeyError):  # nobody of that number is known
+    with contextlib.suppress(KeyError):  # no such user
         name = pwd.getpwuid(uid).pw_name
     return root.exists(f"{LINGER}/{name}")
 
@@ -50,7 +50,7 @@ def judge(*, kills: bool, is_root: bool, lingers: bool) -> Check:
 
 
 def ask(root: Root) -> bool | None:
-    """Ask logind itself, else read its files; None where neither answers."""
+    """Return KillUserProcesses from logind, else from its configuration files, or None if neither has it."""
     try:
         answer = run_command(root, *ASK)
         if answer.exit_status == 0 and answer.first_line in ("yes", "no"):
@@ -61,7 +61,10 @@ def ask(root: Root) -> bool | None:
 
 
 def _from_files(root: Root) -> bool | None:
-    """The main file is read first; drop-ins go by their names, whatever their folder."""
+    """Return KillUserProcesses from logind's configuration files, or None if no file sets it.
+
+    Drop-ins override the main file, in the order of their names whatever their folder.
+    """
     snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
     paths = [f"{folder}/logind.conf" for folder in FOLDERS]
     paths += [f"{folder}/logind.conf.d/{name}" for name, folder in sorted(snippets.items()) if name.endswith(".conf")]

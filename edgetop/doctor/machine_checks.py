@@ -1,4 +1,4 @@
-"""The machine that edgetop runs on: what may be opened, where recordings go, its clock, and the runtimes that load."""
+"""Checks of the machine: permissions of devices, the disk for recordings, the clock, and the runtimes that load."""
 
 import contextlib
 import ctypes
@@ -26,11 +26,11 @@ from edgetop.sensors.root import is_compatible
 from edgetop.sensors.sensor_protocol import Missing
 from edgetop.taps import perf
 
-# Which of this board's devices the user may not open, and the group that would change it.
+# Devices that the user may not open, and the group that may.
 
 PERMISSIONS = "permissions"
 
-# Device, what it is for, the group that owns it where the distribution follows its vendor.
+# Device, purpose, and the group that usually owns it.
 DEVICES = (
     ("/dev/i2c-*", "power monitors on I2C", "i2c"),
     ("/dev/vcio", "throttle flags and power of a Raspberry Pi (vcgencmd)", "video"),
@@ -43,7 +43,7 @@ _ASKS_FOR_RIGHTS = re.compile(r"\b(chmod|usermod)\b")
 
 
 def check_permissions(facts: Facts) -> list[Check]:
-    """Devices, and sensors that discovery found closed: RAPL, the rails of older Jetsons."""
+    """Check the permissions of devices, and of sensors that discovery could not open, such as RAPL."""
     sensors = [missing for missing in facts.missing if missing.fix and _ASKS_FOR_RIGHTS.search(missing.fix)]
     return judge_permissions([*find_closed(), *sensors])
 
@@ -52,14 +52,14 @@ UPROBES = "uprobes"
 
 
 def check_uprobes(_: Facts) -> list[Check]:
-    """Whether `edgetop watch --pid` can work here. A kernel without them is no fault of a benchmark's setup."""
+    """Check whether `edgetop watch --pid` can work. Never a warning, since a benchmark needs no uprobes."""
     if why := perf.why_not():
         return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
     return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
 
 
 def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
-    """Return one check for all closed devices: a warning, since measuring works without them."""
+    """Return one check for all devices that cannot be opened: a warning, since edgetop measures without them."""
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
     finding = "; ".join(f"{clean(device.what)} ({device.why})" for device in closed)
@@ -71,7 +71,10 @@ def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
 def find_closed(
     devices: Sequence[tuple[str, str, str]] = DEVICES, may: Callable[[str, int], bool] = os.access
 ) -> Iterator[Missing]:
-    """`may`: access(2). Nothing is opened: some devices wake up what they stand for."""
+    """Yield the devices that the user may not open. None is opened, since opening some devices wakes the hardware.
+
+    `devices`: pattern, purpose and usual group. `may` tests permissions as access(2) does.
+    """
     for pattern, purpose, usual in devices:
         closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
         if closed:
@@ -83,13 +86,13 @@ def find_closed(
             yield Missing(", ".join(closed[:3]), purpose, f"sudo usermod -aG {group} $USER")
 
 
-# Where recordings go: how long a flush takes, and how much room there is.
+# The disk for recordings: the time that a flush takes, and the free space.
 #
-# The probe has no name where the file system allows that (open(2), O_TMPFILE), so that nothing
-# is left behind whatever happens; else it is removed at once.
+# The probe is a file without a name if the file system supports that (open(2), O_TMPFILE), so that nothing is left
+# behind whatever happens. Otherwise its name is removed at once.
 
 DISK = "disk"
-BLOCK = bytes(64 * 1024)  # about what the journal writes at a time
+BLOCK = bytes(64 * 1024)  # about as much as the journal writes at a time
 FLUSHES = 10
 BUDGET_S = 2.0
 SLOW_S, VERY_SLOW_S = 0.1, 1.0
@@ -100,10 +103,10 @@ REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"}
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    folder: Path  # that of the recordings, or the nearest above it that exists
+    folder: Path  # the folder of the recordings, or its nearest parent that exists
     file_system: str | None
     free_bytes: int
-    flush_s: tuple[float, ...]  # each of 64 KiB, written and flushed
+    flush_s: tuple[float, ...]  # times of writing and flushing 64 KiB
 
 
 def check_disk(facts: Facts) -> list[Check]:
@@ -116,7 +119,10 @@ def check_disk(facts: Facts) -> list[Check]:
 
 
 def file_system(folder: Path, mountinfo: str) -> str | None:
-    """The type of the mount that holds the folder (proc_pid_mountinfo(5)); the last of the longest."""
+    """Return the type of the file system that holds a folder (proc_pid_mountinfo(5)), or None if it is unknown.
+
+    That is the mount with the longest path above the folder and, of several at the same path, the last one.
+    """
     best: tuple[int, str | None] = (-1, None)
     real = folder.resolve()
     for line in mountinfo.splitlines():
@@ -130,7 +136,7 @@ def file_system(folder: Path, mountinfo: str) -> str | None:
 
 
 def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
-    """Writes at most 640 KiB, for at most two seconds and one flush. Raises OSError."""
+    """Measure the disk by writing at most 640 KiB, for at most two seconds and one flush. Raises OSError."""
     flushes: list[float] = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
         begin = before = now_s()
@@ -166,10 +172,10 @@ def judge_disk(disk: Disk) -> Check:
     return status(DISK, finding, f"{advice} (-o PATH for one run)", "export XDG_STATE_HOME=PATH")
 
 
-# Whether a daemon keeps the wall clock synchronised. Durations do not depend on it; the UTC of a recording does.
+# Whether a daemon keeps the wall clock synchronised. The UTC times of a recording depend on it, durations do not.
 #
-# Asked of the kernel, without privilege and in containers too: adjtimex(2) with no mode set
-# reads only, and STA_UNSYNC (include/uapi/linux/timex.h) stands until a daemon clears it.
+# The kernel answers without privileges, and in containers too: adjtimex(2) without a mode only reads, and STA_UNSYNC
+# (include/uapi/linux/timex.h) is set until a daemon clears it.
 
 CLOCK_SYNC = "clock-sync"
 STA_UNSYNC = 0x0040
@@ -197,7 +203,7 @@ def check_clock(facts: Facts) -> list[Check]:
 
 
 def read_status() -> tuple[int, float]:
-    """The status bits, and the largest error in seconds. Raises OSError."""
+    """Return the kernel clock's status bits, and its maximum error in seconds. Raises OSError."""
     timex = _Timex()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.adjtimex(ctypes.byref(timex)) < 0:
@@ -232,7 +238,7 @@ def check_runtimes(facts: Facts) -> list[Check]:
 
 
 def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
-    """Return the output of `child/__main__.py --inventory` in that Python. Raises OSError or ValueError."""
+    """Return the output of `child/__main__.py --inventory` in this interpreter. Raises OSError or ValueError."""
     try:
         done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file
             [python, str(CHILD), "--inventory"],
@@ -242,7 +248,7 @@ def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
         raise TimeoutError(f"it said nothing for {timeout_s:g} s") from None
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     try:
-        inventory = json.loads(lines[-1] if lines else "")  # what a runtime prints comes before
+        inventory = json.loads(lines[-1] if lines else "")  # runtimes may print lines before it
         return {key: inventory[key] for key in ("python", "numpy", "runtimes")}
     except (ValueError, KeyError, TypeError):
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -268,7 +274,7 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
         return [problem(RUNTIMES, finding, advice, f"{extra_command('onnx')}  or  {extra_command('tflite')}")]
     if broken:
         return [warning(RUNTIMES, finding, "reinstall what does not load, or remove it")]
-    # A Jetson whose ONNX Runtime has no GPU measures its CPU, which few users intend.
+    # On a Jetson, an ONNX Runtime without GPU support measures the CPU, which few users intend.
     onnx = loads.get("onnxruntime")
     if onnx and is_compatible(facts.root, "nvidia,tegra") and _local(onnx["providers"]) == ["CPU"]:
         advice = "this wheel has no GPU build: JetPack's Python has one (jetson-ai-lab), named with --engine-python"

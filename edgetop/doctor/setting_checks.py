@@ -1,4 +1,4 @@
-"""Checks of the board and of the settings that decide its speed: governor, power mode, clocks."""
+"""Checks of the kind of board, and of the settings that determine its speed: governor, power mode, clocks."""
 
 import re
 
@@ -9,11 +9,11 @@ from edgetop.sensors.clocks import policies
 from edgetop.sensors.jetson import CONF, parse_modes
 from edgetop.sensors.root import Root, is_compatible
 
-# Board, workstation, container or virtual machine: results do not carry over from one to another.
+# The kind of machine: board, workstation, container or virtual machine. Results from one kind do not hold for another.
 
 BOARD = "board"
 
-# What hypervisors call themselves in DMI (systemd's src/basic/virt.c lists them).
+# Names of hypervisors in DMI (listed in systemd's src/basic/virt.c).
 _HYPERVISORS = re.compile(
     r"QEMU|KVM|VMware|VMW|innotek|VirtualBox|Xen|Bochs|Parallels|BHYVE|Hyper-V|Virtual Machine|Apple Virtualization"
     r"|Amazon EC2|Google Compute Engine|OpenStack|DigitalOcean|Cloud Hypervisor|Firecracker", re.IGNORECASE
@@ -68,7 +68,7 @@ def _container(root: Root) -> str | None:
 GOVERNOR = "governor"
 DYNAMIC = {"schedutil", "ondemand", "conservative", "interactive"}
 FILE = "/sys/devices/system/cpu/cpufreq/policy*/scaling_governor"
-# In their active mode these drivers scale the clock themselves under either of their two governors.
+# Drivers that, in their active mode, scale the clock themselves under both of their governors.
 SELF_SCALING = {"intel_pstate", "amd-pstate-epp", "amd_pstate_epp"}
 
 
@@ -97,7 +97,7 @@ def _offered(root: Root, folder: str) -> list[str]:
 
 
 def _echo(word: str, file: str) -> str:
-    """The command that writes a word, with nothing in it that a shell would act on."""
+    """Return a command that writes a word to a file. Characters that a shell could interpret are removed."""
     plain = "".join(c for c in word if c.isalnum() or c in "_-")
     return f"echo {plain} | sudo tee {file}"
 
@@ -119,23 +119,23 @@ def _undeclared(root: Root, names: list[str], finding: str, folder: str) -> Chec
 
 
 def _usual(root: Root, folder: str) -> str | None:
-    """The command for the governor that distributions ship, where this kernel has one."""
+    """Return the command that sets a usual governor of distributions, or None if the kernel offers none of them."""
     usual = [name for name in ("schedutil", "ondemand", "powersave") if name in _offered(root, folder)]
     return _echo(usual[0], FILE) if usual else None
 
 
 # The power mode of a Jetson (nvpmodel), or the platform profile of a PC (sysfs-platform_profile).
 #
-# MAXN lifts every limit: NVIDIA's guide calls it unconstrained, and it is throttled by
-# over-current and heat as the module allows, so that no figure from it can be relied upon
-# (docs.nvidia.com/jetson, Platform Power and Performance, "Supported Modes and Power Efficiency").
+# MAXN lifts all limits; NVIDIA's guide calls it unconstrained. Over-current and heat throttle the module instead, so
+# figures measured in this mode are not reliable (docs.nvidia.com/jetson, Platform Power and Performance, "Supported
+# Modes and Power Efficiency").
 
 POWER_MODE = "power-mode"
 PROFILE = "sys/firmware/acpi/platform_profile"
 
 
 def check_power_mode(facts: Facts) -> list[Check]:
-    """Check the power mode; no result where the board has no modes and none was declared."""
+    """Check the power mode. Returns no result if the board has no power modes and none was declared."""
     profile = facts.root.line(PROFILE)
     mode = facts.board.power_mode or profile
     if mode is not None:
@@ -151,10 +151,10 @@ def check_power_mode(facts: Facts) -> list[Check]:
 def _judge_mode(facts: Facts, mode: str, *, is_profile: bool) -> Check:
     name = mode.partition(",")[0]
     modes = {} if is_profile else parse_modes(facts.root.text(CONF)).modes
-    # No other name becomes part of a command that somebody may paste.
+    # Only plain names may become part of a command that a user may paste.
     ids = {each.name: str(number) for number, each in modes.items() if re.fullmatch(r"[\w-]+", each.name)}
     declared = facts.power_mode
-    # by name, whatever its case, or by number
+    # A mode is declared by its name in any case, or by its number.
     if declared is not None and _plain(declared) not in {_plain(name), ids.get(name, name)}:
         fix = _echo(declared, f"/{PROFILE}") if is_profile else _set_mode(declared, ids)
         return problem(
@@ -186,11 +186,11 @@ def _set_mode(declared: str, ids: dict[str, str]) -> str:
     return f"sudo nvpmodel -m ID  ({listed or 'see /etc/nvpmodel.conf for the ids'})"
 
 
-# Whether the clocks are free, locked (as jetson_clocks leaves them), or held below what the chip can do.
+# Whether clocks are free, locked (as by jetson_clocks), or limited below the chip's maximum.
 
 CLOCKS = "clocks"
 _LIMITS = ("scaling_min_freq", "scaling_max_freq", "cpuinfo_max_freq")
-SLACK = 0.98  # limits are moved to the nearest operating point
+SLACK = 0.98  # a limit may be this far below the maximum, since drivers move it to the nearest operating point
 
 
 def check_clocks(facts: Facts) -> list[Check]:

@@ -1,4 +1,4 @@
-"""Checks of the board's present state: distance to its limits, memory, and the load of other processes."""
+"""Checks of the board's current state: distance to its thermal limits, memory, and the load of other processes."""
 
 import os
 import time
@@ -12,7 +12,7 @@ from edgetop.sensors.process_table import TICK_S, Use, percent_by_name
 from edgetop.sensors.throttling import UNREPORTED
 from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
 
-# How far the board is from its next limit, and whether one is in force.
+# How far the board is from its next thermal limit, and whether it is throttled now.
 
 HOT_C, WARM_C = 5.0, 15.0
 STICKY = "-sticky"
@@ -23,10 +23,10 @@ def check_heat(facts: Facts) -> list[Check]:
 
 
 def _headroom(facts: Facts) -> Check:
-    """Check the headroom to the nearest trip that throttles or, where there is none, to the kernel's shutdown.
+    """Check the distance to the nearest trip that throttles or, if there is none, to the nearest that shuts down.
 
-    What is critical to other chips does not count: a drive's limit slows the drive, and inputs of a mainboard's
-    monitor that are wired to nothing read 127 °C for ever.
+    The critical temperatures of other chips do not count: a drive's limit only slows the drive, and unconnected inputs
+    of a mainboard's monitor always read 127 °C.
     """
     name = "headroom"
     values = facts.values("temp/")
@@ -73,10 +73,10 @@ def _throttling(facts: Facts) -> Check:
     return ok(name, "no limit is in force")
 
 
-# Swap and free memory: a model that is swapped out is measured by its disk (proc(5), meminfo).
+# Swap and free memory (proc(5), meminfo): a model that was swapped out is as slow as the disk.
 
 SWAP = "swap"
-USED_KIB = 16 * 1024  # less is what was put there once and never asked for again
+USED_KIB = 16 * 1024  # less is usual: pages that were swapped out once and never needed again
 LOW_SHARE = 0.1
 
 
@@ -111,10 +111,10 @@ def _memory(fields: "dict[str, int]") -> Check:
     return ok("memory", finding)
 
 
-# What else runs here: the load of the last second, edgetop's own left out, and whose it is.
+# The load of other processes during the last second.
 
 BACKGROUND = "background-load"
-QUIET_PCT = 10.0  # of one core: what a desktop or a container runtime at rest takes
+QUIET_PCT = 10.0  # of one core: about as much as an idle desktop or container runtime takes
 LOUD_PCT = 50.0
 STEAL_PCT = 1.0
 SHOWN = 3
@@ -143,16 +143,19 @@ def check_background(facts: Facts) -> list[Check]:
 
 @contextmanager
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
-    """Fills in the load of every other process while the context lasts, in percent of a core, by name."""
+    """Measure the load of other processes while the body runs, at least for `at_least_s` seconds.
+
+    At the end, `into` gets the load by process name, in percent of a core. Raises OSError if /proc cannot be read.
+    """
     before, begin_s = _used_by_others(), time.monotonic()
     yield
-    time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # the clock of processes ticks in hundredths
+    time.sleep(max(0.0, begin_s + at_least_s - time.monotonic()))  # process times have a resolution of 10 ms
     into.update(percent_by_name(before, _used_by_others(), time.monotonic() - begin_s))
 
 
 def _used_by_others() -> Use:
-    """The CPU time of every process but edgetop's own. Raises OSError where /proc cannot be read."""
-    import psutil  # noqa: PLC0415  for the doctor alone
+    """Return the CPU time of every process except edgetop's own. Raises OSError if /proc cannot be read."""
+    import psutil  # noqa: PLC0415  only the doctor needs it
 
     used = {}
     try:

@@ -1,1 +1,1 @@
-"""Sessions made of what other tools measured, so that they are reported and replayed like edgetop's own."""
+"""Import measurements of other tools as sessions, which can be reported and replayed like edgetop's own."""

@@ -1,16 +1,16 @@
-"""The output of TFLite's and LiteRT's `benchmark_model`: figures of all inferences together, of no single one.
+"""Parse the output of TFLite's and LiteRT's `benchmark_model`, a summary of all inferences.
 
 Source: tensorflow/lite/tools/benchmark/benchmark_model.cc, OnBenchmarkEnd, and tsl/util/stats_calculator.h,
-Stat::OutputToStream. On Linux each line has `INFO: ` before it, on Android what logcat puts there.
+Stat::OutputToStream. Each line begins with `INFO: ` on Linux, and with logcat's prefix on Android.
 
     INFO: Graph: [mobilenet.tflite]
     INFO: count=9 first=87112 curr=51629 min=51629 max=87112 avg=58147.4 std=11478 p5=51629 median=51962 p95=87112
     INFO: count=1000 first=52162 curr=49785 min=49088 max=686105 avg=63743.2 std=60716 p5=49620 median=51891 p95=68628
     INFO: Inference timings in us: Init: 119515, First inference: 87112, Warmup (avg): 58147.4, Inference (avg): 63743.2
 
-The first `count` is the warm-up's, the second that of the measured ones; more of them are profiles of operators. Of
-inferences that all took the same it says `count=5 curr=51629 (all same)`. Older versions end with
-`Average inference timings in us: Warmup: 83235, Init: 38467, Inference: 79760.9`. Times are in microseconds.
+The first line with `count` is about the warm-up, the second about the measured inferences, and further ones about
+profiles of operators. If all inferences took the same time, the line is `count=5 curr=51629 (all same)`. Older versions
+end with `Average inference timings in us: Warmup: 83235, Init: 38467, Inference: 79760.9`. Times are in microseconds.
 """
 
 import re
@@ -33,7 +33,7 @@ from edgetop.session.typed_json import JsonValue
 
 ORIGIN = Origin("benchmark_model", "tflite (imported from benchmark_model)")
 
-_US = 1e-3  # ms
+_US = 1e-3  # a microsecond in ms
 _LAST = re.compile(
     rf"Inference timings in us: Init: {NUMBER}, First inference: {NUMBER}, "
     rf"Warmup \(avg\): {NUMBER}, Inference \(avg\): {NUMBER}"
@@ -54,7 +54,7 @@ _PROVIDERS = {"TfLiteXNNPackDelegate": "XNNPACK", "TfLiteGpuDelegate": "GPU", "T
 
 
 def read_text(text: str) -> Summary:
-    """Raises ValueError."""
+    """Parse the output of one run. Raises ValueError if it is incomplete or contradicts itself."""
     one_run([match[0] for match in MARK.finditer(text) if "timings" in match[0]], "benchmark_model")
     if last := _LAST.search(text):
         init_us, first_us, warmup_us, mean_us = last.groups()
@@ -63,7 +63,7 @@ def read_text(text: str) -> Summary:
     else:
         raise ValueError("benchmark_model's output without its inference timings: cut off, or it failed")
     figures, more, warmups = _figures(_STATS.findall(text), mean_us)
-    if "count" not in figures and "\n" not in text[last.end() :]:  # nothing says that the mean is whole
+    if "count" not in figures and "\n" not in text[last.end() :]:  # the mean may have lost digits
         raise ValueError("benchmark_model's output is cut off in its last figure")
     refuse_contradictions(figures)
     if delta := _MEMORY.search(text):
@@ -84,12 +84,13 @@ def read_text(text: str) -> Summary:
 def _figures(
     stats: Sequence[tuple[str, str]], mean_us: str
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
-    """Return the figures of the measured inferences, further figures without a key, and the warm-up's inferences.
+    """Return the figures of the measured inferences, further figures, and the number of warm-up inferences.
 
-    The measured ones are those whose mean the last line repeats.
+    `stats`: the count and the text of each line with `count=`. The line of the measured inferences is the one whose
+    mean is `mean_us`, which the last line of the output repeats.
     """
     figures: dict[str, JsonValue] = {"mean_ms": time_ms(mean_us, _US)}
-    places = (*range(1, len(stats)), 0)[: len(stats)]  # the first is the warm-up's, where there are more
+    places = (*range(1, len(stats)), 0)[: len(stats)]  # the first one last: it is usually the warm-up's
     place = next((place for place in places if _mean_of(stats[place][1]) == number(mean_us)), None)
     if place is None:
         return figures, {}, None

@@ -1,6 +1,6 @@
-"""Records another tool's measurement as a finished session. What the tool did not report stays unknown.
+"""Record another tool's measurement as a finished session. Values that the tool did not report stay unknown.
 
-It goes through the recorder, as a live session does, so that whatever reads recordings reads it.
+The session is written by the same recorder as a live one, so every reader of recordings can read it.
 """
 
 import contextlib
@@ -51,21 +51,21 @@ from edgetop.session.typed_json import JsonValue
 UNKNOWN_MODEL = "unknown"
 BATCH_INFERENCES = 50_000
 ELSEWHERE = "name another place with -o"
-COARSE = 0.01  # of the median: steps from which on single latencies are not to be trusted
-RUNS = "runs"  # why it ended, as far as anybody can say: all inferences of the file are done
+COARSE = 0.01  # times the median: latencies that are rounded to larger steps cause a warning
+RUNS = "runs"  # end reason of an imported session: all inferences of the file are done
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One session made from another tool's files."""
+    """A session made from another tool's files."""
 
     name: str
-    model: str | None  # its name; None: as the files say
+    model: str | None  # the model's name; None: the name in the files
     measured: Measured
 
     @property
     def summary(self) -> str:
-        """Describe in words what the session holds."""
+        """Return what the session holds, in words."""
         measured = self.measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
         if measured.layers:
@@ -78,9 +78,9 @@ class Imported:
         return " and ".join(parts)
 
     def record(self, folder: Path, now: datetime, *, force: bool = False) -> None:
-        """Write the session. `force`: replace one that was imported before.
+        """Write the session into `folder`. `force`: replace a session that was imported earlier.
 
-        Raises InputError, RecordingError; all is then as it was before.
+        Raises InputError or RecordingError; nothing has changed then.
         """
         first, last = self._manifests(now)
         with _place(folder, force=force):
@@ -89,7 +89,7 @@ class Imported:
                 for batch in self._batches(first, last):
                     recorder.write(batch)
                 recorder.finish(last)
-            except BaseException:  # Ctrl-C too leaves no half of a session
+            except BaseException:  # Ctrl-C too must not leave half a session
                 recorder.discard()
                 raise
 
@@ -154,7 +154,7 @@ class Imported:
             yield _event(began_ns, PhaseBegan("measure"), "measurement begins")
 
     def _burst(self, layers: Layers) -> Batch:
-        """Place the burst after all inferences, so that it takes none of the measured time."""
+        """Return a batch with the layers as one profiling burst, after all inferences, outside the measured time."""
         t_ns, times = 0, self.measured.times
         if times:
             t_ns, layers = times.end_ns, layers.with_copies(times, self.measured.origin.provider)
@@ -172,7 +172,7 @@ class Imported:
 
 @contextlib.contextmanager
 def _place(folder: Path, *, force: bool) -> Iterator[None]:
-    """Make room for a session; what was there is restored if recording fails."""
+    """Move an imported session out of the way, and restore it if the body raises. Without `force`, refuse instead."""
     aside = None
     if os.path.lexists(folder):
         if not force:
@@ -199,7 +199,7 @@ def _place(folder: Path, *, force: bool) -> Iterator[None]:
 
 
 def _drop(aside: Path, folder: Path) -> None:
-    """Remove a replaced session; what edgetop did not write moves into the new one."""
+    """Remove a replaced session, and move its files that edgetop did not write into the new one."""
     with contextlib.suppress(OSError, RecordingError):
         for name in remove_session(aside).left:
             if not os.path.lexists(folder / name):
@@ -208,7 +208,10 @@ def _drop(aside: Path, folder: Path) -> None:
 
 
 def _summary_event(summary: Summary, tool: str, *, is_all: bool) -> Event:
-    """The tool's own figures: for a session without single inferences, the only ones."""
+    """Return an event with the tool's own figures.
+
+    `is_all`: whether the session has no single inferences, so that these are its only figures; a warning then.
+    """
     words = ", ".join(_phrase(key, value) for key, value in summary.figures.items() if isinstance(value, int | float))
     text = f"{tool} says: {words}" if words else f"{tool} gives single inferences"
     more = {f"more_{key}": value for key, value in summary.more.items()}

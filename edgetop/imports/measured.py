@@ -1,4 +1,4 @@
-"""The contents of another tool's files in a common form. Unknown values are absent."""
+"""A common form for the contents of other tools' files. Unknown values are absent."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from edgetop.session.typed_json import JsonValue
 Numbers = npt.NDArray[np.int64]
 T = TypeVar("T")
 
-MAX_NS = 2 * 86_400 * 10**9  # of a whole run
+MAX_NS = 2 * 86_400 * 10**9  # duration of a whole run
 MAX_COUNT = 2**31 - 1
 MAX_LAYERS = 20_000
 
@@ -30,15 +30,15 @@ class Summary:
     """Figures of all inferences together. Figures that the tool does not print are absent."""
 
     figures: Mapping[str, JsonValue]  # by the keys of the report's `latency`: count, mean_ms, p50_ms, throughput_hz ...
-    more: Mapping[str, JsonValue] = field(default_factory=dict)  # what has no key there, with the unit in the name
+    more: Mapping[str, JsonValue] = field(default_factory=dict)  # further figures, with the unit in the name
     model: str | None = None
     version: str | None = None
     providers: tuple[str, ...] = ()
     init_ns: int | None = None
     first_ns: int | None = None
     span_ns: int | None = None  # from the first measured inference to the end of the last
-    warmup: int | None = None  # inferences before that
-    warmup_ns: int | None = None  # what these took together
+    warmup: int | None = None  # number of warm-up inferences
+    warmup_ns: int | None = None  # duration of the warm-up
 
     @property
     def count(self) -> int | None:
@@ -48,28 +48,28 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Times:
-    """Single inferences, in the order in which they began; the first begins at 0."""
+    """Single inferences in the order of their starts; the first one starts at 0."""
 
-    start_ns: Numbers  # where `has_starts` is false, the end of the one before
+    start_ns: Numbers  # if `has_starts` is false, the end of the inference before
     latency_ns: Numbers
-    end_ns: int  # when the last one was over
-    warmup: int | None  # so many of them, the first ones, are warm-up; None: the file leaves the warm-up out
-    step_ns: float  # how finely the tool reports the latest of them
-    parts_ms: Mapping[str, float]  # of an inference, median of each
-    has_starts: bool = True  # false: the tool reports how long each took, and not when it began
-    summary: Summary | None = None  # what the same file reports beside them
+    end_ns: int  # end of the last inference
+    warmup: int | None  # number of warm-up inferences, which come first; None: the file leaves the warm-up out
+    step_ns: float  # resolution of the tool's times, at the end of the run
+    parts_ms: Mapping[str, float]  # parts of an inference by name, the median of each
+    has_starts: bool = True  # false: the tool reports durations, but no start times
+    summary: Summary | None = None  # further figures of the same file
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SensorLog:
-    """Readings of a board without any inference."""
+    """Sensor readings of a board, without inferences."""
 
     sensors: tuple[SensorInfo, ...]
-    times_ns: tuple[Numbers, ...]  # of each sensor, when it was read; the first line is at 0
-    values: tuple[npt.NDArray[np.float64], ...]
+    times_ns: tuple[Numbers, ...]  # per sensor, the times of its readings; the log's first line is at 0
+    values: tuple[npt.NDArray[np.float64], ...]  # per sensor, one value for each of its times
     end_ns: int
-    memory_bytes: int | None  # of the board
-    note: str  # how its times are reported, and what was left out
+    memory_bytes: int | None  # the board's memory
+    note: str  # how the log reports times, and which lines were left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +78,14 @@ class Layers:
 
     runs: int
     operators: tuple[Operator, ...]  # in run order
-    run_ns: int  # one of these inferences, as far as it is known
+    run_ns: int  # duration of one such inference, or the sum of its layers
 
     @property
     def total_ns(self) -> int:
         return sum(operator.total_ns for operator in self.operators)
 
     def with_copies(self, times: Times, provider: str) -> "Layers":
-        """Add the copies to and from the device, so that shares are of the whole latency."""
+        """Return these layers and the copies to and from the device, so that shares refer to the whole latency."""
         copies = {
             part: Operator(name, "Transfer", provider, self.runs, round(times.parts_ms[part] * 1e6) * self.runs)
             for part, name in _COPIES.items()
@@ -97,12 +97,12 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The tool, and how it measured."""
+    """The tool that wrote a file, and how it measured."""
 
     tool: str
-    runtime: str | None  # None: it runs nothing
-    provider: str = ""  # "": not known
-    way: str = ""  # how it times operators
+    runtime: str | None  # None: the tool runs no model
+    provider: str = ""  # "": unknown
+    way: str = ""  # how the tool times operators, in words
 
 
 Found = Times | Layers | Summary | SensorLog
@@ -113,7 +113,7 @@ class Measured:
     """The data of one run, or of two runs of the same model."""
 
     origin: Origin
-    files: tuple[str, ...]  # their names
+    files: tuple[str, ...]  # the names of the files
     times: Times | None
     layers: Layers | None
     summary: Summary | None = None
@@ -121,20 +121,20 @@ class Measured:
 
     @property
     def providers(self) -> tuple[str, ...]:
-        """Return the providers that ran something, the CPU last: the others were preferred."""
+        """Return the providers that ran an operator, the CPU last, as runtimes prefer the other ones."""
         found = dict.fromkeys(operator.provider for operator in self.layers.operators) if self.layers else {}
         names = tuple(sorted(found, key=lambda provider: provider == "CPU")) or (self.summary or NO_SUMMARY).providers
         return names or ((self.origin.provider,) if self.origin.provider else ())
 
     @property
     def warmup(self) -> int | None:
-        """The number of inferences of the warm-up; None: not known."""
+        """Return the number of warm-up inferences, or None if it is unknown."""
         warmup = self.times.warmup if self.times else None
         return warmup if warmup is not None else (self.summary or NO_SUMMARY).warmup
 
     @property
     def measured(self) -> int | None:
-        """The number of measured inferences; None: not known."""
+        """Return the number of measured inferences, or None if it is unknown."""
         if self.times:
             return len(self.times.start_ns) - (self.times.warmup or 0)
         return self.summary.count if self.summary else 0
@@ -153,12 +153,12 @@ NO_SUMMARY = Summary({})
 
 
 NUMBER = r"([0-9]{1,15}(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,3})?)"
-ORDER = ("min_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms")  # none of them is above a later one
-MAX_PER_SECOND = 1e12  # trtexec counts a batch as so many
+ORDER = ("min_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms", "max_ms")  # ascending
+MAX_PER_SECOND = 1e12  # higher than any board: trtexec counts a batch of 8 as 8 inferences
 
 
 def number(text: str, most: float = 1e15) -> float:
-    """Raises ValueError where it is not finite, negative or more than `most`."""
+    """Parse a number. Raises ValueError if it is not finite, negative, or greater than `most`."""
     value = float(text)
     if not (math.isfinite(value) and 0 <= value <= most):
         raise ValueError(f"{text[:40]} is no figure of such a run")
@@ -166,12 +166,12 @@ def number(text: str, most: float = 1e15) -> float:
 
 
 def time_ms(text: str, scale: float = 1.0) -> float:
-    """A time in ms; `scale`: ms in its unit."""
+    """Parse a time and return it in ms. `scale`: how many ms one unit of the text is. Raises ValueError."""
     return number(text, MAX_NS / 1e6 / scale) * scale
 
 
 def time_ns(text: str, scale: float = 1.0) -> int:
-    """The same in ns."""
+    """Parse a time as `time_ms` does, and return it in ns. Raises ValueError."""
     return round(time_ms(text, scale) * 1e6)
 
 
@@ -180,7 +180,7 @@ def count(text: str) -> int:
 
 
 def first_match(pattern: "re.Pattern[str]", text: str, convert: Callable[[str], T]) -> T | None:
-    """Return the first group of the first match, converted."""
+    """Return the first group of the first match, converted, or None if nothing matches."""
     match = pattern.search(text)
     return convert(match[1]) if match else None
 
@@ -191,16 +191,16 @@ def known_figures(**figures: JsonValue) -> dict[str, JsonValue]:
 
 
 def one_run(marks: Sequence[str], what: str) -> None:
-    """`marks`: what stands once in the output of a run. Raises ValueError."""
+    """Raise ValueError if a file holds several runs. `marks`: all matches of a text that every run prints once."""
     if len(marks) > 1:
         raise ValueError(f"it holds {len(marks)} runs of {what}: keep one in a file")
 
 
 def refuse_contradictions(figures: Mapping[str, JsonValue]) -> None:
-    """Raises ValueError where the figures of a run contradict each other."""
+    """Raise ValueError if figures of a run contradict each other, such as a minimum above the maximum."""
     times = [(key, value) for key in ORDER if isinstance(value := figures.get(key), float)]
     for (low, below), (high, above) in itertools.pairwise(times):
-        if below > above * (1 + 1e-4):  # they are printed with six digits
+        if below > above * (1 + 1e-4):  # tools print six digits
             raise ValueError(f"it cannot be that {low} is {below:g} and {high} is {above:g}")
     match (figures.get("min_ms"), figures.get("mean_ms"), figures.get("max_ms")):
         case float(least), float(mean), float(most) if not least * (1 - 1e-4) <= mean <= most * (1 + 1e-4):

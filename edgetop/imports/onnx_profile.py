@@ -1,6 +1,7 @@
-"""ONNX Runtime's profile with `enable_profiling`: a Chrome trace of every kernel of every run.
+"""Parse the profile that ONNX Runtime writes with `enable_profiling`: a Chrome trace of every kernel of every run.
 
-It is read as edgetop's own bursts are. It has no inference that was not instrumented, and so no latency.
+The parser is the one of edgetop's own profiling bursts. All inferences in the file were instrumented, so their
+duration is no measure of latency.
 """
 
 from collections.abc import Sequence
@@ -15,19 +16,19 @@ from edgetop.session.operators import Operator
 _WAY = "kernels as ONNX Runtime's session profile has them"
 ORIGIN = Origin("ONNX Runtime", "onnxruntime (imported from its profile)", "CPU", _WAY)
 
-MAX_RUNS = 100  # the last ones, when all is warm
+MAX_RUNS = 100  # only the last runs are read, when the model is warm
 KEYS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
 
 
 def read_trace(entries: Sequence[Any]) -> Layers:
-    """Raises ValueError."""
+    """Return the time of each operator from the entries of a trace. Raises ValueError if they are no such profile."""
     try:
         runs = _runs(entries)
-        rows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # of each operator: calls and ns in each run
+        rows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # by operator: calls and ns in each run
         for run in runs:
             for *key, calls, ns in run["operators"]:
                 rows.setdefault(tuple(key), []).append((calls, ns))
-        operators = tuple(_operator(key, of, len(runs)) for key, of in rows.items())
+        operators = tuple(_operator(key, per_run, len(runs)) for key, per_run in rows.items())
     except (KeyError, TypeError, AttributeError):
         raise ValueError("it is not as ONNX Runtime writes its profile") from None
     if not 0 < len(operators) <= MAX_LAYERS:
@@ -54,11 +55,14 @@ def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _operator(key: tuple[Any, ...], of: Sequence[tuple[int, int]], runs: int) -> Operator:
-    """Return an operator whose total is its median time, times the runs: one disturbed run leaves no mark."""
+def _operator(key: tuple[Any, ...], per_run: Sequence[tuple[int, int]], runs: int) -> Operator:
+    """Return an operator. Its total time is its median time multiplied by `runs`, so one disturbed run has no effect.
+
+    `key`: name, type and provider. `per_run`: calls and ns in each run that has the operator.
+    """
     name, op_type, provider = key
-    calls = sum(calls for calls, _ in of)
-    total_ns = int(median([ns for _, ns in of] + [0] * (runs - len(of)))) * runs
+    calls = sum(calls for calls, _ in per_run)
+    total_ns = int(median([ns for _, ns in per_run] + [0] * (runs - len(per_run)))) * runs
     if not (isinstance(name, str) and isinstance(op_type, str) and isinstance(provider, str)):
         raise TypeError
     return Operator(name, op_type, provider, min(calls, MAX_COUNT), total_ns)

@@ -1,4 +1,4 @@
-"""The output of `onnxruntime_perf_test`, and the result file that it writes.
+"""Parse the output of `onnxruntime_perf_test` and the result file that it writes.
 
 Source: onnxruntime/test/perftest/performance_runner.cc, PerformanceRunner::Run and PerformanceResult::DumpToFile.
 
@@ -10,11 +10,11 @@ Source: onnxruntime/test/perftest/performance_runner.cc, PerformanceRunner::Run 
     Number of inferences per second: 538.184
     Avg CPU usage: 96 %
     Peak working set size: 36696064 bytes
-    P99 Latency: 0.00190312 s                                  with -s; in files once `P99 Latency is 0.0019sec`
+    P99 Latency: 0.00190312 s                                  with -s; formerly `P99 Latency is 0.0019sec` in files
 
-The result file has a line for each inference, in the order in which they ended: the model's name, seconds, the peak of
-memory, the use of the CPU, and the number of the run; then, with -s, the percentiles. With -v the output has each as
-well: `iteration:1,time_cost:0.0019`. Neither reports when an inference began, nor how many ran at once (-c).
+The result file has a line for each inference, in the order in which they ended: the model's name, seconds, peak memory,
+CPU usage, and the number of the run. With -s the percentiles follow. With -v the output too has a line for each
+inference: `iteration:1,time_cost:0.0019`. Neither reports when an inference began, nor how many ran at once (-c).
 """
 
 import re
@@ -43,25 +43,25 @@ from edgetop.session.typed_json import JsonValue
 
 ORIGIN = Origin("onnxruntime_perf_test", "onnxruntime (imported from onnxruntime_perf_test)")
 
-_S = 1000.0  # ms
+_S = 1000.0  # a second in ms
 MARK = re.compile(r"^\s*(?:Session creation time cost|Total inference requests|Total iterations): ?[0-9]", re.MULTILINE)
 _MEAN = re.compile(rf"Average (?:inference )?time cost(?: total)?: ?{NUMBER} ms")
 _COUNT = re.compile(r"(?:Total inference requests|Total iterations): ?([0-9]{1,10})")
 _INIT = re.compile(rf"Session creation time cost: {NUMBER} s")
 _FIRST = re.compile(rf"First inference time cost: {NUMBER} ms")
 _SPAN = re.compile(rf"Total inference run time: {NUMBER} s")
-_RATE = re.compile(rf"Number of inferences per second: {NUMBER}\s*\n")  # whole, where it was cut off there
+_RATE = re.compile(rf"Number of inferences per second: {NUMBER}\s*\n")  # the line's end shows that no digit is missing
 _CPU = re.compile(rf"(?:Avg|Total) CPU usage: {NUMBER} %")
 _PEAK = re.compile(r"Peak working set size: ([0-9]{1,15}) bytes")
 _LATENCY = re.compile(rf"^\s*(Min|Max|P50|P90|P95|P99|P999) Latency(?::| is) {NUMBER} ?s(?:ec)?\b", re.MULTILINE)
 _EACH = re.compile(rf"^iteration:([0-9]{{1,10}}),time_cost:{NUMBER}\s*$", re.MULTILINE)
 _ROW = re.compile(rf"^(.*),{NUMBER},([0-9]{{1,20}}),(-?[0-9]{{1,6}}),([0-9]{{1,10}})\s*$", re.MULTILINE)
 
-_DIGITS = 6  # with which C++ prints a number
+_DIGITS = 6  # significant digits with which C++ prints a number
 
 
 def read_text(text: str) -> Times | Summary:
-    """The summary, and with -v the single inferences with it. Raises ValueError."""
+    """Parse the output; return a summary or, if it was run with -v, single inferences. Raises ValueError."""
     mean = first_match(_MEAN, text, str)
     if mean is None:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
@@ -94,7 +94,7 @@ def is_result(text: str) -> bool:
 
 
 def read_result(text: str) -> Times:
-    """The inferences, and the model's name. Raises ValueError."""
+    """Parse a result file; return its inferences, with the model's name in their summary. Raises ValueError."""
     rows = _ROW.findall(text)
     others = [line for line in text.splitlines() if line.strip() and not (_ROW.match(line) or _LATENCY.match(line))]
     if others:

@@ -1,4 +1,4 @@
-"""Detects the tool that wrote a file, by the content and never by the name."""
+"""Read files of other tools. The tool is detected by a file's content, never by its name."""
 
 import errno
 import json
@@ -15,17 +15,17 @@ from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, Se
 from edgetop.sensors.log_formats import INTERVAL_S
 from edgetop.sensors.tegrastats import has_lines
 
-MAX_BYTES = 128 * 2**20  # 400,000 inferences; Python's objects of it take five times as much
+MAX_BYTES = 128 * 2**20  # 400,000 inferences; the parsed Python objects take five times as much
 HELP = "edgetop help import"
 INTERVAL_NS = round(INTERVAL_S * 1e9)
 
-_JSON_LIST = re.compile(r"\s*\[\s*\{")  # whatever text may stand in it; lines of trtexec begin with `[11/12/2024`
-# trtexec writes the names of layers as they are, quotes and backslashes too.
+_JSON_LIST = re.compile(r"\s*\[\s*\{")  # the brace rules out output of trtexec, which begins with `[11/12/2024`
+# trtexec does not escape the names of layers, not even quotes and backslashes.
 _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
 
 def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> Measured:
-    """Read the files of one run of one tool, each kind once. Raises InputError."""
+    """Read the files of one run. Raises InputError if they are of several tools, or two are of the same kind."""
     held: dict[type[Found], tuple[Path, Found]] = {}
     origins: dict[Origin, Path] = {}
     for path in paths:
@@ -38,10 +38,10 @@ def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval
             raise InputError(f"{other} and {path}: both hold {_KINDS[type(found)]}", "import each by itself")
         held[type(found)] = path, found
 
-    def of(kind: type[T]) -> T | None:
+    def find(kind: type[T]) -> T | None:
         return next((found for _, found in held.values() if isinstance(found, kind)), None)
 
-    times, summary = of(Times), of(Summary)
+    times, summary = find(Times), find(Summary)
     if times and (beside := times.summary):
         summary = summary or beside
         summary = replace(summary, model=summary.model or beside.model, more={**beside.more, **summary.more})
@@ -49,7 +49,9 @@ def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval
         names = " and ".join(map(str, paths))
         why = f"of two runs, one of {single} inferences and one of {summary.count}"
         raise InputError(f"{names}: {why}", "import each by itself")
-    return Measured(origin, tuple(path.name for path, _ in held.values()), times, of(Layers), summary, of(SensorLog))
+    return Measured(
+        origin, tuple(path.name for path, _ in held.values()), times, find(Layers), summary, find(SensorLog)
+    )
 
 
 _KINDS: dict[type[Found], str] = {
@@ -59,7 +61,7 @@ _KINDS: dict[type[Found], str] = {
     SensorLog: "a board's readings",
 }
 
-# Text files: the tool, how its text is recognised, and the reader.
+# Text formats: the tool, a test that recognises its text, and the parser.
 _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]], ...] = (
     (trtexec.ORIGIN, trtexec.MARK.search, lambda text, _: trtexec.read_text(text)),
     (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda text, _: benchmark_model.read_text(text)),
@@ -67,7 +69,7 @@ _TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]
     (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
     (tegrastats_log.ORIGIN, has_lines, tegrastats_log.read_text),
 )
-# The same of JSON lists, which are recognised by the keys of their first entry.
+# JSON formats, all of which are lists: the tool, a test on the keys of the first entry, and the parser.
 _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], int], Found]], ...] = (
     (trtexec.ORIGIN, lambda keys: "latencyMs" in keys, trtexec.read_times),
     (trtexec.ORIGIN, lambda keys: keys == {"count"}, lambda entries, _: trtexec.read_profile(entries)),
@@ -76,7 +78,10 @@ _LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], int
 
 
 def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> tuple[Origin, Found]:
-    """The tool, and what its file holds. `warmup_ns`: of trtexec; `interval_ns`: of tegrastats. Raises InputError."""
+    """Read a file; return the tool that wrote it and its contents. Raises InputError.
+
+    `warmup_ns`: the warm-up's duration, used for trtexec. `interval_ns`: the time between lines, used for tegrastats.
+    """
     text = _text(path)
     texts = () if _JSON_LIST.match(text) else _TEXTS
     readers = [(origin, reads) for origin, is_it, reads in texts if is_it(text)]
@@ -135,7 +140,7 @@ def _parsed(path: Path, text: str) -> Any:
 
 
 def _loads(text: str) -> Any:
-    # Not strict: control characters in names are written as they are as well.
+    # Not strict: trtexec does not escape control characters in names either.
     return json.loads(text, strict=False, parse_constant=_no_number)
 
 

@@ -1,4 +1,4 @@
-"""A log of NVIDIA's tegrastats: readings of a board, and no inference. A line: edgetop.sensors.tegrastats."""
+"""Parse a log of NVIDIA's tegrastats, which has sensor readings only. `edgetop.sensors.tegrastats` parses a line."""
 
 import itertools
 from array import array
@@ -21,7 +21,7 @@ _NOTES = {"load/cpu": "of all cores together, 100 for each", "mem/system-used": 
 
 
 class _Columns:
-    """The values of all lines, by sensor: columns of line numbers and of values, since a day has two million."""
+    """The values of all lines by sensor. Two arrays per sensor, line numbers and values: a day has two million."""
 
     def __init__(self) -> None:
         self.times: list[datetime | None] = []
@@ -30,7 +30,7 @@ class _Columns:
         self._columns: dict[str, tuple[array[int], array[float]]] = {}
 
     def add(self, line: Line) -> None:
-        """Raises ValueError where there are more sensors than a board has."""
+        """Add the values of a line. Raises ValueError if there are more than `MAX_SENSORS` sensors."""
         place = len(self.times)
         self.times.append(line.time)
         self.memory_mib = self.memory_mib or line.memory_mib
@@ -52,7 +52,10 @@ class _Columns:
 
 
 def read_text(text: str, interval_ns: int) -> SensorLog:
-    """`interval_ns`: from one line to the next, where they have no time. Raises ValueError."""
+    """Parse a log. Raises ValueError.
+
+    `interval_ns`: the time from one line to the next, assumed if the lines have no time stamps.
+    """
     columns, passed_over = _Columns(), 0
     before: Line | None = None
     last = len(text) if text.endswith("\n") else text.rfind("\n") + 1
@@ -62,7 +65,7 @@ def read_text(text: str, interval_ns: int) -> SensorLog:
             before = line
         else:
             passed_over += bool(raw.strip())
-    if last < len(text):  # a last line without its end is whole where it lacks nothing that the one before it has
+    if last < len(text):  # a last line without newline counts if it has the same values as the line before
         line = parse_line(text[last:])
         if line is not None and (before is None or line.values.keys() == before.values.keys()):
             columns.add(line)
@@ -80,7 +83,10 @@ def read_text(text: str, interval_ns: int) -> SensorLog:
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
-    """When each line was printed; several lines of one second are spread evenly over it."""
+    """Return each line's time in ns after the first; spread lines of the same second evenly over it.
+
+    `times`: the lines' time stamps, or None for lines without one. Raises ValueError if they are inconsistent.
+    """
     stamped = [time for time in times if time is not None]
     if 0 < len(stamped) < len(times):
         raise ValueError("it has lines with a time and lines without: of two logs")

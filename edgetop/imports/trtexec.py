@@ -1,15 +1,15 @@
-"""The files of `trtexec --exportTimes` and `--exportProfile`.
+"""Parse the files of `trtexec --exportTimes` and `--exportProfile`, and the output of `trtexec`.
 
 Source: TensorRT's samples/common/sampleReporting.cpp, exportJSONTrace and Profiler::exportJSONProfile, from
-7.0 to 11.0. Both are a list with an object a line:
+7.0 to 11.0. Both files are a list with one object per line:
 
 times    `startEnqMs`, `endEnqMs`, `startH2dMs`, `endH2dMs`, `startComputeMs`, `endComputeMs`, `startD2hMs`,
          `endD2hMs`, `h2dMs`, `computeMs`, `d2hMs`, `latencyMs`, up to 8.0 `endToEndMs` as well. `latencyMs` is the
-         sum of the three durations before it, which is what trtexec prints as Latency. Before 8.0 `In` and `Out`
-         stand for `H2d` and `D2h`, and `startEnqMs` and `startInMs` have each other's values.
+         sum of the three durations before it; trtexec prints it as Latency. Before 8.0 the names have `In` and `Out`
+         instead of `H2d` and `D2h`, and the values of `startEnqMs` and `startInMs` are swapped.
 profile  `{"count": inferences}`, then `name`, `timeMs` of all calls, `averageMs`, `percentage`, from 8.4 on `medianMs`.
 
-Times are 32-bit floats of milliseconds since the start. Up to 8.4 the inferences of the warm-up are among them.
+Times are milliseconds since the start as 32-bit floats. Up to 8.4 the warm-up's inferences are included.
 """
 
 import math
@@ -48,24 +48,27 @@ from edgetop.session.typed_json import JsonValue
 _WAY = "layers as trtexec --exportProfile has them"
 ORIGIN = Origin("trtexec", "tensorrt (imported from trtexec)", "TensorRT", _WAY)
 
-WARMUP_NS = 200_000_000  # what trtexec's --warmUp is where it is not given (sampleOptions.h, defaultWarmUp)
-MAX_MS = MAX_NS / 1e6  # its floats tell no more than 16 ms from the next then
+WARMUP_NS = 200_000_000  # default of trtexec's --warmUp (sampleOptions.h, defaultWarmUp)
+MAX_MS = MAX_NS / 1e6  # at this time the floats have a resolution of 16 ms
 
-# Layers that TensorRT puts in to change a tensor's layout or dtype: the one type that a name tells for certain.
+# Layers that TensorRT inserts to change a tensor's layout or dtype: the only type that a layer's name reveals.
 _REFORMATS = "Reformatting CopyNode for "
 REFORMAT, LAYER = "Reformat", "Layer"
 
-# The parts of an inference, and what their durations are called since 8.0 and before.
+# The parts of an inference, with the keys of their durations: since 8.0, and before.
 _PARTS = {TO_DEVICE: ("h2dMs", "inMs"), COMPUTE: ("computeMs",), TO_HOST: ("d2hMs", "outMs")}
 
 Floats = npt.NDArray[np.float64]
 
 
 def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
-    """`warmup_ns`: what began to compute before it is warm-up, as trtexec has it. Raises ValueError."""
-    # Before 8.0 the beginning of the copy to the device is called that of the enqueueing.
+    """Return the inferences from the entries of a times file. Raises ValueError.
+
+    `warmup_ns`: inferences whose computation began before this time are warm-up, as in trtexec.
+    """
+    # Before 8.0 the start of the copy to the device is under the key of the start of enqueueing.
     start_ms = _column(entries, "startH2dMs", "startEnqMs")
-    order = np.argsort(start_ms, kind="stable")  # of several streams, each tells its own
+    order = np.argsort(start_ms, kind="stable")  # with several streams, each reports its own inferences
     start_ms = start_ms[order]
     compute_ms, latency_ms = (_column(entries, name)[order] for name in ("startComputeMs", "latencyMs"))
     end_ms = float(_column(entries, "endD2hMs", "endOutMs").max())
@@ -82,19 +85,19 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
         latency_ns=np.rint(latency_ms * 1e6).astype(np.int64),
         end_ns=int(max(end_ms - start_ms[0], float((since_ms + latency_ms).max())) * 1e6),
         warmup=warmup or None,
-        step_ns=math.ldexp(1e6, math.frexp(end_ms)[1] - 24),  # from one 32-bit float to the next at that time
+        step_ns=math.ldexp(1e6, math.frexp(end_ms)[1] - 24),  # resolution of a 32-bit float at that time
         parts_ms=parts_ms,
     )
 
 
 def _column(entries: Sequence[Any], *names: str) -> Floats:
-    """The values under the first of these names that the first entry has. Raises ValueError."""
+    """Return the values of all entries under the first of `names` that the first entry has. Raises ValueError."""
     name = next((name for name in names if name in entries[0]), names[0])
     return np.array([_number(entry, name, place) for place, entry in enumerate(entries)], np.float64)
 
 
 def _number(entry: Any, name: str, place: int) -> float:
-    """A time in ms. Raises ValueError."""
+    """Return an entry's time in ms. `place`: the entry's number, for the error message. Raises ValueError."""
     if not isinstance(entry, dict) or name not in entry:
         raise ValueError(f"entry {place} has no {name}")
     value = entry[name]
@@ -104,7 +107,7 @@ def _number(entry: Any, name: str, place: int) -> float:
 
 
 def read_profile(entries: Sequence[Any]) -> Layers:
-    """Raises ValueError."""
+    """Return the layers from the entries of a profile. Raises ValueError."""
     runs = entries[0]["count"]
     if not isinstance(runs, int) or isinstance(runs, bool) or not 0 < runs <= MAX_COUNT:
         raise ValueError(f"count is no number of inferences: {str(runs)[:40]!r}")
@@ -122,7 +125,8 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
     name = entry.get("name")
     if not isinstance(name, str):
         raise ValueError(f"entry {place} has no name")  # noqa: TRY004  a wrong value of a document
-    # A layer that did not run in each inference has its own number of calls from 8.4 on; six digits show it.
+    # From 8.4 on, timeMs / averageMs is the layer's number of calls, which differs from `runs` for a layer that does
+    # not run in every inference. Six digits are enough to tell.
     calls = runs
     if "medianMs" in entry and average_ms > 0 and abs(total_ms / average_ms - runs) > runs / 1000 + 1:
         calls = min(MAX_COUNT, max(1, round(total_ms / average_ms)))
@@ -130,17 +134,18 @@ def _operator(entry: Any, place: int, runs: int) -> Operator:
     return Operator(name, op_type, ORIGIN.provider, calls, round(total_ms * 1e6))
 
 
-# What `trtexec` prints: the figures of its performance summary, and of no single inference.
+# The output of `trtexec`: a performance summary, without single inferences.
 #
-# Source: TensorRT's samples/common/sampleReporting.cpp, printProlog and printEpilog, 7.0 to 11.0. Each line has
-# `[11/12/2024-10:00:00] [I] ` before it. From 8.0 on a line of each kind:
+# Source: TensorRT's samples/common/sampleReporting.cpp, printProlog and printEpilog, 7.0 to 11.0. Each line begins with
+# `[11/12/2024-10:00:00] [I] `. From 8.0 on there is one line for each kind of time:
 #
 #       Throughput: 24.4584 qps
 #       Latency: min = 39.4 ms, max = 48.8 ms, mean = 42.6 ms, median = 42.4 ms, percentile(90%) = 45.2 ms, ...
 #       Total Host Walltime: 3.10731 s
 #
-# and before that `Host Latency`, then a line for each figure: `min: 4.34 ms (end to end 4.35 ms)`, `percentile: 5.46 ms
-# at 99% (end to end ...)`, `throughput: 0 qps`, `walltime: 3.0 s`. There a model with an explicit batch counts as 0.
+# Before 8.0 there is a line `Host Latency`, then one for each figure: `min: 4.34 ms (end to end 4.35 ms)`,
+# `percentile: 5.46 ms at 99% (end to end ...)`, `throughput: 0 qps`, `walltime: 3.0 s`. Those versions print a
+# throughput of 0 for a model with an explicit batch.
 
 _HEAD = r"^(?:\[[^\]\n]{1,40}\] )?(?:\[[IVWE]\] )?"
 MARK = re.compile(rf"&&&& \w+ TensorRT\.trtexec|{_HEAD}(?:=== Performance summary ===|Host Latency)\s*$", re.MULTILINE)
@@ -171,7 +176,7 @@ _PRINTED_PARTS = {
 
 
 def read_text(text: str) -> Summary:
-    """Raises ValueError."""
+    """Parse the output of one run. Raises ValueError if it failed, is incomplete, or contradicts itself."""
     if _FAILED.search(text):
         raise ValueError("trtexec failed (&&&& FAILED): nothing was measured")
     one_run(_THROUGHPUT.findall(text), "trtexec")
@@ -202,7 +207,7 @@ def read_text(text: str) -> Summary:
 
 
 def _kinds(text: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """Each kind of time with its figures in ms, by `min`, `max`, `mean`, `p50`, `p99` ..."""
+    """Yield each kind of time with its figures in ms, under the keys `min`, `max`, `mean`, `p50`, `p99` ..."""
     for line in _LINE.finditer(text):
         yield line[1], {_key(match[1], match[2]): time_ms(match[3]) for match in _FIGURE.finditer(line[2])}
     name, figures = "", dict[str, float]()
@@ -225,7 +230,8 @@ def _key(name: str, percent: str | None) -> str:
 
 
 def _version(digits: str) -> str:
-    """
+    """Return TensorRT's version from the number that trtexec prints.
+
     >>> _version("8401"), _version("100300")
     ('8.4.1', '10.3.0')
     """

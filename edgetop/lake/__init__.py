@@ -1,7 +1,7 @@
 """A lake: the recordings of many boards in one folder or bucket, and queries over all of them.
 
-`TABLE/date=YYYY-MM-DD/board=ID/SESSION.parquet` are the tables of sessions, as they were recorded. The table `sessions`
-has one row for each session, which is written last: a session without a row is not in the lake.
+`TABLE/date=YYYY-MM-DD/board=ID/SESSION.parquet` is a table of one session, as it was recorded. The table `sessions`
+has one row for each session. A push writes this row last, and a session without a row does not count.
 """
 
 import importlib
@@ -9,7 +9,8 @@ import sys
 
 from edgetop.recording import CLOUDS
 
-# A recording does without Arrow's file systems of the cloud, and Arrow looks for them once.
+# `edgetop.recording` keeps Arrow from importing its cloud file systems. Arrow looks for them only when it is imported,
+# so allow and reload them here.
 for _name in CLOUDS:
     if sys.modules.get(_name, _name) is None:
         del sys.modules[_name]

@@ -1,6 +1,6 @@
-"""The query engines: DuckDB in this process, or Daft here or on a Ray cluster. Both run the same SQL on the same files.
+"""Run SQL on a lake with DuckDB in this process, or with Daft in this process or on a Ray cluster.
 
-SQL of the user can read only the tables of the lake: it can open no other file.
+The user's SQL can only read the tables of the lake, and no other files.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from edgetop.installation import extra_command
 from edgetop.lake.lake_tables import KEYS, TABLES, dataset
 from edgetop.lake.place import Place
 
-LEAST_PARTS, FILES_A_PART = 4, 256  # of what Ray groups
+LEAST_PARTS, FILES_A_PART = 4, 256  # partitions of an aggregation on Ray: at least, and files per partition
 EXTRAS = {"duckdb": "lake", "daft": "lake-distributed"}
 
 
@@ -30,13 +30,16 @@ class Answer:
 
 
 def refuse_missing(engine: str) -> None:
-    """Raises InputError where an engine is not installed."""
+    """Raise InputError if an engine is not installed."""
     if importlib.util.find_spec(engine) is None:
         raise InputError(f"{engine} is not installed", extra_command(EXTRAS[engine]))
 
 
 def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:
-    """`since`: a day; of earlier ones no file is opened. Raises InputError."""
+    """Run a query and return its result. Raises InputError.
+
+    `since`: a day, YYYY-MM-DD; no file of an earlier day is opened. `ray`: the address of a Ray cluster, for Daft.
+    """
     refuse_missing(engine)
     used = {table: place.files(table, since) for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)}
     place.refuse_none()
@@ -57,7 +60,7 @@ def _duckdb(place: Place, sql: str, used: Mapping[str, Sequence[str]]) -> Answer
         names = tuple(one[0] for one in found.description or ())
         return Answer(names, tuple(map(tuple, found.fetchall())))
     except duckdb.Error as error:
-        if "'pytz'" in str(error):  # how DuckDB up to 2.0.0 refuses to hand over a time with a zone
+        if "'pytz'" in str(error):  # up to 2.0.0, DuckDB needs pytz to return a time with a zone
             raise InputError("a column is a time with a zone", "cast it: now()::TIMESTAMP") from None
         advice = "a file that was not pushed can be taken out" if ".parquet'" in str(error) else "edgetop help lake"
         raise InputError(f"DuckDB: {_first(error)}", advice) from None
@@ -70,7 +73,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
     functions: Any = importlib.import_module("daft.functions")
     if ray:
         daft.set_runner_ray(ray, noop_if_initialized=True)
-        # Each file gives a piece to each part, and each piece is an object of Ray's: the default, 200, never ends.
+        # Each file adds an object to each partition in Ray's store: with the default of 200 a query never ends.
         parts = LEAST_PARTS + max(map(len, used.values()), default=0) // FILES_A_PART
         daft.set_execution_config(shuffle_aggregation_default_partitions=parts)
     frames, scheme = {}, place.target.partition("://")[0] + "://" if "://" in place.target else ""
@@ -85,13 +88,13 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
             frames[table] = frames[table].with_column(key, functions.regexp_extract(daft.col("path"), pattern, 1))
     try:
         found = daft.sql(sql, **frames).to_pydict()
-    except Exception as error:  # noqa: BLE001  Daft has no class for what is wrong in a text
+    except Exception as error:  # noqa: BLE001  Daft has no exception class for errors in SQL
         raise InputError(f"Daft: {_first(error)}", "edgetop help lake") from None
     return Answer(tuple(found), tuple(zip(*found.values(), strict=True)))
 
 
 def _io(place: Place) -> Any:
-    """Daft finds credentials by itself, as the clouds' own tools do; an endpoint must be passed to it."""
+    """Return Daft's settings for a lake with its own S3 endpoint, else None. Daft finds credentials by itself."""
     from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
 
     options = {key: values[0] for key, values in parse_qs(urlparse(place.target).query).items()}

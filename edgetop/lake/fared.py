@@ -1,8 +1,8 @@
-"""The accuracy of forecasts from one ambient temperature to another, where a lake has both.
+"""Measure how accurate forecasts for another ambient temperature are, from the sessions of a lake.
 
 Two sessions are a case if model, version, kind of board, enclosure and load are the same and their ambient temperatures
-are a degree to `FARTHEST_C` apart; the board itself and the time may differ. The first forecasts what the second
-measured.
+are between `LEAST_C` and `FARTHEST_C` apart; the board itself and the time may differ. A forecast from the first
+session is compared with what the second one measured.
 """
 
 import json
@@ -20,20 +20,20 @@ from edgetop.lake.place import Place
 KINDS = ("model", "version", "board_model", "enclosure", "load", "rate_hz", "threads", "batch")
 NUMBERS = ("ambient_c", "trip_c", "steady_c", "steady_low_c", "steady_high_c", "throttled")
 LEAST_C = 1.0
-MOST_SESSIONS = 2_000  # of a kind: their pairs are as many squared
+MOST_SESSIONS = 2_000  # of each kind, since memory grows with the number of pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Fared:
     cases: int  # pairs of sessions
-    told: int  # of them, those with a forecast
-    right: int
-    measured: int  # whose steady temperature is known of both
-    inside: int  # of these: it is in the range
+    told: int  # cases in which the forecast says whether the board throttles
+    right: int  # cases in which it says so correctly
+    measured: int  # cases in which the steady temperature of both sessions is known
+    inside: int  # those cases in which the second temperature is in the forecast range
 
 
 def fared(place: Place) -> Fared:
-    """Raises InputError where there is no lake, OutputError where it cannot be read."""
+    """Return the accuracy over all cases. Raises InputError if there is no lake, OutputError if it cannot be read."""
     place.refuse_none()
     table = place.retry(lambda: dataset(place, TABLE, place.files(TABLE)).to_table([*KINDS, *NUMBERS]))
     kinds: dict[str, list[Mapping[str, Any]]] = {}
@@ -45,7 +45,10 @@ def fared(place: Place) -> Fared:
 
 
 def _of_kind(rows: list[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
-    """A row of each array is the session that forecasts, a column the one that is forecast."""
+    """Return the five counts of `Fared` for the sessions of one kind.
+
+    In each two-dimensional array, a row is the session that forecasts, and a column the session that is forecast.
+    """
     ambient_c, trip_c, steady_c, low_c, high_c, throttled = (
         np.array([np.nan if row[name] is None else float(row[name]) for row in rows]) for name in NUMBERS
     )

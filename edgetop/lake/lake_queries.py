@@ -1,9 +1,9 @@
-"""The questions to a lake, each defined once, as SQL that DuckDB, Daft, Spark and Trino take alike.
+"""The predefined questions to a lake, as SQL for DuckDB, Daft, Spark and Trino.
 
 The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format, each with
-`session`, `board` and `date`. Only `DIALECTS` has what differs between dialects: how two lists become rows, and how
-a text is searched and quoted. Percentiles are of the merged histograms: the middle of the bucket in which the nearest
-rank lies, within 0.4 %, whatever the number of files.
+the columns `session`, `board` and `date`. `DIALECTS` has all that differs between the engines: how two lists become
+rows, and how a text is searched and quoted. Percentiles are computed from merged histograms: the middle of the bucket
+that holds the nearest rank, accurate to 0.4 % for any number of files.
 """
 
 import re
@@ -20,14 +20,14 @@ QUANTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p999_ms": 999}  # per
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """`buckets`: the select list and the source of `seconds` with a row a bucket."""
+    """What differs between the SQL of engines."""
 
-    buckets: str
+    buckets: str  # select list and source that turn `seconds` into one row per bucket: session, bucket, n
     contains: str = "contains({0}, {1})"
-    escapes: bool = False  # a backslash in a text
+    escapes: bool = False  # whether a backslash escapes in a string literal
 
     def text(self, value: str) -> str:
-        """A literal. Raises InputError where it holds what no name holds."""
+        """Return a string literal. Raises InputError if `value` has unprintable characters."""
         if not value.isprintable():
             raise InputError(f"{value!r} is no text to search for")
         if self.escapes:
@@ -48,14 +48,14 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The filter of sessions; an empty field matches all."""
+    """A filter for sessions. An empty field matches all."""
 
-    since: str = ""  # a day
+    since: str = ""  # first day, YYYY-MM-DD
     model: str = ""
     labels: Sequence[tuple[str, str]] = ()
 
     def where(self, dialect: Dialect) -> str:
-        claims = ["state IS NOT NULL"]  # which holds of all
+        claims = ["state IS NOT NULL"]  # true for every session
         if self.since:
             claims.append(f"date >= {dialect.text(self.since)}")
         if self.model:
@@ -66,29 +66,31 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`columns`: names and what they are of a group of sessions. `order`: the columns it is sorted by."""
+    """A predefined question: figures of groups of sessions."""
 
     about: str
-    by: tuple[str, ...]
-    columns: Mapping[str, str]
-    order: str
-    quantiles: tuple[str, ...] = ()
+    by: tuple[str, ...]  # columns that define a group
+    columns: Mapping[str, str]  # names of the figures, with the SQL that computes each over a group
+    order: str  # what ORDER BY gets
+    quantiles: tuple[str, ...] = ()  # keys of `QUANTILES`
     where: str = ""
     limit: int | None = None
 
 
-def _share(of: str, whole: str) -> str:
-    """Return SQL for a share over sessions that know both. 1e0 is a double in every engine, 1.0 a decimal in some."""
-    known = f"sum(CASE WHEN {of} IS NULL THEN NULL ELSE {whole} END)"
-    return f"sum({of} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
+def _share(part: str, whole: str) -> str:
+    """Return SQL for the sum of `part` divided by that of `whole`, over the sessions in which `part` is known."""
+    known = f"sum(CASE WHEN {part} IS NULL THEN NULL ELSE {whole} END)"
+    # 1e0 is a double in every engine; 1.0 is a decimal in some.
+    return f"sum({part} * 1e0) / CASE WHEN {known} > 0 THEN {known} ELSE NULL END"
 
 
 def _log_mean(column: str) -> str:
+    """Return SQL for the geometric mean of the positive values of a column."""
     return f"exp(avg(ln(CASE WHEN {column} > 0 THEN {column} ELSE NULL END)))"
 
 
 _SESSIONS = {"boards": "count(DISTINCT board)", "sessions": "count(*)", "hours": "sum(measured_s) / 3.6e3"}
-_SIMULATED = {"simulated": "sum(CASE WHEN simulated THEN 1 ELSE 0 END)"}  # of the sessions
+_SIMULATED = {"simulated": "sum(CASE WHEN simulated THEN 1 ELSE 0 END)"}  # number of sessions on a simulated board
 _MISSED = {"missed_share": _share("misses", "inferences")}
 _THROTTLED = {"throttled_share": _share("throttled_s", "measured_s")}
 _HOT = {"temp_max_c": "max(temp_max_c)"}
@@ -133,7 +135,7 @@ QUESTIONS: Mapping[str, Question] = {
     ),
 }  # fmt: skip
 
-# By what sessions can be grouped: columns of `sessions` that name something.
+# Columns of `sessions` by which sessions can be grouped.
 KEYS = (
     "board", "board_model", "model", "version", "software", "runtime", "provider", "precision", "enclosure", "governor",
     "power_mode", "kernel", "load", "throttle_cause", "end_reason", "date",
@@ -141,7 +143,7 @@ KEYS = (
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """`board,version`. Raises InputError."""
+    """Parse a list of columns such as `board,version`. Raises InputError if sessions cannot be grouped by one."""
     found = tuple(dict.fromkeys(key.strip().replace("-", "_") for key in text.split(",")))
     for key in found:
         if key not in KEYS:
@@ -179,7 +181,7 @@ _RANK = "min(CASE WHEN upto * 1000 >= {share} * total THEN bucket ELSE NULL END)
 
 
 def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | None, name: str = "duckdb") -> str:
-    """The text for one engine."""
+    """Return the SQL of a question. `by`: the columns to group by. `name`: the engine, a key of `DIALECTS`."""
     dialect, source = DIALECTS[name], "summed"
     words = set(re.findall(r"\w+", " ".join(question.columns.values())))
     columns = [f"summed.{key} AS {key}" for key in by]
@@ -207,7 +209,10 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 
 
 def _middle_ms(bucket: str) -> str:
-    """Return SQL for the middle of a bucket of edgetop.session.histogram; 2^e as exp(e ln 2) works in every engine."""
+    """Return SQL for the middle of a bucket of edgetop.session.histogram, in ms.
+
+    A power 2^e is written as exp(e ln 2), which works in every engine.
+    """
     sub, unit = 1 << SUB_BUCKET_BITS, UNIT_NS / 1e6
     exponent = f"(floor({bucket} / {sub}e0) - 1)"
     wide = f"({bucket} - {exponent} * {sub} + 5e-1) * exp({exponent} * 6.931471805599453e-1)"

@@ -1,10 +1,10 @@
 """The tables of a lake: the columns of `sessions`, and every table as an Arrow dataset.
 
-`sessions` has one row for each session, with its manifest and its report in columns that engines can group and sum. An
-entry of `COLUMNS` is a column; an unknown value is null.
+`sessions` has one row for each session, with its manifest and the figures of its report in columns that engines can
+group and sum. `COLUMNS` defines these columns; an unknown value is null.
 
-A dataset opens a file only where its day, board or session is asked for. The parts of a path (`date`, `board`,
-`session`) are columns, always of text. The columns are those of this version; one that an older file lacks is null.
+The parts of a path (`date`, `board`, `session`) are text columns, and a query that filters by them opens only the files
+that match. The columns are those of this version of edgetop; a column that an older file lacks is null.
 """
 
 import io
@@ -28,7 +28,7 @@ from edgetop.recording.columns import SCHEMAS
 from edgetop.session.manifest import Manifest
 
 TABLE = "sessions"
-_MOST_NAMED = 3  # models of one session
+_MOST_NAMED = 3  # most models of one session to be named
 
 
 def _software(session: Manifest) -> str:
@@ -37,7 +37,7 @@ def _software(session: Manifest) -> str:
 
 
 def _models(session: Manifest) -> str | None:
-    """Return the file that ran; if several did, all of them, since the session's figures are those of all together."""
+    """Return the name of the model's file, or the names of all models if several ran, joined by ` | `."""
     if session.ab:
         return " | ".join(variant.name for variant in session.ab.variants)
     streams = session.watched.streams if session.watched else ()
@@ -49,12 +49,12 @@ def _models(session: Manifest) -> str | None:
 
 
 def label_text(key: str, value: str) -> str:
-    """Encode a label as in the column `labels`: unambiguous, so that a search matches that label alone."""
+    """Return a label as it is in the column `labels`, quoted so that a search matches only this label."""
     return json.dumps(f"{key}={value}")
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """Return the cause that lasted longest; `none`: no throttling; None: not known."""
+    """Return the cause of throttling that lasted longest, `none` without throttling, or None if it is unknown."""
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -64,7 +64,7 @@ def _throttle_cause(report: Report) -> str | None:
 
 
 def _seconds(report: Report, share: float | None = 1.0) -> float | None:
-    """Return a share of the measured time in s; None: not known."""
+    """Return a share of the measured time in s, or None if it is unknown."""
     total_ms = report.usage.total_time_ms if report.usage else None
     return None if share is None or total_ms is None else share * (total_ms / 1e3)
 
@@ -145,12 +145,15 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
 }
 
 MANIFEST = "manifest"  # the text of session.json
-FILES = "files"  # of the session: JSON, by table [size, SHA-256]
+FILES = "files"  # the session's files as JSON: [size, SHA-256] by table or name
 SCHEMA = pa.schema([*((name, kind) for name, (kind, _) in COLUMNS.items()), (MANIFEST, TEXT), (FILES, TEXT)])
 
 
 def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) -> bytes:
-    """Return a Parquet file with the row of a session. `manifest`: the text of session.json."""
+    """Return a Parquet file with the row of a session.
+
+    `manifest`: the text of session.json. `files`: size and SHA-256 of each file, by table or name.
+    """
     values = {name: to_json(read(report)) for name, (_, read) in COLUMNS.items()}
     values = {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
     table = pa.table([[one] for one in (*values.values(), manifest, json.dumps(files))], SCHEMA)
@@ -161,7 +164,7 @@ def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) ->
 
 
 def partition(day: str, board: str | None = None) -> str:
-    """Return the folder of a day, or of a board's sessions of that day. Raises InputError if one is no part of a path.
+    """Return the folder of a day, or of a board's sessions of that day. Raises InputError for an unsuitable name.
 
     >>> partition("2026-11-21", "pi-1")
     'date=2026-11-21/board=pi-1'
@@ -171,7 +174,10 @@ def partition(day: str, board: str | None = None) -> str:
 
 
 def table_path(table: str, where: str, session: str) -> str:
-    """Return the path of a session's table, or of a piece of it. `where`: a `partition`. Raises InputError."""
+    """Return the path of a session's table, or of a piece of it. Raises InputError for an unsuitable name.
+
+    `where`: the folder that `partition` returns. `session`: its id, with the suffix of a piece.
+    """
     return f"{table}/{where}/{component(session, 'the session')}.parquet"
 
 
@@ -181,9 +187,9 @@ TABLES = {TABLE: SCHEMA, **SCHEMAS}
 
 
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
-    """Return a dataset of `paths` (of `Place.files`).
+    """Return an Arrow dataset of `paths`, as `Place.files` returns them.
 
-    Left out are files with other names, and the pieces of a session whose whole table is among them.
+    It omits files with unexpected names, and the pieces of a session whose whole table is among the paths.
     """
     whole = {path for path in paths if path.count(".") == 1}
     found = [
@@ -191,7 +197,7 @@ def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
         for path in paths
         if (match := PATH.fullmatch(path)) and (path in whole or f"{path.rsplit('.', 2)[0]}.parquet" not in whole)
     ]
-    # Dictionaries become plain text, since those of many files differ.
+    # Read dictionary columns as plain text, since the dictionaries of different files differ.
     plain = [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in TABLES[table]]
     return ds.FileSystemDataset.from_paths(
         [place.at(path) for path, _ in found],

@@ -1,8 +1,8 @@
-"""Access to a lake: a folder, or a bucket by `pyarrow.fs` or fsspec. Files appear under their names when whole.
+"""Access to a lake: a folder, or a bucket through `pyarrow.fs` or fsspec. A file appears under its name when complete.
 
-Object stores show an object when it is complete; elsewhere a file is written under another name and renamed. Several
-may push at once. What lies in a lake is foreign: no link there is written through, no pipe is waited for. Failed
-transfers are tried again, after pauses that double.
+Object stores show an object only when it is complete; elsewhere a file is written under another name and renamed.
+Several boards may push at once. The files in a lake are not trusted: nothing is written through a link, and no pipe is
+waited for. Failed transfers are repeated after pauses that double.
 """
 
 import contextlib
@@ -30,10 +30,10 @@ from edgetop.recording.session_folder import MIN_FREE_BYTES
 
 T = TypeVar("T")
 BLOCK_BYTES = 1024 * 1024
-PARTIAL = ".partial"  # behind a name: no engine takes that for a table
+PARTIAL = ".partial"  # suffix of a file that is being written; engines only read names that end with .parquet
 TRIES, FIRST_PAUSE_S, LONGEST_PAUSE_S = 7, 1.0, 60.0
-PATIENCE_S, POLL_S = 60.0, 0.02  # with another push of the same file
-TRIES_OF_READER = 2  # a user waits for the answer
+PATIENCE_S, POLL_S = 60.0, 0.02  # how long, and how often, to wait for another push of the same file
+TRIES_OF_READER = 2  # fewer, since a user waits for the answer
 ATOMIC = ("s3", "gcs", "gs", "abfs", "az")  # object stores
 HOPELESS = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EROFS, *DISK_FULL)
 REFUSED = re.compile(
@@ -45,10 +45,10 @@ DATE = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 
 
 class Place:
-    """Paths are relative to the target."""
+    """A lake's folder or bucket. The paths that its methods take and return are relative to the target."""
 
     def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
-        """Raises InputError where the target is of no known kind."""
+        """Open a target: a folder or a URI. Raises InputError if its kind is unknown."""
         self.fs, self.root = _resolved(target)
         self.target = without_password(target) if "://" in target else self.root
         self.is_local = self.fs.type_name == "local"
@@ -57,22 +57,25 @@ class Place:
         self._pause = pause
 
     def size(self, path: str) -> int | None:
-        """Return the size of a file; None: it does not exist. Raises OutputError."""
+        """Return the size of a file in bytes, or None if there is no such file. Raises OutputError."""
         info = self.retry(lambda: self.fs.get_file_info(self.at(path)))
         return int(info.size) if info.type == fs.FileType.File else None
 
     def names(self, path: str) -> list[str]:
-        """Return the sorted names in a folder; empty where there is no folder."""
+        """Return the sorted names in a folder, or [] if there is no folder. Raises OutputError."""
         selector = fs.FileSelector(self.at(path), allow_not_found=True)
         return sorted(info.base_name for info in self.retry(lambda: self.fs.get_file_info(selector)))
 
     def refuse_none(self) -> None:
-        """Raises InputError where no lake is there, OutputError where that cannot be known."""
+        """Raise InputError if the target is no lake, and OutputError if it cannot be read."""
         if not self.names("sessions"):
             raise InputError(f"{self.target}: no lake (no table of sessions)", "edgetop push makes one")
 
     def files(self, table: str, since: str = "") -> list[str]:
-        """The tables of sessions that began on that day or later; other days are not even listed."""
+        """Return the sorted paths of a table's files, for sessions that began on the day `since` or later.
+
+        The folders of earlier days are not listed. Raises OutputError.
+        """
         found: list[str] = []
         for day in self.names(table):
             if (match := DATE.fullmatch(day)) and match[1] >= since:
@@ -80,7 +83,7 @@ class Place:
         return sorted(found)
 
     def below(self, path: str) -> list[str]:
-        """Return all tables below a folder. A pipe or a device of that name is none."""
+        """Return the paths of all Parquet files below a folder; only regular files. Raises OutputError."""
         selector = fs.FileSelector(self.at(path), recursive=True, allow_not_found=True)
         infos = self.retry(lambda: self.fs.get_file_info(selector))
         start = len(self.root) + 1
@@ -90,14 +93,17 @@ class Place:
         return f"{self.root}/{path}" if path else self.root
 
     def read(self, path: str, sink: Callable[[bytes], object], size: int) -> str:
-        """Pass on a file's blocks, and return its SHA-256; "" if it has another size. Raises OutputError."""
-        if self.size(path) != size:  # None of a pipe, which would block for ever
+        """Pass a file's blocks to `sink`; return its SHA-256, or "" if its size is not `size`. Raises OutputError."""
+        if self.size(path) != size:  # a pipe, which would block for ever, has no size
             return ""
         with self.retry(lambda: self.fs.open_input_stream(self.at(path))) as file:
             return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Put a file there, and read it back to verify it. False: it was there already. Raises OutputError."""
+        """Write a file and read it back to verify it; return False if it was there already. Raises OutputError.
+
+        `source` opens the contents; `size` and `sha256` are those of the contents.
+        """
         if self.retry(lambda: self.read(path, _nowhere, size)) == sha256:
             return False
         self.retry(lambda: self._write(path, source, size))
@@ -113,7 +119,7 @@ class Place:
             refuse_full(Path(place).parent, size)
             write_locally(Path(place), source)
             return
-        # Two pushes at once must not write into one file. A name that is left over is none of a table.
+        # The random name keeps two concurrent pushes apart. Engines ignore such a file if it is left over.
         partial = place if self._is_atomic else f"{place}.{secrets.token_hex(4)}{PARTIAL}"
         with source() as file, self.fs.open_output_stream(partial) as output:
             while block := file.read(BLOCK_BYTES):
@@ -125,7 +131,10 @@ class Place:
         self.retry(lambda: self.fs.delete_file(self.at(path)))
 
     def retry(self, step: Callable[[], T], tries: int = 0) -> T:
-        """Run `step`, up to so many times, and return its result. Raises OutputError."""
+        """Run `step` until it succeeds, at most `tries` times, and return its result. Raises OutputError.
+
+        `tries`: 0 for the default of this place. Errors that cannot pass, such as a denied access, are not retried.
+        """
         pause_s = FIRST_PAUSE_S
         for left in range((tries or self._tries) - 1, -1, -1):
             try:
@@ -140,11 +149,14 @@ class Place:
 
 
 def _nowhere(_: bytes) -> None:
-    """Take a block and drop it."""
+    """Discard a block."""
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
-    """The SHA-256 of the rest of an open file, whose blocks are passed on; "" if it has more than `most` bytes."""
+    """Read an open file to its end, pass its blocks to `sink`, and return their SHA-256.
+
+    Returns "" if there are more than `most` bytes.
+    """
     digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):
         length += len(block)
@@ -156,9 +168,9 @@ def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int |
 
 
 def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
-    """Write a file under another name and rename it. Of two that do so at once, one waits for the other.
+    """Write a file under another name and rename it. If two processes write the same file, one waits for the other.
 
-    Raises OSError.
+    Raises OSError, and OutputError if the other process does not finish.
     """
     partial = place.with_name(place.name + PARTIAL)
     fd = _held(partial)
@@ -173,9 +185,9 @@ def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
 
 
 def _held(partial: Path) -> int:
-    """Open a file for writing that nobody else writes, and that is ours alone.
+    """Open a file for writing under a lock, and return its descriptor. The file is a regular one of this user.
 
-    Raises OSError, and OutputError if another push does not finish with it.
+    Raises OSError, and OutputError if another push does not release the file.
     """
     until_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < until_s:
@@ -199,9 +211,9 @@ def _held(partial: Path) -> int:
 
 
 def _is_held(fd: int, partial: Path) -> bool:
-    """Whether the file is ours, and locked until it is closed (flock(2)). Remove what is not ours.
+    """Lock a file with flock(2); return whether it is locked and belongs to this user. Remove a foreign one.
 
-    In a folder that others may write, a link, or a second name of a file elsewhere, may wait under the name.
+    In a folder that others can write to, the name may be a link, or a second name of a file elsewhere.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -222,7 +234,7 @@ def _is_held(fd: int, partial: Path) -> bool:
 
 
 def refuse_full(folder: Path, size: int) -> None:
-    """Raises OutputError where a file of that size would fill the disk."""
+    """Raise OutputError if a file of `size` bytes would fill the disk."""
     with contextlib.suppress(OSError):
         free = shutil.disk_usage(next(one for one in (folder, *folder.parents) if one.exists())).free
         if free < size + MIN_FREE_BYTES:
@@ -237,7 +249,7 @@ def without_password(target: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Return the first sentence: libraries append their own advice."""
+    """Return an error in words, on one line of at most 300 characters."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
     return formatting.clean(text)[:300]
 
@@ -258,7 +270,7 @@ def _resolved(target: str) -> tuple[Any, str]:
 
 
 def uri_of(target: str) -> str:
-    """Return the URI for Arrow. Google's library would retry for a quarter of an hour by itself.
+    """Return the URI for Arrow. For Google it limits the retries of the library, which would last 15 minutes.
 
     >>> uri_of("az://c@a.example/x"), uri_of("gs://bucket/x")
     ('abfs://c@a.example/x', 'gs://bucket/x?retry_limit_seconds=5')

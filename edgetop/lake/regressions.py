@@ -1,8 +1,8 @@
-"""Versions of a model, or of the software, against each other over many boards: each board is its own control.
+"""Compare versions of a model or of the software over many boards. Each board is its own control.
 
-What differs between boards is in both of a board's figures and cancels: the unit is the board, its value the
-difference of the logarithms (of shares and temperatures, the difference). Intervals, words and corrections are those
-of `edgetop compare`.
+Differences between boards affect both figures of a board, and cancel. The statistical unit is the board, and its value
+is the difference between the logarithms of its two figures; for shares and temperatures it is the difference between
+the figures. Intervals, words and corrections are those of `edgetop compare`.
 """
 
 import math
@@ -24,13 +24,13 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """A version against the one before it."""
+    """A version compared with the version before it."""
 
     model: str
     before: str
     after: str
-    boards: int  # that ran both
-    rows: tuple[Row, ...]  # one ratio each
+    boards: int  # number of boards that ran both
+    rows: tuple[Row, ...]  # one figure each, with one ratio
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -43,9 +43,10 @@ class Regression:
 
 
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
-    """Find regressions by model, board and `key`; versions are in the order in which they first ran.
+    """Compare each version of each model with the version that ran before it.
 
-    `records`: rows of the question `regressions`.
+    `records`: rows of the question `regressions`. `key`: the column that names the version. Versions are in the order
+    in which they first ran.
     """
     return tuple(
         found
@@ -68,7 +69,10 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 
 
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
-    """None: of no board both are known."""
+    """Return the comparison of one figure, or None if no board has it for both versions.
+
+    `both`: the two records of each board. `level`: the significance level, already divided by the number of comparisons.
+    """
     known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:
         return None

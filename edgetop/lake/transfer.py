@@ -1,17 +1,18 @@
-"""Sessions into a lake and back: the tables, each verified, and then the row in `sessions`, which makes it a session.
+"""Push sessions into a lake, and pull them back.
 
-A push that is killed anywhere and repeated leaves one whole copy: names follow from the session, and a file that the
-lake has already is compared and not sent again. On this machine only the marker in the session's folder is written.
+A push writes and verifies the tables first, and then the row in `sessions`, which makes the session visible. If a push
+is killed and repeated, the result is one complete copy: names depend only on the session, and a file that the lake
+already has is compared and not sent again. On this machine a push only writes a marker into the session's folder.
 
-What a run stored beside its tables (outputs, the log of its screen) is in `files/`, and comes back with the session.
-After a push, exactly the files that were verified in the lake may be removed here.
+Files that a run stored beside its tables (outputs, the log of its screen) go into `files/`, and come back with the
+session. After a push, exactly those files may be removed here that were verified in the lake.
 
-A running session is pushed in pieces of ten minutes that are final (`follow`). A piece of a table is
-`SESSION.BEGIN-END.parquet`, in seconds of session time. That of `seconds` is written last and completes it, so that a
-later push knows where to continue. When the session is over it is pushed like any other, and the pieces, which nobody
-reads beside a whole table, are removed.
+A running session is pushed in final pieces of ten minutes (`follow`). A piece of a table is
+`SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of `seconds` is written last, so that a later push
+knows where to continue. When the session is over, it is pushed like any other, and the pieces are removed. Readers
+ignore pieces as soon as the whole table exists.
 
-A session that is pulled comes back as a folder that replays, each file of it verified.
+A pulled session is a folder that replays; each of its files was verified.
 """
 
 import hmac
@@ -59,41 +60,41 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 
 PIECE_S = 600
-SETTLES_S = 60  # rows of earlier times may come so much later
+SETTLES_S = 60  # how late a row may be recorded
 POLL_S = 5.0
-LAST = "seconds"  # completes a piece
+LAST = "seconds"  # the table that is written last for each piece
 _PIECE = re.compile(r".*/[^/.]+\.(\d+)-(\d+)\.parquet")
 
-APPLICATION = bytes.fromhex("6d1f0e1a2b7c4f0f9a3c5e8d7b6a4c21")  # drawn once; another one gives other ids
+APPLICATION = bytes.fromhex("6d1f0e1a2b7c4f0f9a3c5e8d7b6a4c21")  # a random constant; another one would change all ids
 MACHINE_ID = Path("/etc/machine-id")
 _FITS = re.compile(r"[a-z][a-z0-9._-]{0,62}")
 _NUMBERS = {"nan", "inf", "infinity", "null", "true", "false"}  # engines would guess another type
 
-LEAST_DIGITS = 4  # of an id that is pulled
+LEAST_DIGITS = 4  # least number of an id's digits that `pull` accepts
 COLUMNS = ["session", "date", "board", MANIFEST, FILES]
 
 
-BESIDE = (*OUTPUT_FILES, LOG)  # of a session, beside its tables
-FOLDER = "files"  # of the lake, for these
+BESIDE = (*OUTPUT_FILES, LOG)  # files of a session beside its tables
+FOLDER = "files"  # the lake's folder for those files
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
     session: str
-    sent: int  # bytes
+    sent: int  # bytes that were sent
     size: int  # bytes of the session in the lake
-    problems: tuple[str, ...] = ()  # what of the recording could not be read
+    problems: tuple[str, ...] = ()  # parts of the recording that could not be read, in words
     verified: Mapping[str, Stamp] = field(default_factory=dict)  # files of the session that were verified in the lake
 
 
 def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
-    """Return the id of this board in a lake: the chosen one, or one that is derived from the machine id.
+    """Return the id of this board in a lake: the chosen id, or one that is derived from the machine id.
 
-    The derived one is `b-` and 12 digits of HMAC-SHA256 of a constant of edgetop with the machine id as key, as systemd
-    derives ids for one application (machine-id(5), sd_id128_get_machine_app_specific(3)): it is the same in every run,
-    no serial number or host name is in it, and the machine id cannot be computed from it.
+    A derived id is `b-` and 12 digits of HMAC-SHA256 of a constant of edgetop with the machine id as key, as systemd
+    derives ids for one application (machine-id(5), sd_id128_get_machine_app_specific(3)). It is the same in every run,
+    contains no serial number or host name, and does not reveal the machine id.
 
-    Raises InputError where the chosen one does not fit, or none can be derived.
+    Raises InputError if the chosen id is not valid, or none can be derived.
     """
     if chosen is not None:
         if not _FITS.fullmatch(chosen) or chosen in _NUMBERS:
@@ -109,7 +110,7 @@ def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
 
 
 def push(folder: Path, place: Place, board: str) -> Pushed:
-    """Push a session that is over, whole. Raises InputError and OutputError."""
+    """Push a session that is over. `board`: its board's id in the lake. Raises InputError or OutputError."""
     recording = Recording(folder)
     if recording.is_live:
         raise InputError(f"{folder}: runs now", "--follow pushes it as it grows")
@@ -130,11 +131,11 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
             with _opened(source) as file:
                 status = os.fstat(file.fileno())
                 files[name] = [status.st_size, digest_of(file)]
-        except OSError as error:  # it is no regular file, or the disk fails
+        except OSError as error:  # no regular file, or the disk fails
             recording.problems.append(f"{source}: cannot be pushed: {error.strerror}")
             continue
         sent += status.st_size if place.put(path, partial(_opened, source), *files[name]) else 0
-        if name != LOG or not recording.manifest.followed_by:  # else the run goes on, and writes its log there
+        if name != LOG or not recording.manifest.followed_by:  # otherwise the run goes on, and still writes this log
             verified[source.name] = stamp_of(status)
     row, verified[SESSION] = row_until(recording, files)
     row_sent, digest = _put(place, table_path(TABLE, where, session), row)
@@ -144,9 +145,9 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
-    """Remove the files of a session that were verified in a lake; return what stays: the lake does not have it.
+    """Remove those files of a session that were verified in a lake; return the names of the remaining files.
 
-    Raises RecordingError if nothing can be removed: a process writes the session, or it has changed meanwhile.
+    Raises RecordingError if a process writes the session, or it has changed since; nothing is removed then.
     """
     try:
         left = remove_session(folder.resolve(), pushed.verified).left
@@ -156,20 +157,23 @@ def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
 
 
 def _paths(where: str, session: str) -> dict[str, str]:
-    """Where the lake has the tables and the other files of a session."""
+    """Return the lake's paths of a session's tables and other files, by table or name."""
     beside = {name: f"{FOLDER}/{where}/{session}/{name}" for name in BESIDE}
     return {table: table_path(table, where, session) for table in TABLES} | beside
 
 
 def _file_of(name: str) -> str:
-    """The name of a table's file, or of another file, in a session's folder."""
+    """Return the name in a session's folder of a table, or of another file."""
     return name if name in BESIDE else f"{name}.parquet"
 
 
 def follow(
     folder: Path, place: Place, board: str, on_piece: Callable[[str], None], wait: Callable[[float], None] = time.sleep
 ) -> Pushed:
-    """Push a running session until it is over. Raises InputError and OutputError."""
+    """Push a running session until it is over. Raises InputError or OutputError.
+
+    `on_piece` is called with each piece in words; `wait` sleeps for a time in seconds.
+    """
     while is_live(folder):
         if words := push_pieces(folder, place, board):
             on_piece(words)
@@ -182,7 +186,10 @@ def follow(
 
 
 def push_pieces(folder: Path, place: Place, board: str) -> str:
-    """Push the complete pieces of a running session that are not in the lake yet; return what was done, in words."""
+    """Push those complete pieces of a running session that the lake lacks.
+
+    Returns in words what was pushed, or "" if there was nothing to push.
+    """
     recording = Recording(folder)
     manifest = recording.manifest
     where, sent = _partition(place, manifest, board), 0
@@ -205,9 +212,10 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
-    """Return the session's row as a Parquet file, judged by what lies in the span, and what identifies its manifest.
+    """Return the session's row as a Parquet file, and the stamp of its manifest's file.
 
-    Raises InputError if the manifest is another one by now.
+    `span`: the part of the session that the row's figures describe. Raises InputError if the folder holds another
+    session by now.
     """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:
@@ -218,10 +226,10 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 
 
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
-    """Return the partition of a session: the one that the lake has, or that of the day on which the session began.
+    """Return the partition of a session: where the lake has it, else that of the day on which it began.
 
-    A board may have learnt the time after its first pieces were pushed. Raises InputError where the lake has the
-    session as another board's.
+    The two differ if the board set its clock after its first pieces were pushed. Raises InputError if the lake has the
+    session under another board.
     """
     days = dict.fromkeys((manifest.began_utc[:10], manifest.created_utc[:10]))
     for day in days:
@@ -241,7 +249,7 @@ def _pieces(place: Place, manifest: Manifest, where: str) -> list[str]:
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
-    """Put a file into the lake; return how many bytes were sent, 0 if it was there, and its SHA-256."""
+    """Put a file into the lake; return the bytes that were sent, 0 if it was there already, and its SHA-256."""
     digest = digest_of(io.BytesIO(data))
     is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
     return len(data) if is_new else 0, digest
@@ -252,7 +260,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
-    """Write the marker that lets a quota delete this copy. Raises RecordingError, as in a read-only folder."""
+    """Write the marker that lets a quota delete this copy. Raises RecordingError if the folder is read-only."""
     marker = {
         "session": session,
         "target": place.target,
@@ -267,9 +275,10 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
 
 
 def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Path, str]:
-    """The folder and the id of a session, which is given by its name, its id or enough of it.
+    """Fetch a session from the lake; return its new folder and its id. Raises InputError or OutputError.
 
-    Raises InputError and OutputError.
+    `given`: the session's name, its id, or the id's first digits. `home`: the parent of the new folder if there is no
+    `output`.
     """
     row = _found(place, given)
     manifest, files = _sound_row(place, row)
@@ -278,7 +287,7 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
     name = manifest.name if as_component(manifest.name) == manifest.name else manifest.id
     target = output or home / f"{name}{SUFFIX}"
     refuse_full(target.absolute().parent, sum(size for size, _ in files.values()))
-    with suppress(OSError):  # told when the folder is made
+    with suppress(OSError):  # `NamedOutput` reports the error
         target.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
     paths = _paths(partition(row["date"], row["board"]), manifest.id)
     with NamedOutput(target).folder() as folder:
@@ -294,7 +303,7 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 
 
 def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
-    """Check the manifest of a row, and its files with their sizes and digests. Raises InputError."""
+    """Return a row's manifest and its files, both checked. Raises InputError if they are not sound."""
     try:
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])
         files = json.loads(row[FILES])
@@ -310,7 +319,7 @@ def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[
 
 @contextmanager
 def _created(path: Path) -> Iterator[BinaryIO]:
-    """A new file that is on the disk when it is closed."""
+    """Open a new file, and flush it to the disk at the end."""
     with path.open("xb") as file:
         os.fchmod(file.fileno(), FILE_MODE)
         yield file

@@ -1,7 +1,7 @@
-"""A batch on a link: the contents of a journal's frame, and a summary that the board made of a long history.
+"""Encode batches for a link, as in a journal's frame. A batch may also have aggregates of a long history.
 
-All batches of one sender are one deflate stream, so that repeated content costs little. The decoder trusts nothing:
-it raises ValueError for impossible values, and never unpacks a payload that would exceed the size of a batch.
+All batches of one sender form one deflate stream, so that repeated content costs little. The decoder trusts nothing:
+it raises ValueError for impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
 """
 
 import itertools
@@ -27,24 +27,24 @@ from edgetop.session.operators import OperatorInfo
 from edgetop.session.records import AGGREGATE, Readings
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
-# The position of a viewer: a segment of the journal, the bytes of it that were sent, and the session's time.
+# Up to where a viewer has the session: (number of the journal's segment, bytes of the segment, session time in ns).
 Position = tuple[int, int, int]
-NOWHERE: Position = (-1, -1, -1)  # in the middle of the history: a viewer that is cut off there begins again
+NOWHERE: Position = (-1, -1, -1)  # within the history; a viewer that loses the link there starts again
 
 MAX_UNPACKED = 8 * 1024 * 1024
-MAX_NUMBERS = 200_000  # of one column
+MAX_NUMBERS = 200_000  # in one column
 MAX_SENSORS = 512
-MAX_OPERATORS = 20_000  # of a burst
+MAX_OPERATORS = 20_000  # in one burst
 MAX_TEXT = 2_000
-OLD_S = 602  # more than the longest window, and the seconds at its ends
+OLD_S = 602  # age of a second from which no window reaches it: the longest window, and a second at each end
 
-_BEGINS, _GOES_ON = b"\1", b"\0"  # the stream
-_HEAD = struct.Struct("<qB3q")  # until_ns, restart, the position after it
+_BEGINS, _GOES_ON = b"\1", b"\0"  # first byte of a batch: whether it begins a new deflate stream
+_HEAD = struct.Struct("<qB3q")  # until_ns, restart, and the position after the batch
 _AGGREGATES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a journal
 
 
 class Encoder:
-    """Encodes the batches of one sender: each can only be decoded after all before it."""
+    """Encodes the batches of one sender. A batch can only be decoded after all earlier ones."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj(6, wbits=-zlib.MAX_WBITS)
@@ -61,12 +61,13 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the output of one Encoder after another. After a ValueError nothing more can be decoded."""
+    """Decodes the output of an Encoder, or of several one after the other. It cannot be used after a ValueError."""
 
     def __init__(self) -> None:
         self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
 
     def decode(self, packed: bytes) -> tuple[Batch, Position]:
+        """Return a batch and the position after it. Raises ValueError if the bytes are not a valid batch."""
         assert len(packed) <= MAX_PAYLOAD
         if packed[:1] == _BEGINS:
             self._stream = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
@@ -118,7 +119,10 @@ def _check(batch: Batch) -> None:
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:
-    """The histogram of an old row, which no window reaches, may have been added to that of another row (`history`)."""
+    """Raise ValueError for impossible rows.
+
+    The histogram of a row that is older than `OLD_S` may have been merged into that of another row (`past`).
+    """
     rows, response = seconds.rows, seconds.response
     _require(_lie(rows["t_ns"], -NS, MAX_SESSION_NS - 1) and (rows["t_ns"] % NS == 0).all())
     _require(_lie(seconds.bucket, 0, histogram.SIZE - 1) and _lie(seconds.bucket_count, 0, 2**31 - 1))
@@ -135,8 +139,8 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
 
 
 def _shortened(batch: Batch) -> Batch:
-    """Texts are cut to the length that a person would read."""
-    infos: dict[int, tuple[OperatorInfo, ...]] = {}  # bursts share them
+    """Cut the batch's texts to `MAX_TEXT` characters."""
+    infos: dict[int, tuple[OperatorInfo, ...]] = {}  # by id, since bursts share them
     for burst in batch.bursts:
         if id(burst.infos) not in infos:
             infos[id(burst.infos)] = tuple(_cut(info, "name", "op_type", "provider", "origin") for info in burst.infos)
@@ -152,29 +156,29 @@ def _of_short_kind(event: Event) -> Event:
 
 
 def _cut(value: Any, *names: str) -> Any:
-    """An event or an operator with these texts cut."""
+    """Return an event or an operator with the named texts cut to `MAX_TEXT` characters."""
     long = {name: text[:MAX_TEXT] for name in names if len(text := getattr(value, name) or "") > MAX_TEXT}
     return replace(value, **long) if long else value
 
 
-# The part of a live session that a screen needs: everything if it is little, a bounded part if it is much.
-# Seconds, events other than log lines, and the manifest always pass. Single inferences pass while there are few; of
-# many only the last, which shows that the engine lives: windows are then made of seconds, accurate to 1 %. Of readings
-# beyond any screen's resolution the first, the lowest, the highest and the last of each second pass: charts and
-# extremes are the same, means are similar.
+# How much of a live session is sent. Seconds, the manifest, and all events except log lines are always sent. Single
+# inferences are sent if there are few. If there are many, only the last one is sent, to show that the engine is alive,
+# and the viewer computes its windows from seconds, accurate to 1 %. If there are more readings than a screen can show,
+# the first, the lowest, the highest and the last of each second are sent: charts and extremes stay exact, and means
+# change slightly.
 
-# Per second.
+# Most per second.
 SINGLE_HZ = 120
 READINGS_HZ = 200
 LOG_HZ = 10
 
-MAX_SINGLE = 4_096  # inferences of one batch, whatever time it spans
-# Rows in one frame.
+MAX_SINGLE = 4_096  # most single inferences of one batch, whatever time it covers
+# Most rows in one frame.
 READINGS_AT_ONCE, AGGREGATES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_ONCE = 8_192, 2_048, 128, 250, 16
 
 
 def thinned(batch: Batch, span_s: float) -> Batch:
-    """`span_s`: the time that the batch covers."""
+    """Return the part of a batch that is sent to a screen. `span_s`: the time that the batch covers, in seconds."""
     is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
         batch,
@@ -185,7 +189,7 @@ def thinned(batch: Batch, span_s: float) -> Batch:
 
 
 def _extremes(readings: Readings) -> Readings:
-    """The first, lowest, highest and last reading of each sensor and second, in order."""
+    """Return the first, lowest, highest and last reading of each sensor in each second, in the original order."""
     place = np.arange(len(readings))
     group = readings["t_ns"] // NS * 2**16 + readings["sensor"]
     by_time = np.lexsort((place, group))
@@ -198,7 +202,7 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """If there are too many log lines, the first are dropped; long messages are cut."""
+    """Yield the events with the last `lines` log lines only, and with long messages cut."""
     dropped = sum(event.kind == "log" for event in events) - lines
     for event in events:
         if event.kind == "log" and dropped > 0:
@@ -212,7 +216,7 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
-    """Split a batch so that each piece fits into a frame. The first piece has all single inferences."""
+    """Split a batch into pieces that each fit into a frame. The first piece has all single inferences."""
     for number in itertools.count():
         first = number == 0
         piece = Batch(

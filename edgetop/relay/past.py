@@ -1,9 +1,9 @@
-"""The past of a session for a new viewer, as fine as its screen: the last minutes in full, older data coarse.
+"""Prepare the past of a session for a new viewer: the last minutes in full, older data coarse.
 
-The last eleven minutes come with each second and reading: the windows and charts of ten minutes need them. Older data
-serves the figures and the chart of the whole session: at most two thousand joined seconds with a hundred histograms,
-and some two hundred aggregates of each sensor. Counts, sums, extremes and histograms add up to the same; each function
-here says what is coarser. The board itself judges that past, for which it still has all data.
+The last eleven minutes have every second and reading, since the windows and charts of ten minutes need them. Older data
+is only needed for the figures and the chart of the whole session: at most 2,048 merged seconds with about a hundred
+histograms, and 256 aggregates of each sensor. Counts, sums, extremes and histograms stay exact; each function here
+says what becomes coarser. The board judges the past itself, since it still has all data.
 """
 
 import contextlib
@@ -29,24 +29,27 @@ from edgetop.session.records import AGGREGATE, NO_AGGREGATES, NO_INFERENCES, Agg
 from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
 from edgetop.session.typed_json import JsonValue
 
-FINE_S = 660  # the longest window and the longest chart of seconds, and a minute
+FINE_S = 660  # part that is sent in full: the longest window or chart of seconds, and a minute
 STEP_S = 60
-CONTEXT_S = 128  # of what is fine: before a slowdown of later they are what was usual
+CONTEXT_S = 128  # first seconds of that part which the judgement covers too, as a reference for a later slowdown
 JUDGED_AT_ONCE_S, JUDGED_STEP_S = 240, 10
-HISTOGRAMS = 128  # at most: a block of `analysis.precision`, of which there are 64, holds some of them whole
-COARSE_ROWS = 2_048  # of seconds, at most: as many as the timeline of a whole session keeps
-AGGREGATES = 256  # of each sensor
+HISTOGRAMS = 128  # most histograms of the coarse part; each of the 64 blocks of `analysis.precision` holds some whole
+COARSE_ROWS = 2_048  # most rows of seconds in the coarse part: as many as the timeline of a whole session keeps
+AGGREGATES = 256  # most aggregates of each sensor
 MAX_EVENTS, MAX_LOG_LINES = 2_000, 200  # a screen keeps a thousand
-MOST_JOINED = 8_192  # seconds with one histogram, the counts of which are int32: 4e8 inferences at 50,000 a second
+MOST_JOINED = 8_192  # most seconds in one histogram, whose counts are int32: 4e8 inferences at 50,000 a second
 
 
 Judged = Mapping[str, JsonValue]
-# Judges a session from its beginning to the first moment after the given second when the judgement can be transferred.
+# Judges a session from its start up to the given second or shortly after; returns None if no judgement can be sent.
 Judge = Callable[[Iterator[Batch], int], Judged | None]
 
 
 def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
-    """The same for a link; first of all PLACE. Raises InputError where the session cannot be read."""
+    """Yield the past of a session as frames for a link, the first one PLACE.
+
+    Raises InputError if the session cannot be read.
+    """
     recording = Recording(folder)
     segment, offset = recording.follow().place if recording.is_live else (0, 0)
     place = {"segment": segment, "offset": offset, "until_ns": recording.end_ns, "live": recording.is_live}
@@ -57,7 +60,7 @@ def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
 
 
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
-    """The session up to now, as batches that begin anew: what is old first."""
+    """Yield the session up to now as batches, the coarse part first. The first batch has the manifest and restarts."""
     end_ns = recording.end_ns
     fine_ns = max(0, end_ns // NS - FINE_S) * NS
     first = True
@@ -78,11 +81,11 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
-    """The fine part; its first batch has the judgement of the past before it."""
+    """Yield the fine part. Its first batch has the judgement of the time before it."""
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
     if judge and fine_ns:
-        with contextlib.suppress(ValueError, LookupError, TypeError, ArithmeticError):  # a defect of ours: judge later
+        with contextlib.suppress(ValueError, LookupError, TypeError, ArithmeticError):  # a defect: judge later
             judged = judge(_all(recording, late_ns), late_ns // NS)
     for batch in _fine(recording, fine_ns):
         yield replace(batch, judged=judged)
@@ -90,7 +93,7 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 
 
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
-    """Yield the batches that a judgement needs; they are short after `late_ns`, from where on it may stop."""
+    """Yield the whole session for a judgement. Batches after `late_ns`, where the judge may stop, are short."""
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
         yield replace(batch, manifest=None, restart=False)
@@ -108,9 +111,9 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Seconds]:
-    """Join seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest).
+    """Merge seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest).
 
-    One histogram holds the latencies of many seconds.
+    A histogram holds the latencies of many seconds.
     """
     width = every_s = 1
     while COARSE_ROWS * width * NS < until_ns:
@@ -122,6 +125,7 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Second
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
+    """Regroup seconds into portions of exactly `rows` rows each; the last one may be shorter."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)
@@ -137,7 +141,7 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
-    """Each `width` seconds as one row, with what histograms they have; they were added up over more than so many."""
+    """Merge seconds so that each row covers `width` seconds. Histograms must have been merged over at least `width`."""
     starts = _starts(seconds.rows, width)
     offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _joined(seconds.response, width)
@@ -149,7 +153,7 @@ def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
 
 
 def _joined_rows(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.void]:
-    """Each `width` seconds as one row that begins where the first of them does."""
+    """Merge rows so that each covers `width` seconds and keeps the start of the first."""
     if width == 1:
         return rows
     starts = _starts(rows, width)
@@ -167,7 +171,7 @@ def _joined_rows(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.void]
     lowest = np.where(held, rows["min_ns"], np.iinfo(np.int64).max)
     joined["min_ns"] = np.where(joined["count"] > 0, np.minimum.reduceat(lowest, starts), ABSENT)
     for name in ("max_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns"):
-        joined[name] = np.maximum.reduceat(rows[name], starts)  # ABSENT is less than any
+        joined[name] = np.maximum.reduceat(rows[name], starts)  # ABSENT is less than any time
     count = np.maximum(joined["count"], 1).astype(np.float64)
     weighted = np.where(held, rows["p50_ns"] * rows["count"].astype(np.float64), 0.0)
     middle = np.add.reduceat(weighted, starts) / count
@@ -182,23 +186,23 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return how many misses in a row are at the beginning of these seconds, at their end and at most."""
+    """Return the lengths of runs of deadline misses in these seconds: the first, the last and the longest run."""
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
         return ABSENT, ABSENT, ABSENT
-    first = None  # known once an inference was in time
+    first = None  # until an inference was in time
     run = longest = 0
-    for count, of_first, of_last, of_longest in rows[["count", *_RUNS]].tolist():
-        run += of_first
-        longest = max(longest, run, of_longest)
-        if of_first < count:
+    for count, first_run, last_run, longest_run in rows[["count", *_RUNS]].tolist():
+        run += first_run
+        longest = max(longest, run, longest_run)
+        if first_run < count:
             first = run if first is None else first
-            run = of_last
+            run = last_run
     return run if first is None else first, run, longest
 
 
 def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
-    """Join the readings of each sensor to aggregates in time order. They do not show gaps in a mean power."""
+    """Merge the readings of each sensor into aggregates, in time order. Gaps in a sensor's readings are lost."""
     width_ns = NS
     while AGGREGATES * width_ns < until_ns:
         width_ns *= 2
@@ -225,18 +229,18 @@ def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
 
 
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
-    """Select the events and the log's last lines, no more of either than a screen can show."""
+    """Return the events to send: at most `MAX_EVENTS`, the log's last lines, and one event for all later bursts."""
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
     bursts = [(event, event.body) for event in events if isinstance(event.body, ProfileBurst)]
     happened = [event for event in events if event.kind not in ("log", "profile-burst")]
-    # The first ones say how the session began: its phases, its missing sensors.
+    # Keep the first events too: they have the session's phases and missing sensors.
     half = MAX_EVENTS // 2
     if len(happened) > MAX_EVENTS:
         happened = [*happened[:half], *happened[-half:]]
     chosen = [*happened, *lines, *(event for event, _ in bursts[:BASELINE_BURSTS])]
     later = [burst for _, burst in bursts[BASELINE_BURSTS:]]
-    if later:  # as one event: how many, and the time in which nothing was measured for them
+    if later:  # one event with their number, and the time that they took from the measurement
         chosen.append(replace(bursts[-1][0], body=_sum_of(later), message=f"{len(later)} bursts"))
     return tuple(sorted(chosen, key=lambda event: event.t_ns))
 
@@ -255,14 +259,14 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
-    """The last single ones, in whole seconds, where that is not too many: small windows are exact from them."""
+    """Return the single inferences of the last whole seconds, at most `MAX_SINGLE`. They make short windows exact."""
     begins, held = [], []
     for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):
         begins.append(seconds.rows["t_ns"])
         held.append(seconds.rows["count"].astype(np.int64) + seconds.rows["errors"])
     if not begins:
         return NO_INFERENCES
-    after = np.cumsum(np.concatenate(held)[::-1])[::-1]  # from each second on
+    after = np.cumsum(np.concatenate(held)[::-1])[::-1]  # inferences from each second to the end
     few = np.flatnonzero(after <= MAX_SINGLE)
     if not len(few):
         return NO_INFERENCES

@@ -3,11 +3,11 @@
     magic "ETr" | kind u8 | bytes of the payload u32 | CRC-32 of kind, length and payload u32 | payload
 
 BATCH carries a packed batch (`encoding`), COMMAND and ACK a numbered line, every other kind one JSON object. The
-header and HELLO stay as they are in every version, so that two versions can always tell each other apart.
+header and HELLO are the same in every version, so that two versions can always detect that they differ.
 
 History of PROTOCOL: 1, the first. 2: seconds have response times and runs of misses. 3: BATCH carries what a
-journal's frame does, a position is one in the journal, and COMMAND and ACK carry the control socket's lines.
-4: a viewer may ask for summaries in place of batches.
+journal's frame does, positions refer to the journal, and COMMAND and ACK carry the control socket's lines.
+4: a viewer may ask for summaries instead of batches.
 """
 
 import json
@@ -23,23 +23,24 @@ from edgetop.session.manifest import FORMAT_VERSION
 PROTOCOL = 4
 MAGIC = b"ETr"
 
-# Both ways, first: {"protocol", "edgetop", "format"}; from the viewer also {"position"}: where it was cut off, or
-# {"summaries": {"gates": [TEXT]}}: it wants no batches.
+# The first frame of both sides: {"protocol", "edgetop", "format"}. The viewer adds {"position"} to continue after a
+# lost link, or {"summaries": {"gates": [TEXT]}} to get summaries instead of batches.
 HELLO = 1
-BEGIN = 2  # from the board: {"session"}: what to ask for to come back to it
+BEGIN = 2  # from the board: {"session"}: the folder, by which a viewer finds the session again
 BATCH = 3  # from the board
-ACK = 4  # from the board: the number of a command u32, and the line with which the session answered
+ACK = 4  # from the board: the number of a command u32, and the session's answer
 FAILED = 5  # from the board: {"message"}: why it cannot go on; the last frame
-END = 6  # from the board: {}: the session is over and all of it was sent; the last frame
-COMMAND = 7  # from the viewer: a number of its own u32, and the line of an order
-ALIVE = 8  # from the viewer, and from a board that needs long for what comes next: {}
+END = 6  # from the board: {}: the session is over and was sent completely; the last frame
+COMMAND = 7  # from the viewer: a number u32 of its choice, and the line of an order
+ALIVE = 8  # from the viewer, and from a board that takes long to send the next frame: {}
 SUMMARY = 10  # from the board: {"changed": fields of a session.summary, "events": [[age in s, severity, text]]}
-PLACE = 9  # between two processes of the board: {"segment", "offset", "until_ns", "live"}: what comes after the past
+# Between two processes of the board: {"segment", "offset", "until_ns", "live"}: where the journal continues the past.
+PLACE = 9
 
 MAX_PAYLOAD = 512 * 1024
 MAX_SUMMARY = 32 * 1024
 MAX_NOISE = 64 * 1024  # what a shell's start-up files may print before the first frame
-MAX_WORDS = 1_000  # of a message for people
+MAX_WORDS = 1_000  # characters of a message for people
 
 _HEADER = struct.Struct("<3sBII")
 _CHECKED = struct.Struct("<BI")
@@ -47,7 +48,7 @@ _NUMBER = struct.Struct("<I")
 
 
 class WireError(ValueError):
-    """Raised where bytes are not a stream of this protocol, or were damaged."""
+    """Raised if bytes are not a stream of this protocol, or were damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Frame:
 
     @property
     def message(self) -> Mapping[str, Any]:
-        """Return a frame's message. Raises WireError where it has none."""
+        """Return the frame's JSON object. Raises WireError if the payload is none."""
         try:
             document = json.loads(self.payload)
         except (ValueError, RecursionError):
@@ -67,7 +68,7 @@ class Frame:
         return document
 
     def text(self, key: str) -> str:
-        """A text of the message, cut where it is too long to be read; nothing where it is not there."""
+        """Return a text of the message, cut to `MAX_WORDS` characters, or "" if it has no such text."""
         value = self.message.get(key)
         return value[:MAX_WORDS] if isinstance(value, str) else ""
 
@@ -79,7 +80,7 @@ class Frame:
         return _NUMBER.unpack_from(self.payload)[0], self.payload[_NUMBER.size :]
 
     def number(self, key: str) -> int:
-        """A whole number of the message; -1 where it is not there."""
+        """Return a whole number of the message, or -1 if it has no such number."""
         value = self.message.get(key)
         return value if type(value) is int else -1
 
@@ -89,16 +90,17 @@ def seal(kind: int, payload: bytes) -> bytes:
 
 
 def pack_message(kind: int, **message: object) -> bytes:
-    """The frame of a message."""
+    """Return the frame of a message, a JSON object."""
     return seal(kind, json.dumps(message).encode())
 
 
 def pack_line(kind: int, number: int, line: bytes) -> bytes:
-    """A COMMAND or an ACK."""
+    """Return the frame of a COMMAND or an ACK."""
     return seal(kind, _NUMBER.pack(number) + line)
 
 
 def hello(**more: object) -> bytes:
+    """Return the frame of a HELLO of this version. `more`: the fields that only a viewer sends."""
     return pack_message(HELLO, protocol=PROTOCOL, edgetop=__version__, format=FORMAT_VERSION, **more)
 
 
@@ -107,15 +109,15 @@ def _checksum(kind: int, payload: bytes) -> int:
 
 
 class FrameParser:
-    """Cuts frames out of a stream that arrives in pieces of any size."""
+    """Parses frames from a stream that arrives in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
         self.has_begun = False
-        self.noise = b""  # what came before the first frame
+        self.noise = b""  # bytes before the first frame, such as a shell's greeting
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Every frame that `data` completes. Raises WireError."""
+        """Yield every frame that `data` completes. Raises WireError."""
         self._pending += data
         if not self.has_begun:
             at = self._pending.find(MAGIC + bytes([HELLO]))
@@ -138,9 +140,9 @@ class FrameParser:
 
 
 def misfit(theirs: Frame, there: str) -> str:
-    """Why this edgetop and the one whose HELLO that is do not understand each other, in a line; nothing if they do.
+    """Return why this edgetop cannot talk to another one, in one line, or "" if it can.
 
-    `there`: where that one runs, in words.
+    `theirs`: the HELLO of the other edgetop. `there`: where the other edgetop runs, in words.
     """
     protocol, format_version, version = theirs.number("protocol"), theirs.number("format"), theirs.text("edgetop")
     what = f"edgetop {version or 'of an unknown version'} {there}"

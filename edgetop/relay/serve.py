@@ -1,8 +1,8 @@
-"""The board's side of a link: one thread that sleeps, reads the journal once a second, and writes frames.
+"""The board's side of a link: one thread that reads the journal once a second and sends frames.
 
-Another process reads what was before the link (`past`), and then ends, because that needs much memory. This process has
-a low priority (nice) and ends with its viewer, also if the link dies silently: a viewer that sends nothing, or takes
-nothing, for a minute is gone.
+Reading the past (`past`) needs much memory, so another process does it, and then exits. This process has a low priority
+(nice) and exits with its viewer. A viewer that sends nothing, or accepts nothing, for a minute counts as gone, since a
+link may break silently.
 """
 
 import contextlib
@@ -31,12 +31,12 @@ from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 
 PERIOD_NS = NS
-PATIENCE_NS = 60 * NS  # with a viewer that says nothing, or takes nothing
-MAX_ORDERS = 16  # under way at once
-_PIPE_BYTES = 4096  # what a pipe takes without waiting once it says that it takes something (pipe(7): PIPE_BUF)
+PATIENCE_NS = 60 * NS  # time after which a silent viewer counts as gone
+MAX_ORDERS = 16  # most orders at the same time
+_PIPE_BYTES = 4096  # a pipe that poll(2) reports as writable takes this much without blocking (pipe(7): PIPE_BUF)
 
-Past = Callable[[FolderHandle], Iterator[Frame]]  # of a session: PLACE, and its batches; ALIVE where that takes long
-Give = Callable[[Path, Order], Answer]  # raises EdgetopError where the order is refused
+Past = Callable[[FolderHandle], Iterator[Frame]]  # a session's past: PLACE, then batches; ALIVE if that takes long
+Give = Callable[[Path, Order], Answer]  # gives an order to a session; raises EdgetopError if it is refused
 
 
 class Summaries(Protocol):
@@ -48,7 +48,7 @@ class Summaries(Protocol):
         """Return the changes since the last SUMMARY."""
 
 
-Summarize = Callable[[Sequence[str]], Summaries]  # is given gates; raises ValueError where one is none
+Summarize = Callable[[Sequence[str]], Summaries]  # takes gates; raises ValueError if one is not valid
 
 
 class LinkLostError(Exception):
@@ -59,7 +59,7 @@ class Link:
     """The two pipes to a viewer."""
 
     def __init__(self, source: int, sink: int, clock: Clock) -> None:
-        """Descriptors, which stay the caller's."""
+        """Use two descriptors, to read from and to write to. The caller closes them."""
         self._source, self._sink, self._clock = source, sink, clock
         self._parser = FrameParser()
         self._unhandled: list[Frame] = []
@@ -67,7 +67,7 @@ class Link:
         self._wake, self._woken = socket.socketpair()
 
     def send(self, frame: bytes) -> None:
-        """Raises LinkLostError where it is not taken."""
+        """Send a frame. Raises LinkLostError if the viewer does not accept it within a minute, or is gone."""
         poll = select.poll()
         poll.register(self._sink, select.POLLOUT)
         rest = memoryview(frame)
@@ -81,14 +81,15 @@ class Link:
                 raise LinkLostError from None
 
     def wake(self) -> None:
-        """Let `receive` return, from any thread."""
-        with contextlib.suppress(OSError):  # closed: an order that took longer than the link lasted
+        """Make `receive` return now. Can be called from any thread."""
+        with contextlib.suppress(OSError):  # closed, if an order took longer than the link lasted
             self._wake.send(b"x")
 
     def receive(self, until_ns: int | None) -> list[Frame]:
-        """Wait for frames of the viewer, until then at most, and return them; [] where none came.
+        """Wait for frames of the viewer and return them, or [] if none came in time.
 
-        `until_ns` None: as long as a silent viewer is borne. Raises LinkLostError, and ValueError.
+        `until_ns`: when to stop waiting, by the clock's monotonic time; None: when the viewer counts as gone. Raises
+        LinkLostError if the viewer is gone, and ValueError if its bytes are not frames.
         """
         if self._unhandled:
             frames, self._unhandled = self._unhandled, []
@@ -116,7 +117,7 @@ class Link:
         return []
 
     def give_back(self, frames: list[Frame]) -> None:
-        """Let the next `receive` return these frames."""
+        """Make the next `receive` return these frames."""
         self._unhandled = frames
 
     def close(self) -> None:
@@ -133,7 +134,11 @@ def serve(
     period_ns: int = PERIOD_NS,
     summarize: Summarize | None = None,
 ) -> None:
-    """Show a viewer the session that `find` finds, until either is over. `find` raises EdgetopError."""
+    """Send a viewer the session whose folder `find` returns, until the session or the viewer ends.
+
+    `find` raises EdgetopError if there is no session; the viewer is told. `give` carries out the viewer's orders,
+    `past` reads the session's past, and `summarize` makes summaries for a viewer that asks for them.
+    """
     try:
         link.send(relay_frames.hello())
         hello = _hello(link)
@@ -162,7 +167,7 @@ def _hello(link: Link) -> Frame:
 
 
 def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
-    """None: the viewer wants batches."""
+    """Return what makes the summaries that a viewer asks for, or None if it wants batches. Raises EdgetopError."""
     asked = hello.message.get("summaries")
     if asked is None:
         return None
@@ -194,17 +199,17 @@ class _Relay:
         self._past = past
         self._encoder = Encoder()
         self._give = give
-        self._under_way: set[int] = set()  # orders, by their number
+        self._under_way: set[int] = set()  # numbers of orders without an answer
         self._done: deque[tuple[int, Answer]] = deque()
         self._clock = clock
         self._period_ns = period_ns
-        self._until_ns = 0  # everything was sent up to then
+        self._until_ns = 0  # session time up to which everything was sent
 
     def run(self, position: Position | None) -> None:
         tail = self._follow(position) if position else None
         tail = tail or self._send_past()
         gc.collect()
-        gc.freeze()  # what is there by now stays: collections of garbage need not pass over it
+        gc.freeze()  # present objects stay: the garbage collector need not visit them again
         release_memory()
         due_ns = self._clock.monotonic_ns()
         while tail:
@@ -227,12 +232,12 @@ class _Relay:
             elif self._summaries:
                 self._link.send(
                     relay_frames.pack_message(relay_frames.ALIVE)
-                )  # the link is well, the session is silent
+                )  # the session is silent, but the link works
         self._exchange(0)
         self._link.send(relay_frames.pack_message(relay_frames.END))
 
     def _follow(self, position: Position) -> JournalTail | None:
-        """Return the tail of the journal from that position on; None where the position does not exist any more."""
+        """Return the tail of the journal from a position on, or None if the position no longer exists."""
         segment, offset, self._until_ns = position
         try:
             follower = Follower(self._folder.path / JOURNAL, segment, offset)
@@ -241,13 +246,13 @@ class _Relay:
         return JournalTail(self._folder, follower, self._clock)
 
     def _send_past(self) -> JournalTail | None:
-        """Send the past and return the journal's tail to follow; None where nothing follows. Raises EdgetopError."""
+        """Send the past; return the journal's tail to follow, or None if the session is over. Raises EdgetopError."""
         tail, decoder = None, Decoder()
         for frame in self._past(self._folder):
             if frame.kind == relay_frames.PLACE:
                 place = frame.number("segment"), frame.number("offset"), frame.number("until_ns")
                 tail = self._follow(place) if frame.message.get("live") else None
-                if tail is None and frame.message.get("live"):  # it ended in this moment
+                if tail is None and frame.message.get("live"):  # the session has just ended
                     return self._send_past()
             elif frame.kind == relay_frames.FAILED:
                 raise EdgetopError(frame.text("message"))
@@ -256,7 +261,7 @@ class _Relay:
                     self._summaries.fold(decoder.decode(frame.payload)[0])
                 else:
                     self._link.send(relay_frames.seal(frame.kind, frame.payload))
-                self._exchange(0)  # a long past over a slow link: orders do not wait for it
+                self._exchange(0)  # orders must not wait for a long past on a slow link
         self._encoder = Encoder()
         if tail:
             self._send(Batch(until_ns=self._until_ns), tail)
@@ -288,7 +293,7 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Carry out an order on a thread of its own: a stop is done when the recording is final."""
+        """Carry out an order on a thread of its own, since a stop takes until the recording is final."""
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:
             self._done.append((number, Answer("too many orders at once")))
