@@ -71,7 +71,7 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
     """Return the comparison of one figure, or None if no board has it for both versions.
 
-    `both`: the two records of each board. `level`: the significance level, already divided by the number of comparisons.
+    `both`: the two records of each board. `level`: the significance level, divided by the number of comparisons.
     """
     known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:

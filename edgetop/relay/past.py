@@ -246,7 +246,7 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
 
 
 def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
-    """Add up bursts. Threads count in undisturbed ones only; what cannot be added up is that of the last of these."""
+    """Return the sum of bursts. Thread times are those of undisturbed bursts; other thread data is that of the last."""
     uses = [burst.threads for burst in bursts if burst.threads and not burst.disturbed_runs]
     summed = {name: sum(getattr(use, name) for use in uses) for name in ("all_ns", "wait_ns", "moves")}
     return ProfileBursts(
