@@ -118,7 +118,7 @@ def count(shape: Sequence[Dim] | None) -> int | None:
 
 
 def bounded(number: int | None) -> int | None:
-    """Return the number, or None if no real model could have it."""
+    """Return the number, or None if it is negative or too large for a real model."""
     return number if number is not None and 0 <= number <= _MOST else None
 
 

@@ -75,7 +75,7 @@ class MissingSeconds:
         self._inferences: list[Inferences] = []
 
     def completed(self, batch: Batch) -> Batch:
-        """Return the batch with the missing seconds inserted before its own. Batches must be given in order."""
+        """Return the batch with missing seconds added in front of its own seconds. Takes the batches in order."""
         if batch.manifest is not None:
             self._load = batch.manifest.load
         if len(inferences := sound("inferences", batch.inferences)):

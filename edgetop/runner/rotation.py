@@ -56,9 +56,10 @@ class Rotation:
         self._finishing: list[threading.Thread] = []
 
     def ready(self, now_ns: int, manifest: Manifest) -> Following | None:
-        """Return the next recording if it is due and made, else None. The conductor calls this at every step.
+        """Return the next recording if it is due and could be created, else None.
 
-        `now_ns` is the present session's time. If the recording cannot be made, it is tried again a minute later.
+        The conductor calls this at every step; `now_ns` is the time of the current session. If the recording cannot be
+        created, the next attempt is a minute later.
         """
         if self._making is None and now_ns >= self._due_ns:
             self._making = threading.Thread(target=self._prepare, args=(manifest,), name="rotation", daemon=True)

@@ -23,13 +23,14 @@ def require(claim: bool, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How objects are written, and how strictly they are read."""
+    """A JSON form of dataclasses: how `plain` writes them, and how strictly `parse` checks them."""
 
     scalar: Callable[[Any, Any, str], Any]  # parses a number, text or boolean; takes its type, the value and its place
     by_position: bool = False  # an object is written as a list of its values without names, and NaN as null
     most_items: float = math.inf  # most items of a list, or keys of an object
 
     def plain(self, value: Any) -> Any:
+        """Return a value as objects, lists and scalars that `json` can write."""
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             items = {name: self.plain(getattr(value, name)) for name in _exported(type(value))}
             return list(items.values()) if self.by_position else items

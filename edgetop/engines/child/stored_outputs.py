@@ -115,7 +115,10 @@ def _add(archive: Any, name: str, array: Any) -> None:
 def _feeds(
     spec: Dict[str, Any], adapter: Any, inputs: InputSet, shapes: Dict[str, List[int]]
 ) -> Iterator[Tuple[Dict[str, Any], str]]:
-    """Yield the feed of each inference and a hash of its numbers. If no input is random, no feed is repeated."""
+    """Yield the feed of each stored inference and a hash of its numbers.
+
+    If no input is random, there are no more feeds than different inputs.
+    """
     rng = np.random.RandomState(spec["seed"])
     drawn = [tensor for tensor in adapter.inputs if source_of(tensor, spec["inputs"]) == "random"]
     count = spec["keep_outputs"] if drawn else min(spec["keep_outputs"], inputs.length)

@@ -233,7 +233,7 @@ def shape(node: Node) -> list[Sizes | None]:
 
 
 def layer_norm(node: Node) -> list[Sizes | None]:
-    """Return the sizes after LayerNormalization. The second and third outputs are mean and deviation of each part."""
+    """Return the sizes after LayerNormalization: the result, and a mean and a deviation for each normalised part."""
     sizes = node.sizes()
     axis = node.attribute("axis", -1) % len(sizes)
     part = (*sizes[:axis], *(1 for _ in sizes[axis:]))

@@ -77,7 +77,7 @@ class CompiledLiteRt:
         self.inputs = self._tensors()
 
     def _compile(self, asked: List[str]) -> None:
-        """Compile for the accelerators alone; if they cannot run the whole model and that is allowed, with the CPU."""
+        """Compile the model for the accelerators. If they cannot run all of it, add the CPU unless `whole` is set."""
         try:
             self._model = self._compiled([name for name in asked if name != "CPU"])
         except Exception as error:
