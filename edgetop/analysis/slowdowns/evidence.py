@@ -27,7 +27,6 @@ STALE_S = 5  # the longest usual time between two readings
 NEVER = -1
 _HUGE = 1e12
 _FEW = 4  # seconds before: a signal that was beyond its range for most of them was so before
-LEAST_EXPLAINED = 0.15  # of the slow seconds; less is chance
 LEAST_SCORE = 0.2  # share of the time, times belief
 AS_MUCH = 0.15  # of the time: between causes that explain nearly the same share, the better proven one wins
 LEAST_CLOCK = 0.25  # of the slowdown, that a fallen clock must explain to be its cause
@@ -277,10 +276,9 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     beliefs: dict[Cause, float] = {}
     for cause, share in shares.items():
         ease = EASE if cause == named else 1.0
-        if share >= LEAST_EXPLAINED * ease:
-            belief = _belief(cause, evidence, clock)
-            if belief * share >= LEAST_SCORE * ease:
-                beliefs[cause] = belief
+        belief = _belief(cause, evidence, clock) if share else 0.0
+        if belief * share >= LEAST_SCORE * ease:
+            beliefs[cause] = belief
     if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
         beliefs.pop("clock-change", None)
     if not beliefs:
