@@ -20,7 +20,7 @@ FORECAST = "edgetop.analysis.forecast"
 _SPANS = ("slowdowns/test_thresholds.py", "slowdowns/test_spans.py", "slowdowns/test_stages.py")
 _CAUSES = ("slowdowns/test_cause_thresholds.py", "slowdowns/test_causes_and_traps.py", "slowdowns/test_stages.py")
 _START = ("slowdowns/test_start_thresholds.py", "slowdowns/test_contended.py", "slowdowns/test_from_start.py")
-_FORECAST = ("forecast/test_model.py", "forecast/test_forecast.py")
+_FORECAST = ("forecast/test_thresholds.py", "forecast/test_model.py", "forecast/test_forecast.py")
 
 # The tests under tests/analysis that may notice, the likeliest first.
 MODULES = {

@@ -34,11 +34,12 @@ def told(
     seconds: int, *sensors: tuple[SensorInfo, Curve], board: str | None = None, load: Load | None = None,
     events: tuple[Event, ...] = (), began_s: float = 0.0, until_s: float | None = None,
 ) -> ForecastView:  # fmt: skip
-    """Of sensors that read so second by second."""
+    """Of sensors that read so second by second; NaN: not read in it."""
     t_s = np.arange(seconds)
     rows = np.zeros(seconds * len(sensors), READING)
     rows["t_ns"], rows["sensor"] = np.repeat(t_s * NS, len(sensors)), np.tile(np.arange(len(sensors)), seconds)
     rows["value"] = np.column_stack([curve(t_s.astype(float)) for _, curve in sensors]).ravel()
+    rows = rows[~np.isnan(rows["value"])]
     manifest = make_manifest(*(info for info, _ in sensors), board=Board(model=board), load=load or Load())
     fold = Forecast()
     events = (*events, phase_event(round(began_s * NS), "measure"))

@@ -123,3 +123,49 @@ def test_what_counts_as_load_fan_and_throttling() -> None:
     assert is_throttling(make_sensor("cooling/1-cpufreq-cpu0", throttles=True))
     assert not is_throttling(make_sensor("throttle/thermal-sticky"))
     assert not is_throttling(make_sensor("throttle/under-voltage"))
+
+
+FAN, POWER = make_sensor("cooling/0-pwm-fan", throttles=False), make_sensor("power/VDD_IN", role="total")
+SPINS, CAP = make_sensor("fan/cpu"), make_sensor("freqcap/cpu0")
+
+
+def changed(sensor: SensorInfo, before: float, after: float, ago_s: int = 50) -> bool:
+    """Whether a new span began so long ago, when the sensor went from one value to the other."""
+    return span(np.where(np.arange(100) < 100 - ago_s, before, after), sensors=(sensor,)).from_s == 100 - ago_s
+
+
+@pytest.mark.parametrize(
+    ("sensor", "after", "same", "another"),
+    [(LOAD, 390, 0.19, 0.21), (POWER, 10, 0.14, 0.16), (SPINS, 3_000, 0.14, 0.16), (CAP, 2_400, 0.018, 0.022)],
+)
+def test_by_which_share_a_load_is_another(sensor: SensorInfo, after: float, same: float, another: float) -> None:
+    assert not changed(sensor, after * (1 + same), after)
+    assert changed(sensor, after * (1 + another), after)
+
+
+@pytest.mark.parametrize(
+    ("sensor", "after", "same", "another"),
+    [(LOAD, 50, 24, 26), (POWER, 0.5, 0.19, 0.21), (SPINS, 500, 145, 155), (CAP, 20, 0.95, 1.05), (FAN, 1, 0.4, 0.5)],
+)
+def test_by_how_much_at_least_a_load_is_another(sensor: SensorInfo, after: float, same: float, another: float) -> None:
+    assert not changed(sensor, after + same, after)
+    assert changed(sensor, after + another, after)
+
+
+@pytest.mark.parametrize(("seconds", "from_s"), [(9, 0), (10, 60)])
+def test_a_difference_of_ten_seconds_is_no_blip(seconds: int, from_s: int) -> None:
+    load = np.full(120, 390.0)
+    load[50 : 50 + seconds] = 0
+    assert span(load).from_s == from_s
+
+
+@pytest.mark.parametrize(("scatter", "is_another"), [(17, True), (19, False)])
+def test_a_difference_is_five_deviations(scatter: float, is_another: bool) -> None:
+    load = 390 + scatter * (-1.0) ** np.arange(100)
+    load[:50] += 150
+    assert (span(load).from_s == 50) is is_another
+
+
+def test_what_is_usual_now_is_that_of_sixteen_seconds() -> None:
+    assert changed(LOAD, 390, 150, ago_s=9)
+    assert not changed(LOAD, 390, 150, ago_s=7)

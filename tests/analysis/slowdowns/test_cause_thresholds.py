@@ -6,8 +6,9 @@ import pytest
 from edgetop.analysis.slowdowns.evidence import Evidence, Finding, Tally, find_cause, normal_range
 from edgetop.analysis.slowdowns.signals import Cause, Channel, channels
 from tests.analysis.slowdowns.test_causes_and_traps import HEALTHY, SLOW, changing, the_one
+from tests.analysis.slowdowns.test_thresholds import correlated
 from tests.support.sessions import make_sensor
-from tests.support.slow_sessions import sensor, stretch
+from tests.support.slow_sessions import sensor, slowdowns_of, stretch
 
 LEVEL = 0.3  # of the slowdown, in nepers
 
@@ -162,3 +163,41 @@ def test_what_is_usual_is_that_of_half_a_minute(until_s: int, cause: str) -> Non
 def test_after_a_stage_a_sensor_has_five_seconds_to_be_read_again() -> None:
     evidence = Evidence(floor=0, start_s=60, until_s=90, near_s=64)
     assert evidence.resumed(90).start_s == 95
+
+
+def of_two(worse: float, scatter: float = 0.005) -> list[Cause]:
+    """The causes of a board that throttles, and of which others take the CPU when it becomes so much worse."""
+    latency = stretch((60, 10.0), (30, 13.0), (30, 13.0 * worse))
+    sensors = {
+        "throttle/soft-temp": stretch((60, 0.0), (60, 1.0)),
+        "freq/cpu0": stretch((60, 1800.0), (60, 1350.0)),
+        "rate/run-queue-wait": stretch((90, 0.0), (30, 400.0)),
+    }
+    return [slowdown.cause for slowdown in slowdowns_of(latency, sensors, scatter=scatter)]
+
+
+@pytest.mark.parametrize(("worse", "causes"), [(1.11, ["thermal"]), (1.13, ["thermal", "contention"])])
+def test_another_cause_makes_it_worse_by_twelve_percent(worse: float, causes: list[Cause]) -> None:
+    assert of_two(worse) == causes
+
+
+@pytest.mark.parametrize(("scatter", "causes"), [(0.25, ["thermal", "contention"]), (0.3, ["thermal"])])
+def test_another_cause_makes_it_worse_by_three_times_the_scatter(scatter: float, causes: list[Cause]) -> None:
+    assert of_two(1.3, scatter) == causes
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "seed", "share", "causes"),
+    [("rate/major-faults", 24, 0.11, ["memory-pressure"]), ("rate/involuntary-switches", 8, 0.12, [])],
+)
+def test_the_surer_the_cause_the_less_sure_the_rise_must_be(
+    sensor_id: str, seed: int, share: float, causes: list[Cause]
+) -> None:
+    """Faults are a better proof than switches of a rise that noise might explain."""
+    noise = correlated(seed, 0.03)
+    noise[80:120] += share
+    slow_s = 38 if sensor_id == "rate/major-faults" else 40
+    value = 50.0 if sensor_id == "rate/major-faults" else 500.0
+    sensors = {sensor_id: stretch((80, 0.0), (slow_s, value), (120 - slow_s, 0.0))}
+    found = slowdowns_of((10 * np.exp(noise)).tolist(), sensors, scatter=0.001)
+    assert [slowdown.cause for slowdown in found] == causes

@@ -1,0 +1,86 @@
+"""Each threshold of what a forecast reports of a fit, on both of its sides."""
+
+import math
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.forecast import heat_forecast
+from edgetop.analysis.forecast.heat_forecast import ForecastView
+from edgetop.analysis.forecast.model import Estimate, Fitted
+from tests.analysis.forecast.test_forecast import LOAD, ZONE, rising, steady_load, told
+
+TRIP_C = 80.0
+
+
+def reported(
+    monkeypatch: pytest.MonkeyPatch, low_c: float, high_c: float, share: float = 0.0, sureness: float = 0.0
+) -> ForecastView:
+    """The report on a board with this range of its steady temperature, which reaches its trip that surely."""
+    fitted = Fitted(Estimate((low_c + high_c) / 2, low_c, high_c), Estimate(160.0, 150.0, 170.0), share, sureness)
+    monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
+    return told(100, (ZONE, rising), (LOAD, steady_load))
+
+
+@pytest.mark.parametrize(("share", "will"), [(0.59, None), (0.61, True)])
+def test_a_trip_is_reported_that_three_fifths_reach(
+    monkeypatch: pytest.MonkeyPatch, share: float, will: bool | None
+) -> None:
+    assert reported(monkeypatch, 75, 95, share, sureness=0.9).will_throttle is will
+
+
+@pytest.mark.parametrize(("sureness", "will"), [(0.44, None), (0.46, True)])
+def test_its_time_is_reported_if_nearly_half_agree(
+    monkeypatch: pytest.MonkeyPatch, sureness: float, will: bool | None
+) -> None:
+    assert reported(monkeypatch, 75, 95, share=0.9, sureness=sureness).will_throttle is will
+
+
+@pytest.mark.parametrize(("high_c", "will"), [(78.9, False), (79.1, None)])
+def test_a_board_stays_cool_whose_range_ends_a_degree_below_the_trip(
+    monkeypatch: pytest.MonkeyPatch, high_c: float, will: bool | None
+) -> None:
+    assert reported(monkeypatch, 70, high_c).will_throttle is will
+
+
+@pytest.mark.parametrize(("width_c", "is_known"), [(23, True), (25, False)])
+def test_a_steady_temperature_is_known_to_24_degrees(
+    monkeypatch: pytest.MonkeyPatch, width_c: float, is_known: bool
+) -> None:
+    cool = reported(monkeypatch, 70 - width_c, 70)
+    hot = reported(monkeypatch, 90 - width_c, 90, share=0.9, sureness=0.9)
+    assert (cool.will_throttle is False) is (cool.steady_c is not None) is (hot.steady_c is not None) is is_known
+
+
+@pytest.mark.parametrize(("width_c", "is_known"), [(3.9, True), (4.1, False)])
+def test_near_the_trip_it_is_known_to_four_degrees(
+    monkeypatch: pytest.MonkeyPatch, width_c: float, is_known: bool
+) -> None:
+    assert (reported(monkeypatch, 80 - width_c / 2, 80 + width_c / 2).steady_c is not None) is is_known
+
+
+@pytest.mark.parametrize(("celsius", "will"), [(79.45, True), (79.55, None)])
+def test_half_a_degree_below_its_trip_a_board_is_there(
+    monkeypatch: pytest.MonkeyPatch, celsius: float, will: bool | None
+) -> None:
+    fitted = Fitted(Estimate(90, 85, 95), Estimate(160.0, 150.0, 170.0), 0.9, 0.9)
+    monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
+    assert told(100, (ZONE, lambda t_s: np.full_like(t_s, celsius)), (LOAD, steady_load)).will_throttle is will
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(15, False), (16, True)])
+def test_a_load_is_steady_for_fifteen_seconds(monkeypatch: pytest.MonkeyPatch, seconds: int, is_told: bool) -> None:
+    fitted = Fitted(Estimate(90, 85, 95), Estimate(math.inf, 1.0, math.inf), 0.9, 0.9)
+    monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
+    assert (told(seconds, (ZONE, rising), (LOAD, steady_load)).will_throttle is True) is is_told
+
+
+@pytest.mark.parametrize(("readings", "is_told"), [(11, False), (12, True)])
+def test_a_zone_is_read_twelve_times(monkeypatch: pytest.MonkeyPatch, readings: int, is_told: bool) -> None:
+    fitted = Fitted(Estimate(90, 85, 95), Estimate(160.0, 150.0, 170.0), 0.9, 0.9)
+    monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
+
+    def read_late(t_s: np.ndarray) -> np.ndarray:
+        return np.where(t_s < 30 - readings, np.nan, rising(t_s))
+
+    assert (told(31, (ZONE, read_late), (LOAD, steady_load)).will_throttle is True) is is_told
