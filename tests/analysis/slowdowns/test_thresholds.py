@@ -243,7 +243,7 @@ def test_ten_blocks_show_noise_that_lasts_twelve_windows(windows: int, is_known:
 
 
 def test_a_rise_is_compared_with_the_last_hundred_and_sixty_calm_windows() -> None:
-    calm, rise, wild = scattered(0.01, (160, 0.0)), scattered(0.01, (20, 0.05)), [0.3]
+    calm, rise, wild = scattered(0.01, (160, 0.0)), scattered(0.01, (20, 0.05)), [0.3, 0.3]
     assert ratio_of([*wild, *calm], rise) == ratio_of(calm, rise)
     assert ratio_of([*wild, *calm[1:]], rise) != ratio_of(calm, rise)
 
