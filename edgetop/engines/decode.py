@@ -103,6 +103,8 @@ MAX_PENDING = 2**20  # two seconds of the fastest models, 30 MB
 
 
 class InOrder:
+    """Passes on the records of several streams in the order of their starts."""
+
     def __init__(self, streams: int) -> None:
         self._streams = streams
         self._pending: Inferences = NO_INFERENCES
@@ -110,11 +112,14 @@ class InOrder:
 
     @property
     def is_filling(self) -> bool:
-        """Whether so many records are held back that streams which are ahead should not be read any further."""
+        """Whether too many records are held back, so that streams that are ahead should not be read for now."""
         return len(self._pending) > MAX_PENDING // 2
 
     def release(self, update: EngineUpdate) -> EngineUpdate:
-        """Return the update with only the records that no record still to come can precede. Hold back the others."""
+        """Return the update with those records that are final in order, and hold back the rest.
+
+        A record is final if no record that arrives later can have an earlier start.
+        """
         if self._streams == 1:
             return update
         reached = [message.monotonic_ns for message in update.messages if isinstance(message, Reached)]

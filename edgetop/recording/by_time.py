@@ -46,12 +46,12 @@ class TimedTable:
 
     @property
     def end(self) -> Place:
-        """The place after the last row."""
+        """The place behind the last row."""
         return len(self._pieces), 0
 
     @property
     def last_ns(self) -> int:
-        """The latest time of any row."""
+        """The latest time of all rows, in ns; 0 if there are none."""
         return max((piece.last_ns for piece in self._pieces), default=0)
 
     def place(self, t_ns: int) -> Place:

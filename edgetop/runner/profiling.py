@@ -71,9 +71,9 @@ class Profiled:
         return sum(len(burst.run_ns) + len(burst.left_out_ns) for burst in self.taken)
 
     def is_enough(self, runs: int) -> bool:
-        """Whether there are `runs` undisturbed inferences, or so many disturbed ones that more would not help.
+        """Whether enough inferences were profiled: `runs` undisturbed ones, or MOST_TIMES as many disturbed ones.
 
-        From LEAST_RUNS inferences on, they must come from LEAST_BURSTS bursts.
+        If `runs` is LEAST_RUNS or more, the inferences must also come from LEAST_BURSTS bursts.
         """
         least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1
         has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts
@@ -82,13 +82,13 @@ class Profiled:
 
     @property
     def p50_ns(self) -> float | None:
-        """Median latency of the plain inferences that did not fail; None if there are none."""
+        """Median latency in ns of the plain inferences that did not fail; None if there are none."""
         records = join([NO_INFERENCES, *self.records])
         return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
     def run_ns(self) -> float | None:
-        """Median time of a whole instrumented inference; None if there are none."""
+        """Median time of the instrumented inferences in ns; None if there are none."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(np.median(every)) if every else None
 
