@@ -19,6 +19,7 @@ from edgetop.session.events import Body, Event
 
 MAX_WHOLE = 2**62  # sums of a few such numbers still fit into 64 bits
 _REQUIRED: Any = object()
+_ABSENT: Any = object()
 
 
 class _Key(NamedTuple):
@@ -55,15 +56,14 @@ class _Shape:
         """Return the fields of an object. Raises ValueError if the data does not fit."""
         values: dict[str, Any] = {}
         for name, key, accepts, possible, default, _ in self.keys:
-            if key not in data:
-                if default is _REQUIRED:
-                    raise ValueError(f"{key} is missing")
-                continue
-            value: Any = data[key]
-            is_fit = type(value) in accepts and (type(value) is not int or -MAX_WHOLE < value < MAX_WHOLE)
-            if not is_fit or (possible and value not in possible):
-                raise ValueError(f"{key} has an unexpected value")
-            values[name] = value
+            value: Any = data.get(key, _ABSENT)
+            kind = type(value)
+            if kind in accepts and (kind is not int or -MAX_WHOLE < value < MAX_WHOLE):
+                if possible and value not in possible:
+                    raise ValueError(f"{key} has an unexpected value")
+                values[name] = value
+            elif value is not _ABSENT or default is _REQUIRED:
+                raise ValueError(f"{key} is missing or has an unexpected value")
         for name, shape, is_optional in self.parts:
             if not is_optional or data.get(shape.keys[0].key) is not None:
                 values[name] = shape.of(**shape.read(data))
@@ -157,9 +157,12 @@ def sound_data(value: object) -> dict[str, object]:
     """Return the data of an event, with null for what JSON cannot hold, which no version of edgetop writes."""
     if not isinstance(value, dict):
         return {}
-    if all(map(_is_sound, value.values())):
+    if _ALWAYS_SOUND.issuperset(map(type, value.values())) or all(map(_is_sound, value.values())):
         return value
     return {key: item if _is_sound(item) else None for key, item in value.items()}
+
+
+_ALWAYS_SOUND = frozenset({str, int, bool, types.NoneType})
 
 
 def _is_sound(value: object) -> bool:
