@@ -17,6 +17,7 @@ from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.errors import EdgetopError
 from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
+from edgetop.session import event_kinds
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
@@ -43,14 +44,8 @@ MORE_SENSORS = tuple(
         "stage/decode", "frame/total",
     ))
 )  # fmt: skip
-# Kinds that some fold reads; any of them may come with any data.
-KINDS = (
-    "phase", "profile-burst", "profile-bursts", "profile-burst-begins", "sensor-lost", "sensor-back",
-    "sensor-missing", "competing", "slow-inference", "gate", "alert-rule", "recording-failed", "recording-behind",
-    "recording-restored", "recording-paused", "recording-resumed", "engine-memory", "roofline", "ab-turns", "ab-quad",
-    "throttle-begin", "throttle-end", "tool-summary", "provider-dropped", "engine-died", "gate-failed", "ended",
-    "recovered", "rotated", "log", "mark", "no-inference", "detached", "profiler", "governor-changed", "unheard-of",
-)  # fmt: skip
+# Any kind may come with any data.
+KINDS = (*sorted(event_kinds.KINDS), "unheard-of")
 KEYS = (
     "phase", "runs", "duration_ns", "last_end_ns", "warmup_runs", "warmup_ns", "reason", "name", "cpu_pct", "t_ns",
     "expr", "rule", "latency_ns", "wait_ns", "stage", "rss_mib", "anon_mib", "file_mib", "sensor", "tool", "count",
