@@ -54,5 +54,6 @@ def _readers(path: Path) -> Iterator[str]:
 
 
 def _is_of_event(node: ast.Attribute) -> bool:
-    of = ast.unparse(node.value).rpartition(".")[2]
-    return node.attr == "read_from" or (node.attr in ("data", "whole") and of in ("event", "body"))
+    if node.attr not in ("data", "whole"):
+        return node.attr == "read_from"
+    return ast.unparse(node.value).rpartition(".")[2] in ("event", "body")

@@ -77,14 +77,20 @@ def is_ours(cls):
     return cls.__module__.partition(".")[0] in ("edgetop", __name__.partition(".")[0])
 
 
+def is_foreign(cls):
+    return not is_ours(cls) and cls.__module__ not in ("typing", "abc", "enum", "builtins")
+
+
 def foreign_privates(cls):
     """The private names of its foreign bases that this class, or a base of ours, defines or uses."""
     theirs, ours = set(), set()
+    if not any(is_foreign(base) for base in cls.__mro__):
+        return theirs
     for base in cls.__mro__:
         defined, used = own_names(base) if base is not object else (set(), set())
         if is_ours(base):
             ours |= defined | used
-        elif base.__module__ not in ("typing", "abc", "enum", "builtins"):
+        elif is_foreign(base):
             theirs |= defined
     return ours & theirs
 
