@@ -65,7 +65,9 @@ def test_each_is_reported_in_its_order(streams: int, model: Path, counts: Path) 
     assert_all_counted(heard, counts)
 
 
+@pytest.mark.benchmark
 def test_two_in_turns_are_reported_in_their_order(model: Path, counts: Path) -> None:
+    """Takes ten seconds; the order alone, without processes, is in test_turns.py."""
     engines = (
         engine_at(400_000, model, counts, in_turns=True),
         engine_at(400_000, model, counts, in_turns=True),
