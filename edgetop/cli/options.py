@@ -217,7 +217,8 @@ def cpus(text: str) -> tuple[int, ...]:
 
 def limit(text: str) -> dict[str, float]:
     """`cpus=2`, `memory=512M`, `quota=150%,period=10ms`: fields of a Limit."""
-    from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US, Limit  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US  # noqa: PLC0415  --help needs none of it
+    from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
 
     fields: dict[str, float] = {}
     for pair in text.split(","):

@@ -12,16 +12,16 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
+from edgetop.runner.engine_limit import Limit
 from edgetop.sensors.cgroup import folders_of
 from edgetop.sensors.process_table import HOST
 from edgetop.sensors.root import Root
 
-DEFAULT_PERIOD_US = 100_000  # sched-bwc.rst
 # kernel/sched/core.c: min_cfs_quota_period and max_cfs_quota_period
 PERIODS_US, LEAST_QUOTA_US = (1_000, 1_000_000), 1_000
 PROBE_TIMEOUT_S = 20.0
@@ -33,26 +33,6 @@ _REMOVALS, _REMOVAL_PAUSE_S = 20, 0.05
 _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 97; shift; n=$((n - 1)); done; exec "$@"'
 # Prints a limit (the file named by the argument) of the version 2 cgroup in which the shell runs.
 _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do cat /sys/fs/cgroup$m$g/$1; done 2>&-'
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """The resources that the engine may use. None means no limit."""
-
-    cpus: int | None = None  # number of CPUs it is pinned to, and of threads if that option is not given
-    memory_bytes: int | None = None  # swap is not allowed either
-    quota_pct: float | None = None  # CPU time; 100 is one CPU
-    period_us: int = DEFAULT_PERIOD_US  # length of the periods in which the quota is given
-
-    @property
-    def is_any(self) -> bool:
-        """Whether anything is limited."""
-        return any(value is not None for value in (self.cpus, self.memory_bytes, self.quota_pct))
-
-    @property
-    def quota_us(self) -> int | None:
-        """CPU time in microseconds that each period allows; None without a quota."""
-        return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +193,3 @@ def _remove(folder: Path) -> None:
         if not folder.exists():
             return
         time.sleep(_REMOVAL_PAUSE_S)
-
-
-def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """Combine several `--limit` options. Raises ValueError if a resource is limited twice."""
-    fields: dict[str, float] = {}
-    for each in limits:
-        if both := each.keys() & fields.keys():
-            raise ValueError(f"{min(both).partition('_')[0]} is limited twice")
-        fields.update(each)
-    return Limit(**fields)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from edgetop.cli.overview import COMMANDS
 pytestmark = pytest.mark.slow
 
 PACKAGE = Path(__file__).parents[2] / "edgetop"
+HEAVY = {"textual", "rich", "pyarrow", "numpy", "onnxruntime", "ai_edge_litert", "psutil"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -141,8 +142,7 @@ for arguments in {HELP!r}:
     except SystemExit as end:
         assert end.code == 0, arguments
 """
-    heavy = {"textual", "rich", "pyarrow", "numpy", "onnxruntime", "ai_edge_litert", "psutil"}
-    assert not loaded_by(run) & heavy
+    assert not loaded_by(run) & HEAVY
 
 
 def test_a_model_file_is_read_without_a_runtime_or_onnx():
@@ -191,3 +191,10 @@ def test_every_file_has_a_name_of_its_own() -> None:
 def test_a_command_is_in_the_file_of_its_name(name: str) -> None:
     module = COMMANDS[name][0].rpartition(".")[2]
     assert module == {"import": "import_file"}.get(name, name.replace("-", "_"))  # Python reserves `import`
+
+
+def test_a_request_is_made_before_anything_heavy_is_loaded() -> None:
+    """The engine starts right after it, and the run then splits from the process that the shell waits for."""
+    request = "from edgetop.cli.running.run import command, model_request\n"
+    request += "model_request(command.make_context('run', ['m.onnx', '--threads', '2']).params)"
+    assert not loaded_by(request) & HEAVY

@@ -18,7 +18,7 @@ from edgetop.cli.running.run_request import (
     model_of,
 )
 from edgetop.errors import InputError
-from edgetop.runner.cgroup_limits import Limit
+from edgetop.runner.engine_limit import Limit
 from edgetop.session.seconds import NS
 
 # A value of each option of `run`, with what it needs beside it.

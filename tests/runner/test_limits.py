@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.runner.cgroup_limits import Enclosure, Limit, enclosed, joined
+from edgetop.runner.cgroup_limits import Enclosure, enclosed
+from edgetop.runner.engine_limit import Limit, joined
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 

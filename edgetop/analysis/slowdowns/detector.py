@@ -18,7 +18,7 @@ from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
 
 LEAST_S = 3  # a slowdown lasts at least
-BLIP_S = 2  # a blip, which is no slowdown, may slow so many dense windows
+BLIP_S = 2  # a rise of at most this many dense windows is a blip, not a slowdown
 # Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, one rise by chance had more.
 CERTAIN = 14.0
 CHECKED = 64  # windows by which it is distinguished from noise

@@ -73,7 +73,8 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
       edgetop fit-memory detector.tflite --threads 2 --duration 20s --resolution 1M --json
     """
     from edgetop.cli.output import print_json, print_text  # noqa: PLC0415  --help needs none of it
-    from edgetop.runner.cgroup_limits import Limit, enclosed  # noqa: PLC0415
+    from edgetop.runner.cgroup_limits import enclosed  # noqa: PLC0415
+    from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
 
     given = given_names(ctx)
     words = list(raw_words(_OF_RUN, given, ctx.params))

@@ -96,9 +96,8 @@ def profile(
     the ceilings of the board are measured; if not, the stored ones are used.
     """
     model = session_parts.find_model(choice)
-    spec = session_parts.engine_spec(
-        choice, model, Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
-    )  # fmt: skip
+    phases = Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
+    spec = session_parts.engine_spec(choice, model, phases)
     python = session_parts.interpreter(choice.python)
     board = read_board(Root())
     engine: Engine = ProcessEngine(spec, python)

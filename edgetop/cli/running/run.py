@@ -313,9 +313,8 @@ def run_model(request: "RunRequest") -> int:
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     showing = request.showing
-    terminal = terminal_for(
-        headless=showing.headless, detach=showing.detach, is_recorded=request.keeping.is_recorded
-    )  # fmt: skip
+    is_recorded = request.keeping.is_recorded
+    terminal = terminal_for(headless=showing.headless, detach=showing.detach, is_recorded=is_recorded)
     child = None
     with contextlib.ExitStack() as stack:
         if _may_start_early(request):

@@ -1,7 +1,7 @@
 """What a command line asks to be run. A command makes one `RunRequest`, and nothing behind it reads options.
 
-Every value has its final type and unit, and every check that needs no file was made. Loads nothing heavy: it is made
-before the process splits from the shell's (terminal.py).
+Every value has its final type and unit, and every check that needs no file was made. This module loads nothing heavy,
+because a request is made before the engine is started and before the run splits from the shell's process (terminal.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgetop.cli.screen_options import ScreenChoices
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS
 from edgetop.errors import InputError
-from edgetop.runner.cgroup_limits import Limit, joined
+from edgetop.runner.engine_limit import Limit, joined
 
 if TYPE_CHECKING:
     from edgetop.analysis.alerts.alert_rules import AlertRule

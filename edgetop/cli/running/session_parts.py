@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from edgetop.taps.watched_program import WatchedProgram
 
 EXTRAS = {"onnxruntime": "onnx", "litert": "tflite", "tflite-runtime": "tflite-runtime"}  # of edgetop, by runtime
-POWER_TURN_NS = NS  # of an A/B session where a sensor reads the board's power, which is seldom updated more often
+POWER_TURN_NS = NS  # the shortest turn where a sensor reads the board's power: few sensors update more often
 
 
 def find_model(choice: ModelChoice) -> ModelFile:
@@ -138,9 +138,7 @@ def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = N
     """Return the specification of the session's engine; of an A/B session, of A."""
     subject, phases = request.subject, request.phases
     if isinstance(subject, ProgramSubject):  # its limits hold for the program, too
-        return EngineSpec(
-            str(model.path), "", runs=phases.runs, duration_ns=phases.duration_ns, warmup_runs=0
-        )  # fmt: skip
+        return EngineSpec(str(model.path), "", runs=phases.runs, duration_ns=phases.duration_ns, warmup_runs=0)
     return engine_spec(
         model_of(subject),
         model,

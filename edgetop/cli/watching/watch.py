@@ -185,9 +185,8 @@ def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) ->
         showing=asked.Showing.of(options),
     )
     showing = request.showing
-    terminal = terminal_for(
-        headless=showing.headless, detach=showing.detach, is_recorded=request.keeping.is_recorded
-    )  # fmt: skip
+    is_recorded = request.keeping.is_recorded
+    terminal = terminal_for(headless=showing.headless, detach=showing.detach, is_recorded=is_recorded)
     if isinstance(program, WatchedProcess):
         user = invoking_user()
         program.start_helpers((user.pw_uid, user.pw_gid) if user else None)
