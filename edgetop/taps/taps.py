@@ -267,8 +267,10 @@ class Taps:
                 if ring in ended:
                     self._streams.end(ring)
             self._frames.add(reported)
-        self.poll_within_s = self._fill_rate.half_full_in_s(most / layout.SLOTS)
-        if (lost := self._rings.lost) <= self._lost:
+        lost = self._rings.lost
+        # Calls that were overwritten had filled the ring as well: else a ring that is overrun would be read too seldom.
+        self.poll_within_s = self._fill_rate.half_full_in_s((most + max(0, lost - self._lost)) / layout.SLOTS)
+        if lost <= self._lost:
             return []
         more, self._lost = lost - self._lost, lost
         return [RecordsLost(more)]

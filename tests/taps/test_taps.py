@@ -162,3 +162,18 @@ def test_a_removed_folder_is_told(taps):
     taps.folder.rmdir()
     _, news, _ = polled(taps)
     assert [message.kind for message in news] == ["calls-unseen"]
+
+
+def test_a_ring_that_is_overrun_is_read_as_often_as_it_fills(taps: Taps) -> None:
+    """By the calls that were overwritten too: those that are left would never be more than one ring."""
+    ring = process(taps.folder, is_alive=True)
+    polled(taps)
+    begin = time.monotonic()
+    number = ring.name("\t\t\tworker")
+    for at_ns in range(time.monotonic_ns(), time.monotonic_ns() + 5 * layout.SLOTS):
+        ring.put(at_ns, at_ns + 1, number)
+    _, (lost,), _ = polled(taps)
+    elapsed_s = time.monotonic() - begin
+    assert isinstance(lost, RecordsLost)
+    assert lost.count > 3 * layout.SLOTS
+    assert taps.poll_within_s < elapsed_s / 2 / 4
