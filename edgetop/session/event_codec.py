@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from edgetop.session.event_kinds import KINDS, UnknownEvent
 from edgetop.session.events import Body, Event
+from edgetop.session.late_dataclass import LateDataclass, finish
 
 MAX_WHOLE = 2**62  # sums of a few such numbers still fit into 64 bits
 _REQUIRED: Any = object()
@@ -98,6 +99,8 @@ class _Shape:
 
 @functools.cache
 def _shape(of: Any, prefix: str = "") -> _Shape:
+    if issubclass(of, LateDataclass):
+        finish(of)
     hints = typing.get_type_hints(of)
     found: list[_Key | _Part] = []
     others, names = None, []

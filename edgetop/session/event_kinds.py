@@ -4,8 +4,6 @@ The unit is in a field's name. Wherever an event comes from a file or another ma
 types of its fields. Fields are written in the order in which they stand here.
 """
 
-# ruff: noqa: RUF009  `_part` and its like make fields of dataclasses
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_type_hints
@@ -44,7 +42,6 @@ def _all_other_keys() -> Any:
     return field(default_factory=dict, metadata={"others": True})
 
 
-@dataclass(frozen=True, slots=True)
 class UnknownEvent(Body):
     """An event of a kind that this version does not know, or whose data does not fit its kind; copied as it came."""
 
@@ -63,7 +60,6 @@ RemarkKind = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
 class Remark(Body):
     """An event that its kind and its message tell in full."""
 
@@ -73,7 +69,6 @@ class Remark(Body):
 # How a session goes.
 
 
-@dataclass(frozen=True, slots=True)
 class PhaseBegan(Body):
     """A phase of the run began. `runs` and `duration_ns` are what was asked for; None: no limit, or not known."""
 
@@ -83,7 +78,6 @@ class PhaseBegan(Body):
     duration_ns: int | None = _of_phases("idle", "measure")
 
 
-@dataclass(frozen=True, slots=True)
 class SessionOver(Body):
     """The last event: the session ended, or its writer died and edgetop completed it from its journal."""
 
@@ -99,7 +93,6 @@ class SessionOver(Body):
     lost_inferences: int | None = _of_kind("recovered")
 
 
-@dataclass(frozen=True, slots=True)
 class Rotated(Body):
     """The session continues where another one ended, with the same engine."""
 
@@ -107,7 +100,6 @@ class Rotated(Body):
     before: str = ""  # the id of that session
 
 
-@dataclass(frozen=True, slots=True)
 class Cut(Body):
     """The session is a part of another one."""
 
@@ -117,7 +109,6 @@ class Cut(Body):
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
 class ClockStepped(Body):
     """The wall clock was set."""
 
@@ -125,7 +116,6 @@ class ClockStepped(Body):
     step_s: int | float
 
 
-@dataclass(frozen=True, slots=True)
 class GateSet(Body):
     """A gate of the run: what has to hold at its end."""
 
@@ -133,7 +123,6 @@ class GateSet(Body):
     expr: str
 
 
-@dataclass(frozen=True, slots=True)
 class GateFailed(Body):
     """A gate ended the session."""
 
@@ -141,7 +130,6 @@ class GateFailed(Body):
     expr: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class AlertRuleSet(Body):
     """An alert that was asked for."""
 
@@ -149,7 +137,6 @@ class AlertRuleSet(Body):
     rule: str
 
 
-@dataclass(frozen=True, slots=True)
 class HookDone(Body):
     """A command of `--on-event` ended."""
 
@@ -159,7 +146,6 @@ class HookDone(Body):
     output: str | None = _optional()
 
 
-@dataclass(frozen=True, slots=True)
 class AnalysisFailed(Body):
     """A defect of edgetop: a part of the analysis is not available."""
 
@@ -170,7 +156,6 @@ class AnalysisFailed(Body):
 # The engine.
 
 
-@dataclass(frozen=True, slots=True)
 class EngineStarted(Body):
     """The engine's process runs."""
 
@@ -178,7 +163,6 @@ class EngineStarted(Body):
     pid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class EngineFailed(Body):
     """The engine gave up; the message says why."""
 
@@ -186,7 +170,6 @@ class EngineFailed(Body):
     stage: str | None = _optional()
 
 
-@dataclass(frozen=True, slots=True)
 class EngineDied(Body):
     """The engine's process died; the message says what of."""
 
@@ -194,7 +177,6 @@ class EngineDied(Body):
     last_words: str | None = _optional()
 
 
-@dataclass(frozen=True, slots=True)
 class EngineMemory(Body):
     """The engine's memory at the end of a step of its run."""
 
@@ -205,7 +187,6 @@ class EngineMemory(Body):
     file_mib: int | float | None = _optional()
 
 
-@dataclass(frozen=True, slots=True)
 class RecordsLost(Body):
     """The engine could not report some of its inferences."""
 
@@ -213,7 +194,6 @@ class RecordsLost(Body):
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class StreamSeen(Body):
     """A watched program uses one more model."""
 
@@ -221,7 +201,6 @@ class StreamSeen(Body):
     number: int
 
 
-@dataclass(frozen=True, slots=True)
 class DataDependent(Body):
     """The work of some operators depends on the input, which is made up."""
 
@@ -229,7 +208,6 @@ class DataDependent(Body):
     types: str  # of these operators, with commas between
 
 
-@dataclass(frozen=True, slots=True)
 class SlowInference(Body):
     """The slowest inference of a tenth of a second, and what the kernel counted from shortly before it to its end."""
 
@@ -245,7 +223,6 @@ class SlowInference(Body):
 # Operators.
 
 
-@dataclass(frozen=True, slots=True)
 class ProfilerChosen(Body):
     """How operators are timed from now on; the reason says why not, or why in no better way."""
 
@@ -255,7 +232,6 @@ class ProfilerChosen(Body):
     every_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class RooflineMeasured(Body):
     """The ceilings of this board with this runtime."""
 
@@ -271,7 +247,6 @@ class RooflineMeasured(Body):
         return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc)
 
 
-@dataclass(frozen=True, slots=True)
 class ProfileBurst(Body):
     """Instrumented inferences."""
 
@@ -290,7 +265,6 @@ class ProfileBurst(Body):
     threads: ThreadUse | None = _part("thread_", default=None)
 
 
-@dataclass(frozen=True, slots=True)
 class ProfileBursts(Body):
     """The sum of many bursts, which stands for them in what a remote viewer gets of the past."""
 
@@ -305,7 +279,6 @@ class ProfileBursts(Body):
 # Two models in turns.
 
 
-@dataclass(frozen=True, slots=True)
 class TurnsBegan(Body):
     """The turns of an A/B session began."""
 
@@ -313,7 +286,6 @@ class TurnsBegan(Body):
     plan: Plan = _part()
 
 
-@dataclass(frozen=True, slots=True)
 class TurnsSettled(Body):
     """It is known how long after each switch latencies do not count."""
 
@@ -335,7 +307,6 @@ class QuadFigures:
     quantiles_ns: str  # at the shares that `analysis.ab` names, with commas between
 
 
-@dataclass(frozen=True, slots=True)
 class QuadDone(Body):
     """Four turns are over."""
 
@@ -351,7 +322,6 @@ class QuadDone(Body):
 # Sensors and the board.
 
 
-@dataclass(frozen=True, slots=True)
 class SensorMissing(Body):
     """The board has a sensor that cannot be read; the message says why."""
 
@@ -359,7 +329,6 @@ class SensorMissing(Body):
     fix: str | None = None  # the command that would change that
 
 
-@dataclass(frozen=True, slots=True)
 class SensorSlow(Body):
     """A read took much longer than usual."""
 
@@ -368,7 +337,6 @@ class SensorSlow(Body):
     took_ns: int
 
 
-@dataclass(frozen=True, slots=True)
 class Competing(Body):
     """Other processes took the CPU: the name of the one that took most, and percent of a core."""
 
@@ -377,7 +345,6 @@ class Competing(Body):
     cpu_pct: int | float
 
 
-@dataclass(frozen=True, slots=True)
 class ThreadsUsed(Body):
     """The CPU that each thread of the engine used."""
 
@@ -386,7 +353,6 @@ class ThreadsUsed(Body):
     cpu_pct: Mapping[str, JsonValue] = _all_other_keys()  # by "thread NAME": percent of a core
 
 
-@dataclass(frozen=True, slots=True)
 class ClockSource(Body):
     """The kernel counts time by a clock that is slow to read."""
 
@@ -394,7 +360,6 @@ class ClockSource(Body):
     clock: str
 
 
-@dataclass(frozen=True, slots=True)
 class SettingChanged(Body):
     """A setting of the board changed while the session ran."""
 
@@ -403,7 +368,6 @@ class SettingChanged(Body):
     after: str
 
 
-@dataclass(frozen=True, slots=True)
 class LimitReached(Body):
     """The engine's cgroup is at its limit."""
 
@@ -414,7 +378,6 @@ class LimitReached(Body):
 # The recording.
 
 
-@dataclass(frozen=True, slots=True)
 class RecordingTrouble(Body):
     """Nothing can be written, or single inferences cannot be written fast enough; the run itself goes on."""
 
@@ -422,7 +385,6 @@ class RecordingTrouble(Body):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class RecordingRestored(Body):
     """What was failing works again. The counts are of what is missing in between."""
 
@@ -432,7 +394,6 @@ class RecordingRestored(Body):
     rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class RecordingCaughtUp(Body):
     """Single inferences are recorded again."""
 
@@ -440,7 +401,6 @@ class RecordingCaughtUp(Body):
     count: int = 0  # of missing inferences
 
 
-@dataclass(frozen=True, slots=True)
 class RecordingMoved(Body):
     """The session is recorded elsewhere than it was asked for."""
 
@@ -451,7 +411,6 @@ class RecordingMoved(Body):
 # What another tool measured.
 
 
-@dataclass(frozen=True, slots=True)
 class SessionImported(Body):
     """Another tool measured the session."""
 
@@ -459,7 +418,6 @@ class SessionImported(Body):
     parts: Mapping[str, JsonValue] = _all_other_keys()  # of an inference, in ms
 
 
-@dataclass(frozen=True, slots=True)
 class ToolSummary(Body):
     """The figures that another tool printed of all inferences together, by the keys of the report's `latency`."""
 
@@ -468,7 +426,6 @@ class ToolSummary(Body):
     figures: Mapping[str, JsonValue] = _all_other_keys()
 
 
-@dataclass(frozen=True, slots=True)
 class CoarseTimes(Body):
     """The imported latencies are rounded so much that percentiles show it."""
 
@@ -479,7 +436,6 @@ class CoarseTimes(Body):
 # What the analysis found.
 
 
-@dataclass(frozen=True, slots=True)
 class ThrottleBegan(Body):
     """The board reported that it is slowed."""
 
@@ -491,7 +447,6 @@ class ThrottleBegan(Body):
     temp_c: int | float | None = None  # the highest of the first seconds
 
 
-@dataclass(frozen=True, slots=True)
 class ThrottleEnded(Body):
     """What slowed the board is over. The first five fields are those of its beginning."""
 
@@ -507,7 +462,6 @@ class ThrottleEnded(Body):
     duration_s: int | float | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class SlowdownBegan(Body):
     """Inferences became slower."""
 
@@ -515,7 +469,6 @@ class SlowdownBegan(Body):
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
 class AlertBegan(Body):
     """An alert was raised."""
 
@@ -535,7 +488,7 @@ _CLASSES: tuple[type[Body], ...] = (
 
 def _kinds(of: type[Body]) -> tuple[str, ...]:
     """Return the kinds that a class is for: its own, or the possible values of its field `kind`."""
-    own = vars(of)["kind"]
+    own = vars(of).get("kind")
     return (own,) if isinstance(own, str) else get_args(get_type_hints(of)["kind"])
 
 

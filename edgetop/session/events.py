@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
+from edgetop.session.late_dataclass import LateDataclass
 from edgetop.session.typed_json import JsonValue
 
 Severity = Literal["info", "warning", "critical"]
@@ -21,13 +22,13 @@ LANDMARKS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Body:
+@dataclass(frozen=True, init=False)
+class Body(LateDataclass):
     """What an event says, as an object of the class of its kind; all classes are in `event_kinds`."""
 
     # The data as it was read from a file or a link; None: the event was made here. Only the codec uses it: keys that
     # this version does not know survive a copy.
-    read_from: Mapping[str, object] | None = field(default=None, repr=False, compare=False)
+    read_from: Mapping[str, object] | None = field(default=None, repr=False, compare=False, kw_only=True)
 
     if TYPE_CHECKING:
 
