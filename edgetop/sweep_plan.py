@@ -19,7 +19,6 @@ from typing import Any, Literal
 from edgetop.errors import InputError
 from edgetop.files import open_regular, read_json, remove_partials, why, write_file
 from edgetop.paths import as_component
-from edgetop.session.manifest import built
 
 SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
 # Options that run a program, load a library or write to hardware, and one that imports a module.
@@ -196,6 +195,8 @@ def refuse_others(folder: Path) -> None:
 
 def read_plan(folder: Path) -> Plan:
     """Raises InputError where there is none, or it is no plan: a sweep's folder may come from anybody."""
+    from edgetop.session.manifest import built  # noqa: PLC0415  loads NumPy, which --help does without
+
     path = folder / FILE
     try:
         document = read_json(path, MAX_PLAN_BYTES)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.cli.printing.output_agreement_words import judge_of
-from edgetop.cli.watching.watch import _started
+from edgetop.cli.watching.watch_session import _started
 from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import read_array
 from edgetop.errors import InputError, OutputError

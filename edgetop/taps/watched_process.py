@@ -2,7 +2,7 @@
 
 Uprobes need a privilege, and nothing else here does. So three processes share the work (`start_helpers`): `opener.py`
 has the privilege and opens perf events, `uprobe_reader.py` has the rights of the watched process's owner and reads
-them, and this one gives its own rights up as soon as the two have begun (`edgetop.cli.watching.watch`).
+them, and this one gives its own rights up as soon as the two have begun (`edgetop.cli.watching.watch_session`).
 """
 
 import contextlib

@@ -126,10 +126,7 @@ def test_only_the_engine_child_imports_a_runtime():
     assert importers_of("onnxruntime", "ai_edge_litert", "tflite_runtime") <= {"engines"}
 
 
-HELP = (
-    ["--help"], ["run", "--help"], ["demo", "--help"], ["report", "--help"], ["export", "--help"],
-    ["inspect", "--help"], ["sensors", "--help"], ["doctor", "--help"], ["help"], ["--version"],
-)  # fmt: skip
+HELP = (["--help"], ["--version"], *([command, "--help"] for command in COMMANDS))
 
 
 def test_help_loads_nothing_heavy():

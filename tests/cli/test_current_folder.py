@@ -14,7 +14,7 @@ from edgetop.cli.board import service
 from edgetop.cli.comparing.sweep import command
 from edgetop.cli.terminal import edgetop_command
 from edgetop.cli.watching.stop import _stop_sweep
-from edgetop.cli.watching.watch import with_sudo
+from edgetop.cli.watching.watch_session import with_sudo
 from edgetop.errors import InputError, OutputError
 from edgetop.recording.recorder import Recorder
 from edgetop.sweep_plan import FILE, LOCK, Plan, Settings, combined, is_running, ordered, read_plan, write_plan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.watching.watch import without_hooks
+from edgetop.cli.watching.watch_session import without_hooks
 from tests.support.commands import ROOT, edgetop, environment, start_edgetop
 from tests.support.waiting import wait_until
 

@@ -1,38 +1,13 @@
 """`edgetop watch`: the inferences of a program that makes them itself, on the same screen."""
 
-import ctypes
-import os
-import pwd
-import shlex
-import shutil
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, not_beside, option
-from edgetop.cli.output import print_json, print_text, table
 from edgetop.cli.running import run
-from edgetop.errors import EXIT_DONE, InputError
-from edgetop.formatting import clean
-from edgetop.taps import perf
-from edgetop.taps.runtimes import runtime_of
-from edgetop.taps.watched_process import (
-    ModelProcess,
-    ProcessSpec,
-    WatchedProcess,
-    command_of,
-    main_process,
-    model_processes,
-)
-from edgetop.taps.watched_program import ProgramSpec, Surroundings, WatchedProgram, preload_library
-
-if TYPE_CHECKING:
-    from edgetop.cli.running.run_session import End
 
 EXAMPLES = """\b
 Examples:
@@ -45,19 +20,12 @@ Examples:
   edgetop help watch                            how the calls are seen
 """
 
-COMMAND_WIDTH = 30  # of a command in the table of processes
-_PR_SET_DUMPABLE = 4  # prctl(2)
 # Options of `run` that are about a model that edgetop runs itself.
 _NOT_OF_WATCH = {
     *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
     *("engine_cpus", "rate", "arrivals", "streams", "delay", "duty", "limits", "keep_outputs", "pace_of", "shapes"),
 }
-
-_OWN = (
-    "pid", "unit", "all_", "app_output", "follow_children", "against", "stop_signal", "stop_timeout", "no_preload",
-    "no_hook",
-)  # fmt: skip
 
 PARAMS = (
     option("--pid", type=click.IntRange(1), metavar="N", help="Watch this process, which runs already. Needs root."),
@@ -104,236 +72,6 @@ def command(command: tuple[str, ...], **options: Any) -> int:
 
     COMMAND is the program with its arguments, after --. Its exit status is that of edgetop.
     """
-    options = {**options, "pid": _chosen_process(command, options)}
-    own = {name: options.pop(name) for name in _OWN}
-    if own["all_"] and own["pid"] is None:
-        return EXIT_DONE  # they were listed
-    program: WatchedProgram | WatchedProcess
-    if command:
-        program = _started(command, own, options)
-    else:
-        pid, limits = own["pid"], (options["duration"], options["runs"])
-        program = WatchedProcess(ProcessSpec(command_of(pid), pid, *limits, own["unit"]))
-    try:
-        end = _watch(options, program)
-    finally:
-        if isinstance(program, WatchedProgram):
-            _report_end(program, sys.argv[1 : len(sys.argv) - len(command)])
-    if own["against"] and end.folder and not (end.error or end.interrupted):
-        from edgetop.cli.comparing.gap import loop_after  # noqa: PLC0415
+    from edgetop.cli.watching.watch_session import watch_program  # noqa: PLC0415  --help needs none of it
 
-        loop_after(end.folder, own["against"])
-    if program.exit_status and not program.was_stopped:
-        return program.exit_status
-    return end.exit_code()
-
-
-def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
-    """Say on stderr whether the program goes on, and how to start it again if edgetop may have made it crash.
-
-    `words`: the command line of edgetop before the program.
-    """
-    if goes_on := program.goes_on():
-        print_text(f"edgetop: {goes_on}", err=True)
-    if not (program.crashed_early and (program.spec.has_hook or program.spec.preload)):
-        return
-    again = [*without_hooks(words), *program.spec.command]
-    text = f"{program.spec.name} crashed soon after its start. If it does not when it runs alone, watch it without"
-    print_text(f"edgetop: {text} what edgetop loads into it: edgetop {clean(shlex.join(again))}", err=True)
-    if sys.stdin and sys.stdin.isatty() and sys.stderr.isatty():
-        from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
-
-        if click.confirm("Run it again so?", default=False, err=True):
-            order = edgetop_command(*again)
-            os.execv(order[0], order)  # noqa: S606  no shell is meant
-
-
-def without_hooks(words: Sequence[str]) -> list[str]:
-    """The same options without the hook and the preload library. A recording that is there stays.
-
-    >>> without_hooks(["watch", "--headless", "-o", "a.edgetop", "--"])
-    ['watch', '--no-preload', '--no-hook', '--headless', '-o', 'a-again', '--']
-    """
-    from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415
-
-    changed, is_output = [], False
-    for word in words:
-        name, equals, value = word.partition("=")
-        if is_output:
-            changed.append(f"{word.removesuffix(SUFFIX)}-again")
-        elif name == "--output" and equals:
-            changed.append(f"{name}={value.removesuffix(SUFFIX)}-again")
-        elif word not in ("--no-preload", "--no-hook"):
-            changed.append(word)
-        is_output = word in ("-o", "--output")
-    at = changed.index("watch") + 1 if "watch" in changed else 0
-    return [*changed[:at], "--no-preload", "--no-hook", *changed[at:]]
-
-
-def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) -> "End":
-    from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.terminal import terminal_for  # noqa: PLC0415
-
-    request = asked.RunRequest(
-        subject=asked.ProgramSubject(program),
-        phases=asked.Phases(options["duration"], options["runs"]),
-        load=asked.LoadRequest(deadline_ns=options["deadline"]),
-        board=asked.BoardRequest.of(options),
-        judging=asked.Judging.of(options),
-        keeping=asked.Keeping.of(options),
-        metrics=asked.MetricsRequest.of(options),
-        showing=asked.Showing.of(options),
-    )
-    showing = request.showing
-    is_recorded = request.keeping.is_recorded
-    terminal = terminal_for(headless=showing.headless, detach=showing.detach, is_recorded=is_recorded)
-    if isinstance(program, WatchedProcess):
-        user = invoking_user()
-        program.start_helpers((user.pw_uid, user.pw_gid) if user else None)
-        if user:
-            become(user)
-    from edgetop.cli.running.run_session import run_session  # noqa: PLC0415  only now: the process that waits for the run stays small
-
-    return run_session(request, terminal)
-
-
-def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, Any]) -> WatchedProgram:
-    from edgetop.paths import cache_home  # noqa: PLC0415
-
-    output = own["app_output"]
-    if output is not None:
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            os.close(os.open(output, flags, 0o600))  # as it is opened for the program; a pipe is not waited for
-        except OSError as error:
-            raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
-    shows = options["headless"] and output is None
-    reads = options["headless"] or (sys.stdin and not sys.stdin.isatty())  # the terminal is the screen's
-    spec = ProgramSpec(
-        command,
-        options["duration"],
-        options["runs"],
-        follow_children=own["follow_children"],
-        output=output and output.absolute(),
-        has_hook=not own["no_hook"],
-        preload=None if own["no_preload"] else preload_library(cache_home()),
-        stdin=0 if sys.stdin and reads else None,
-        stdout=(sys.stderr if options["as_json"] else sys.stdout).fileno() if shows else None,
-        stderr=sys.stderr.fileno() if shows else None,
-        stop_signal=own["stop_signal"],
-        stop_timeout_ns=own["stop_timeout"],
-        surroundings=Surroundings.now(),
-    )
-    return WatchedProgram(spec)
-
-
-def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | None:
-    """The process to watch; None: a program is to be started, or processes were only listed. Raises InputError."""
-    ways = {"-- COMMAND": command, "--pid": options["pid"], "--unit": options["unit"], "--all": options["all_"]}
-    asked = [name for name, value in ways.items() if value]
-    if len(asked) != 1:
-        message = " and ".join(asked) + " exclude each other" if asked else "nothing to watch was given"
-        raise InputError(message, f"give one of {', '.join(ways)}")
-    if command:
-        return None
-    for name in ("app_output", "follow_children", "against", "no_preload", "no_hook"):
-        if options[name]:
-            raise InputError(
-                f"--{name.replace('_', '-')} is for a program that edgetop starts", "edgetop watch -- COMMAND"
-            )
-    if options["all_"]:
-        pid = _choose_process(as_json=options["as_json"])
-        if pid is not None:
-            refuse_where_unseen(("watch", "--pid", str(pid)))
-        return pid
-    if options["unit"]:
-        pid, state = main_process(options["unit"])
-        if not pid:
-            raise InputError(f"--unit {options['unit']}: it has no main process: {state}", "systemctl start it first")
-    else:
-        pid = options["pid"]
-        command_of(pid)
-    refuse_where_unseen(sys.argv[1:])
-    return int(pid)
-
-
-def refuse_where_unseen(words: Sequence[str]) -> None:
-    """Raises InputError where this kernel, or this user's rights, give no uprobes."""
-    if why := perf.why_not():
-        raise InputError(why, "edgetop watch -- COMMAND needs none")
-    if not perf.may_set():
-        raise InputError("to watch a process that runs already needs root", with_sudo(words))
-
-
-def _choose_process(*, as_json: bool) -> int | None:
-    """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
-    processes, closed = model_processes()
-    if as_json:
-        print_json(
-            {
-                "processes": [
-                    {**asdict(one), "why_not": one.why_not or None, "calls_per_s": None} for one in processes
-                ],
-                "closed": closed,
-                "why_no_rates": "calls are counted only in a process that was chosen: nothing is set or loaded before",
-            }
-        )
-        return None
-    may_choose = sys.stdin.isatty() and sys.stderr.isatty()
-    for number, line in enumerate(_lines(processes)):
-        print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
-    notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
-    if closed:
-        those = "1 process" if closed == 1 else f"{closed} processes"
-        notes.append(f"{those} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
-    for note in notes:
-        print_text(f"edgetop: {note}", err=True)
-    if not (processes and may_choose):
-        return None
-    from edgetop.cli.choosing import ask_which  # noqa: PLC0415  where it is asked for
-
-    place = ask_which(len(processes))
-    if place is None:
-        raise InputError("no process was chosen", "give one: edgetop watch --pid N")
-    return processes[place].pid
-
-
-def _lines(processes: list[ModelProcess]) -> list[str]:
-    """A table with its head."""
-    rows = []
-    for one in processes:
-        command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
-        short = command if len(command) <= COMMAND_WIDTH else f"{command[: COMMAND_WIDTH - 1]}…"
-        runtimes = dict.fromkeys(runtime_of(name) for name in one.runtimes)
-        what = clean(", ".join((*runtimes, *(path.rpartition("/")[2] for path in one.models[:3]))))
-        rows.append((str(one.pid), one.user, short, f"{what} (not watched: {one.why_not})" if one.why_not else what))
-    heads = ("pid", "user", "command", "runtime and models")
-    return list(table(heads, rows, heads)) if rows else []
-
-
-def with_sudo(words: Sequence[str]) -> str:
-    """The command line that runs edgetop with these words as root. sudo does not search the user's own PATH."""
-    from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
-
-    program = shutil.which("edgetop") or ""
-    return shlex.join(["sudo", *([program] if program.startswith("/") else edgetop_command()), *words])
-
-
-def invoking_user() -> pwd.struct_passwd | None:
-    """Return the user who called sudo; None: no sudo, or root itself."""
-    number = os.environ.get("SUDO_UID", "")
-    if os.geteuid() != 0 or not number.isdecimal() or int(number) == 0:
-        return None
-    try:
-        return pwd.getpwuid(int(number))
-    except KeyError:
-        return None
-
-
-def become(user: pwd.struct_passwd) -> None:
-    """Become that user for good, with the user's own folders: all that is written then belongs to the user."""
-    os.initgroups(user.pw_name, user.pw_gid)
-    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
-    os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its /proc/self would stay root's
+    return watch_program(command, options)
