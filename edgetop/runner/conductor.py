@@ -319,8 +319,9 @@ class Conductor:
         self._hand_on(first)
 
     def _seconds(self) -> SecondAggregator:
-        load = self._state.manifest.load
-        return SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
+        manifest = self._state.manifest
+        load = manifest.load
+        return SecondAggregator(load.deadline_ns, is_paced=load.is_paced, split_by=manifest.split_by)
 
     def _finish(
         self, update: EngineUpdate, readings: Readings, events: tuple[Event, ...], last: Failed | Died | Ended

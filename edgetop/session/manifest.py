@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from edgetop.session import histogram
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
+from edgetop.session.records import SplitBy
 from edgetop.session.typed_json import NOT_EXPORTED, Form, require
 
 FORMAT_VERSION = 1
@@ -351,6 +352,16 @@ class Manifest:
         The label alone does not prove that, since a user may set the same label on a session of edgetop.
         """
         return IMPORTED in self.labels and self.clock.boot_id is None
+
+    @property
+    def split_by(self) -> SplitBy:
+        """The field of an inference that says to which model it belongs: its stream. None if there is one model.
+
+        In a watched program each stream is a model. `run --streams` gives one model several streams.
+        """
+        if self.ab is not None:
+            return "variant"
+        return None if self.watched is None else "stream"
 
     def wall_time(self) -> WallTime | None:
         """Return the conversion from session time to wall time, or None if the manifest's times are invalid."""

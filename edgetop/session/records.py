@@ -3,7 +3,8 @@
 There is never an object for each inference: at 50,000 inferences a second, making them would be a load of its own.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,9 @@ AGGREGATE = np.dtype(
     ]
 )
 
+# The field of an inference that says to which stream it belongs; None if all belong to stream 0.
+SplitBy = Literal["stream", "variant"] | None
+
 FOLDED_AT_ONCE = 65_536  # readings processed at once; intermediate results take many times their memory
 
 Inferences = npt.NDArray[np.void]
@@ -84,6 +88,33 @@ def measured(inferences: Inferences) -> Inferences:
     """Return the inferences that count in latency statistics: those of phase `measure` that did not fail."""
     counts = (inferences["phase"] == MEASURE) & inferences["ok"]
     return inferences if counts.all() else inferences[counts]
+
+
+def of_measure(inferences: Inferences) -> Inferences:
+    """Return the inferences of phase `measure`, failed ones included."""
+    is_measure = inferences["phase"] == MEASURE
+    return inferences if is_measure.all() else inferences[is_measure]
+
+
+def by_stream(inferences: Inferences, split_by: SplitBy) -> Iterable[tuple[int, Inferences]]:
+    """Yield the number and the inferences of each stream, in ascending order of the numbers."""
+    if split_by is None or not len(inferences):
+        return [(0, inferences)] if len(inferences) else []
+    number = np.ascontiguousarray(inferences[split_by])
+    order = np.argsort(number, kind="stable")  # a radix sort, since the numbers are bytes
+    first = np.flatnonzero(np.diff(number[order].astype(np.int16), prepend=-1))
+    grouped = as_bytes(np.ascontiguousarray(inferences))[order].view(inferences.dtype)
+    return zip(number[order[first]].tolist(), np.split(grouped, first[1:]), strict=True)
+
+
+def latest(inferences: Inferences, split_by: SplitBy) -> Inferences:
+    """Return the last inference that counted of each stream, in the order of the inferences."""
+    counted = measured(inferences)
+    if split_by is None or not len(counted):
+        return counted[-1:]
+    places = len(counted) - 1 - np.unique(counted[split_by][::-1], return_index=True)[1]
+    last: Inferences = counted[np.sort(places)]
+    return last
 
 
 def middles_ns(aggregates: Aggregates) -> npt.NDArray[np.int64]:

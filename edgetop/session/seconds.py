@@ -3,16 +3,30 @@
 The conductor makes the rows once, and the recording keeps them. The analysis uses the same rows live and from disk, so
 that both give the same figures. Only inferences with `ok` and phase `measure` count. An inference belongs to the second
 in which it started.
+
+Where a session runs several models, a second also has the statistics of each of its streams, since percentiles of a
+mixture of models describe none of them. The streams are those of a watched program or the variants of an A/B session.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.session import histogram
-from edgetop.session.records import MEASURE, NO_INFERENCES, Inferences, join, measured, response_ns
+from edgetop.session.records import (
+    NO_INFERENCES,
+    Inferences,
+    SplitBy,
+    by_stream,
+    join,
+    latest,
+    measured,
+    of_measure,
+    response_ns,
+)
 
 NS = 1_000_000_000
 
@@ -46,6 +60,8 @@ SECOND = np.dtype(
 )
 OF_DEADLINE = ("deadline_misses", "miss_run_first", "miss_run_last", "miss_run_longest")
 
+OF_INFERENCES = ("min_ns", "max_ns", *PERCENTILE_FIELDS)  # ABSENT without inferences
+
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
@@ -56,6 +72,9 @@ class Seconds:
 
     `response` has the same seconds with response time (`wait_ns + latency_ns`) in place of latency. It is None under a
     closed load, in which no inference waits. Errors and deadline misses are only in the outer rows.
+
+    `streams` has the statistics of single streams. A second without rows there belongs to stream 0 alone. None means
+    that no second has such rows.
     """
 
     rows: npt.NDArray[np.void]
@@ -63,6 +82,7 @@ class Seconds:
     bucket: npt.NDArray[np.int16]
     bucket_count: npt.NDArray[np.int32]
     response: "Seconds | None" = None
+    streams: "StreamSeconds | None" = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -89,16 +109,103 @@ class Seconds:
         """Return the rows between two positions, the second one excluded, without a copy."""
         held = slice(int(self.offsets[begin]), int(self.offsets[end]))
         response = None if self.response is None else self.response.between(begin, end)
+        streams = None if self.streams is None else self.streams.between(begin, end)
         offsets = self.offsets[begin : end + 1] - self.offsets[begin]
-        return Seconds(self.rows[begin:end], offsets, self.bucket[held], self.bucket_count[held], response)
+        return Seconds(self.rows[begin:end], offsets, self.bucket[held], self.bucket_count[held], response, streams)
 
     def take(self, places: npt.NDArray[np.int64]) -> "Seconds":
         """Return the rows at these positions, in this order."""
-        lengths = np.diff(self.offsets)[places]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-        held = np.repeat(self.offsets[:-1][places] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        offsets, held = _gathered(self.offsets, places)
         response = None if self.response is None else self.response.take(places)
-        return Seconds(self.rows[places], offsets, self.bucket[held], self.bucket_count[held], response)
+        streams = None if self.streams is None else self.streams.take(places)
+        return Seconds(self.rows[places], offsets, self.bucket[held], self.bucket_count[held], response, streams)
+
+    def stream_numbers(self) -> list[int]:
+        """Return the streams that have inferences here, in ascending order."""
+        has_rows = np.zeros(len(self), np.bool_) if self.streams is None else np.diff(self.streams.offsets) > 0
+        found = set() if self.streams is None else set(self.streams.number[_has_runs(self.streams.seconds)].tolist())
+        return sorted(found | ({0} if (_has_runs(self) & ~has_rows).any() else set()))
+
+    def of_stream(self, number: int) -> "Seconds":
+        """Return one row for each second: that of the stream, or an empty one if the stream has no inferences in it.
+
+        The row of stream 0 in a second that belongs to it alone is the second's own. Its jitter then begins with the
+        difference from the inference before, whichever stream that was of.
+        """
+        own, empty = replace(self, streams=None), _emptied(self)
+        if self.streams is None:
+            return own if number == 0 else empty
+        second, here = self.streams.owner, np.flatnonzero(self.streams.number == number)
+        places = np.arange(len(self))  # in `empty`, and behind it the rows of streams, and the seconds' own
+        places[second[here]] = len(self) + here
+        if number:
+            return concatenate([empty, self.streams.seconds]).take(places)
+        alone = np.flatnonzero(np.diff(self.streams.offsets) == 0)
+        places[alone] = len(self) + len(second) + alone
+        return concatenate([empty, self.streams.seconds, own]).take(places)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSeconds:
+    """Statistics of single streams within consecutive seconds. Those of second i are rows offsets[i]:offsets[i + 1].
+
+    A second has rows if an inference that is not of stream 0 is in it: one for each stream with inferences in it.
+    """
+
+    offsets: npt.NDArray[np.int32]  # one more than there are seconds
+    number: npt.NDArray[np.uint8]  # the stream of each row, ascending within a second
+    # A row for each second and stream. It begins with its second, and has response time if that has. No `streams`.
+    seconds: Seconds
+
+    @property
+    def owner(self) -> npt.NDArray[np.int64]:
+        """The position of each row's second."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    def between(self, begin: int, end: int) -> "StreamSeconds | None":
+        """Return the rows of the seconds between two positions, or None if there are none."""
+        first, last = int(self.offsets[begin]), int(self.offsets[end])
+        offsets = self.offsets[begin : end + 1] - self.offsets[begin]
+        return _streams(offsets, self.number[first:last], self.seconds.between(first, last))
+
+    def take(self, places: npt.NDArray[np.int64]) -> "StreamSeconds | None":
+        """Return the rows of the seconds at these positions, in this order, or None if there are none."""
+        offsets, held = _gathered(self.offsets, places)
+        return _streams(offsets, self.number[held], self.seconds.take(held)) if len(held) else None
+
+
+def _streams(offsets: npt.NDArray[np.int32], number: npt.NDArray[np.uint8], seconds: Seconds) -> "StreamSeconds | None":
+    return StreamSeconds(offsets, number, seconds) if len(number) else None
+
+
+def _has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
+    return np.asarray((seconds.rows["count"] > 0) | (seconds.rows["errors"] > 0))
+
+
+def _gathered(
+    offsets: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    """Return the offsets of the lists at these positions, and where the items of these lists are."""
+    lengths = np.diff(offsets)[places]
+    chosen = _offsets(lengths)
+    return chosen, np.repeat(offsets[:-1][places] - chosen[:-1], lengths) + np.arange(chosen[-1])
+
+
+def _emptied(seconds: Seconds) -> Seconds:
+    """Return the same seconds without inferences."""
+    rows = np.zeros(len(seconds), SECOND)
+    rows["t_ns"] = seconds.rows["t_ns"]
+    for name in OF_INFERENCES:
+        rows[name] = ABSENT
+    for name in OF_DEADLINE:
+        rows[name] = np.minimum(seconds.rows[name], 0)  # ABSENT stays
+    response = None if seconds.response is None else _emptied(seconds.response)
+    nothing = NO_SECONDS
+    return Seconds(rows, np.zeros(len(seconds) + 1, np.int32), nothing.bucket, nothing.bucket_count, response)
+
+
+def _offsets(lengths: npt.ArrayLike) -> npt.NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
 
 
 NO_SECONDS = Seconds(np.empty(0, SECOND), np.zeros(1, np.int32), np.empty(0, np.int16), np.empty(0, np.int32))
@@ -108,26 +215,79 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
     parts = [part for part in parts if len(part)]
     if len(parts) <= 1:
         return parts[0] if parts else NO_SECONDS
-    lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     responses = [part.response for part in parts if part.response is not None]
+    response = concatenate(responses) if len(responses) == len(parts) else None
+    streams = None
+    if any(part.streams is not None for part in parts):
+        streams = _joined_streams(parts, has_response=response is not None)
     return Seconds(
         np.concatenate([part.rows for part in parts], dtype=SECOND),  # without dtype it is slow
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        _offsets(np.concatenate([np.diff(part.offsets) for part in parts])),
         np.concatenate([part.bucket for part in parts]),
         np.concatenate([part.bucket_count for part in parts]),
-        concatenate(responses) if len(responses) == len(parts) else None,
+        response,
+        streams,
     )
+
+
+def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSeconds:
+    held = [part.streams for part in parts if part.streams is not None]
+    seconds = concatenate([streams.seconds for streams in held])
+    lengths = [np.zeros(len(part)) if part.streams is None else np.diff(part.streams.offsets) for part in parts]
+    return StreamSeconds(
+        _offsets(np.concatenate(lengths)),
+        np.concatenate([streams.number for streams in held]),
+        seconds if has_response else replace(seconds, response=None),
+    )
+
+
+def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
+    """Add a row for stream 0 to those of the `wanted` seconds that belong to it alone, the empty ones included.
+
+    Seconds that are merged need it if the result does not belong to stream 0 alone.
+    """
+    streams = seconds.streams
+    if streams is None:
+        return seconds
+    alone = np.flatnonzero(wanted & (np.diff(streams.offsets) == 0))
+    if not len(alone):
+        return seconds
+    owner = np.concatenate([streams.owner, alone])
+    order = np.argsort(owner, kind="stable")
+    number = np.concatenate([streams.number, np.zeros(len(alone), np.uint8)])[order]
+    own = replace(seconds, streams=None).take(alone)
+    rows = concatenate([streams.seconds, own]).take(order)
+    return replace(seconds, streams=StreamSeconds(_offsets(np.bincount(owner, minlength=len(seconds))), number, rows))
 
 
 def summed(seconds: Seconds, every_s: int) -> Seconds:
     """Add up the histograms of every `every_s` seconds in the first row of each group; the other rows lose theirs.
 
-    A group is the rows whose number of the second gives the same quotient when divided by `every_s`.
+    A group is the rows whose number of the second gives the same quotient when divided by `every_s`. The histograms of
+    a stream are added up in its own first row of the group.
     """
     if not len(seconds):
         return NO_SECONDS
     number = seconds.rows["t_ns"] // (every_s * NS)
-    first = np.flatnonzero(np.diff(number, prepend=number[0] - 1))
+    streams = None
+    if seconds.streams is not None:
+        mixed = np.isin(number, number[seconds.streams.owner])
+        seconds = with_own_rows(seconds, mixed)
+        assert seconds.streams is not None
+        streams = seconds.streams
+        group = number[streams.owner] * 256 + streams.number.astype(np.int64)
+        streams = replace(streams, seconds=_summed(streams.seconds, group))
+    return replace(_summed(replace(seconds, streams=None), number), streams=streams)
+
+
+def _summed(seconds: Seconds, group: npt.NDArray[np.int64]) -> Seconds:
+    """Add up the histograms of the rows of each group in its first row."""
+    response = None if seconds.response is None else _summed(seconds.response, group)
+    if (np.diff(group) < 0).any():
+        order = np.argsort(group, kind="stable")
+        merged = _summed(replace(seconds, response=None).take(order), group[order])
+        return replace(merged.take(np.argsort(order)), response=response)
+    first = np.flatnonzero(np.diff(group, prepend=group[0] - 1))
     ends = seconds.offsets[np.append(first[1:], len(seconds))]
     sums = [
         histogram.sparse(np.bincount(seconds.bucket[begin:end], seconds.bucket_count[begin:end]).astype(np.int64))
@@ -137,10 +297,10 @@ def summed(seconds: Seconds, every_s: int) -> Seconds:
     lengths[first] = [len(bucket) for bucket, _ in sums]
     return Seconds(
         seconds.rows,
-        np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32),
+        _offsets(lengths),
         np.concatenate([bucket for bucket, _ in sums]),
         np.concatenate([count for _, count in sums]),
-        None if seconds.response is None else summed(seconds.response, every_s),
+        response,
     )
 
 
@@ -161,17 +321,22 @@ class SecondAggregator:
         last: Inferences = NO_INFERENCES,
         *,
         is_paced: bool = False,
+        split_by: SplitBy = None,
     ) -> None:
         """Begin with the second number `first_second`.
 
-        `last` are inferences before that second, if there were any; the last of them must be the last that counted.
-        `is_paced` adds response time to service time.
+        `last` are inferences before that second, if there were any; the last of them must be the last that counted,
+        and so must the last of each stream. `is_paced` adds response time to service time. `split_by` is that of the
+        manifest.
         """
-        self._deadline_ns = deadline_ns
         self._open: list[Inferences] = []
         self._open_second = first_second
-        self._service = _Summary(last["latency_ns"])
-        self._response = _Summary(response_ns(last)) if is_paced else None
+        self._new = partial(_Statistics, deadline_ns, is_paced=is_paced)
+        self._whole = self._new(last)
+        self._split_by: SplitBy = split_by
+        self._streams: dict[int, _Statistics] = {}
+        for number, piece in by_stream(latest(last, split_by), split_by) if split_by else ():
+            self._streams[number] = self._new(piece)
 
     def add(self, inferences: Inferences) -> Seconds:
         """Add inferences, and return the seconds that they complete, in order."""
@@ -201,9 +366,35 @@ class SecondAggregator:
         return done
 
     def _summarise(self, inferences: Inferences) -> Seconds:
-        t_ns, counted = self._open_second * NS, measured(inferences)
+        t_ns, own = self._open_second * NS, of_measure(inferences)
+        second = self._whole.second(t_ns, own)
+        if self._split_by is None or not len(own):
+            return second
+        if not own[self._split_by].any():
+            self._of_stream(0).skip(own)
+            return second
+        pieces = list(by_stream(own, self._split_by))
+        rows = concatenate([self._of_stream(number).second(t_ns, piece) for number, piece in pieces])
+        numbers = np.array([number for number, _ in pieces], np.uint8)
+        return replace(second, streams=StreamSeconds(np.array([0, len(pieces)], np.int32), numbers, rows))
+
+    def _of_stream(self, number: int) -> "_Statistics":
+        return self._streams.setdefault(number, self._new(NO_INFERENCES))
+
+
+class _Statistics:
+    """Makes the rows of successive seconds of one stream, or of all streams together."""
+
+    def __init__(self, deadline_ns: int | None, last: Inferences, *, is_paced: bool) -> None:
+        self._deadline_ns = deadline_ns
+        self._service = _Summary(last["latency_ns"])
+        self._response = _Summary(response_ns(last)) if is_paced else None
+
+    def second(self, t_ns: int, inferences: Inferences) -> Seconds:
+        """Return the row of the next second, which begins at `t_ns`, from its inferences of phase `measure`."""
+        counted = measured(inferences)
         second = self._service.second(t_ns, counted["latency_ns"])
-        second.rows["errors"] = np.count_nonzero((inferences["phase"] == MEASURE) & ~inferences["ok"])
+        second.rows["errors"] = len(inferences) - len(counted)
         if self._deadline_ns is not None:
             missed = response_ns(counted) > self._deadline_ns
             for name, value in zip(OF_DEADLINE, (np.count_nonzero(missed), *_runs(missed)), strict=True):
@@ -213,6 +404,13 @@ class SecondAggregator:
             if self._response is None
             else replace(second, response=self._response.second(t_ns, response_ns(counted)))
         )
+
+    def skip(self, inferences: Inferences) -> None:
+        """Take inferences of phase `measure` for which no row is needed."""
+        last = measured(inferences)[-1:]
+        self._service.skip(last["latency_ns"])
+        if self._response is not None:
+            self._response.skip(response_ns(last))
 
 
 def _repeated(one: Seconds, count: int) -> Seconds:
@@ -228,7 +426,13 @@ class _Summary:
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
         """`last_ns` has times before the first second. Only the last one is used, for jitter."""
-        self._last_ns: int | None = int(last_ns[-1]) if len(last_ns) else None
+        self._last_ns: int | None = None
+        self.skip(last_ns)
+
+    def skip(self, times_ns: npt.NDArray[np.int64]) -> None:
+        """Take times for which no row is needed."""
+        if len(times_ns):
+            self._last_ns = int(times_ns[-1])
 
     def second(self, t_ns: int, times_ns: npt.NDArray[np.int64]) -> Seconds:
         row = np.zeros(1, SECOND)
@@ -239,7 +443,7 @@ class _Summary:
         if len(latency):
             self._fill(row, latency)
         else:
-            for name in ("min_ns", "max_ns", *PERCENTILE_FIELDS):
+            for name in OF_INFERENCES:
                 row[name] = ABSENT
         bucket, held = histogram.sparse(histogram.count_buckets(latency))
         return Seconds(row, np.array([0, len(bucket)], np.int32), bucket, held)
@@ -272,9 +476,10 @@ def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
 class PartialSecond:
     """The second that is not complete yet."""
 
-    def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False) -> None:
+    def __init__(self, deadline_ns: int | None = None, *, is_paced: bool = False, split_by: SplitBy = None) -> None:
         self._deadline_ns = deadline_ns
         self._is_paced = is_paced
+        self._split_by: SplitBy = split_by
         self._begin_ns = 0
         self._inferences: Inferences = NO_INFERENCES
         self._last: Inferences = NO_INFERENCES
@@ -284,14 +489,16 @@ class PartialSecond:
         inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
-            before = measured(inferences[inferences["t_ns"] < self._begin_ns])
-            if len(before):
-                self._last = before[-1:]
+            before = inferences[inferences["t_ns"] < self._begin_ns]
+            self._last = latest(join([self._last, before]), self._split_by)
         self._inferences = inferences[inferences["t_ns"] >= self._begin_ns]
 
     def seconds(self) -> Seconds:
         """Return the incomplete second with the inferences so far, or no row if there are none."""
         if not len(self._inferences):
             return NO_SECONDS
-        aggregator = SecondAggregator(self._deadline_ns, self._begin_ns // NS, self._last, is_paced=self._is_paced)
+        first = self._begin_ns // NS
+        aggregator = SecondAggregator(
+            self._deadline_ns, first, self._last, is_paced=self._is_paced, split_by=self._split_by
+        )
         return concatenate([aggregator.add(self._inferences), aggregator.close()])

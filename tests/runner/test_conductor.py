@@ -40,7 +40,7 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import SystemClock
 from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event, Order
-from edgetop.session.manifest import Load, Manifest
+from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP, Readings
 from edgetop.session.seconds import SecondAggregator
@@ -52,6 +52,7 @@ ORIGIN = ManualClock().monotonic_ns()
 MS = 1_000_000
 MEASURING = PhaseBegan("measure", ORIGIN)
 STARTED = Started(4_242, "3.11.7")
+TWO_MODELS = Watched(("python3", "app.py"), streams=(WatchedStream("a.onnx"), WatchedStream("b.onnx")))
 OVER = Ended("runs", ORIGIN + 5 * NS)
 
 
@@ -123,6 +124,7 @@ class Session:
         recorder: Any = None,
         sampler: Any = None,
         load: Load | None = None,
+        watched: Watched | None = None,
         engine_sensors: Callable[[int], Found] = lambda _: Found(),
         board: Found | None = None,
         clock: Any = None,
@@ -131,7 +133,7 @@ class Session:
         rotation: Rotation | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
-        manifest = begun(self.clock, load=load)
+        manifest = replace(begun(self.clock, load=load), watched=watched)
         origin = manifest.clock.origin_monotonic_ns
         self.engine = engine or ScriptedEngine(*updates)
         self.sink = Sink()
@@ -285,6 +287,17 @@ def test_a_deadline_is_counted_in_the_seconds() -> None:
     session = Session(said(records=records), said(OVER), load=Load(deadline_ns=3 * MS))
     session.play()
     assert session.sink.all.seconds.rows["deadline_misses"].tolist() == [1]
+
+
+@pytest.mark.parametrize(("watched", "numbers"), [(TWO_MODELS, [0, 1]), (None, [0])])
+def test_the_models_of_a_watched_program_are_told_apart_in_the_seconds(
+    watched: Watched | None, numbers: list[int]
+) -> None:
+    records = inferences([ORIGIN, ORIGIN + MS, ORIGIN + 2 * MS], [2 * MS, 4 * MS, 6 * MS])
+    records["stream"] = [0, 1, 0]
+    session = Session(said(records=records), said(OVER), watched=watched)
+    session.play()
+    assert session.sink.all.seconds.stream_numbers() == numbers
 
 
 # How a session ends.

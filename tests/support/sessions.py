@@ -16,7 +16,7 @@ from edgetop.session.clock import Clock, anchor, format_utc
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, ClockInfo, EngineInfo, Load, Manifest, Model, SensorInfo
-from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
+from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings, SplitBy
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 MS = 1_000_000
@@ -67,12 +67,18 @@ def make_sensor(sensor_id: str, **more: object) -> SensorInfo:
 
 
 def make_inferences(
-    t_ns: object, latency_ns: object, *, phase: object = MEASURE, ok: object = True, wait_ns: object = 0
+    t_ns: object,
+    latency_ns: object,
+    *,
+    phase: object = MEASURE,
+    ok: object = True,
+    wait_ns: object = 0,
+    stream: object = 0,
 ) -> Inferences:
     """One row for each start; the rest is spread over them."""
     inferences = np.zeros(len(np.atleast_1d(t_ns)), INFERENCE)
     inferences["t_ns"], inferences["latency_ns"], inferences["wait_ns"] = t_ns, latency_ns, wait_ns
-    inferences["phase"], inferences["ok"] = phase, ok
+    inferences["phase"], inferences["ok"], inferences["stream"] = phase, ok, stream
     return inferences
 
 
@@ -94,9 +100,11 @@ def ended_event(t_ns: int, reason: str = "user", **data: int) -> Event:
     return read_event(t_ns, "ended", "info", "edgetop", f"session over: {reason}", {"reason": reason, **data})
 
 
-def seconds_of(inferences: Inferences, deadline_ns: int | None = None, *, is_paced: bool = False) -> Seconds:
+def seconds_of(
+    inferences: Inferences, deadline_ns: int | None = None, *, is_paced: bool = False, split_by: SplitBy = None
+) -> Seconds:
     """Every second of a whole session, from 0."""
-    aggregator = SecondAggregator(deadline_ns, is_paced=is_paced)
+    aggregator = SecondAggregator(deadline_ns, is_paced=is_paced, split_by=split_by)
     return concatenate([aggregator.add(inferences), aggregator.close()])
 
 
@@ -118,8 +126,9 @@ class MadeSession:
 
     def batches(self, cuts_ns: Sequence[int] = (), *, single: bool = True) -> Iterator[Batch]:
         """As a conductor hands them on, cut at these times; `single` False: without each inference."""
-        load = self.manifests[0][1].load
-        aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
+        manifest = self.manifests[0][1]
+        load = manifest.load
+        aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced, split_by=manifest.split_by)
         begin = -1
         for end in [*sorted({cut for cut in cuts_ns if 0 <= cut < self.end_ns}), self.end_ns]:
             inferences = self.inferences[_between(self.inferences["t_ns"], begin, end)]
