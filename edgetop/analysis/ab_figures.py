@@ -231,6 +231,15 @@ class VariantFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn of an A/B session."""
+
+    variant: str  # "A" or "B"; "": A runs alone, before the first quad
+    number: int  # of the quad, or of the turn of A alone, from 1
+    count: int  # of quads, or of turns of A alone
+
+
+@dataclass(frozen=True, slots=True)
 class AbView:
     plan: Plan
     quads: int  # that are over
@@ -244,14 +253,14 @@ class AbView:
     quantiles_ns: tuple[Floats, ...]  # of A and of B, a row of SHARES for each quad
     p50_logs: Floats  # of each quad, the logarithm of the ratio
 
-    def turn(self, now_ns: int) -> str:
-        """Describe the present turn: `A alone 3 of 12 turns`, `quad 4 of 12, B`."""
+    def turn(self, now_ns: int) -> "Turn":
+        """Return the present turn."""
         plan = self.plan
         number = (now_ns - plan.begin_ns) // plan.turn_ns
         if number < ALONE:
-            return f"A alone, turn {max(0, number) + 1} of {ALONE}"
+            return Turn("", max(0, number) + 1, ALONE)
         place = min(number - ALONE, len(plan.order) - 1)
-        return f"quad {place // 4 + 1} of {len(plan.order) // 4}, {plan.order[place]}"
+        return Turn(plan.order[place], place // 4 + 1, len(plan.order) // 4)
 
 
 class AbFold:

@@ -85,7 +85,12 @@ class Faults:
 
     def words(self, names: Iterable[str]) -> str:
         """Say why what is made of these is not available."""
-        return next((fault.words for name, fault in self.found.items() if name in set(names)), "")
+        fault = self.first(names)
+        return fault.words if fault else ""
+
+    def first(self, names: Iterable[str]) -> Fault | None:
+        """Return the first fault that one of these failed of; None: there is none."""
+        return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
         """Make a figure. Return it with the names of all that it is made of and that failed, itself among them.

@@ -1,4 +1,4 @@
-"""The report of a session: one frozen value. `--json`, the text summary and the JUnit file print it.
+"""The report of a session: one frozen value. `--json`, the text summary and the JUnit file show it (`edgetop.wording`).
 
 The names of the fields are the keys of the JSON document, a contract (`edgetop help report`). A new part is a field
 of `Report` with the function that makes it; a new figure is a field of a part. A value that is not known is None.
@@ -12,14 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgetop.analysis.ab_figures import AbView
-from edgetop.analysis.ab_words import ab_document, with_ab
-from edgetop.analysis.alerts.alert import AlertsView, alerts_document
-from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.energy import EnergyView, PowerView
 from edgetop.analysis.faults import UnavailableError, note, noting
 from edgetop.analysis.folds import Folds, once
-from edgetop.analysis.forecast.heat_forecast import ForecastView, forecast
-from edgetop.analysis.hotspots import ThreadView
+from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import (
@@ -50,16 +47,15 @@ from edgetop.analysis.report_parts import (
 )
 from edgetop.analysis.session_gates import Gate, GateResult, judge_gate
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
-from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView, throttles_document
+from edgetop.analysis.slowdowns.tail import TailView
+from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.usage import UsageFigures
-from edgetop.analysis.verdict import FAULTY, Evidence, Verdict, judge
+from edgetop.analysis.verdict import Evidence, Verdict, judge, with_ab
+from edgetop.analysis.verdict_reasons import FaultFound, State
 from edgetop.formatting import rounded
-from edgetop.session import manifest as manifests
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Lost, Manifest
-from edgetop.session.seconds import NS
 
 
 class _Parts:
@@ -187,12 +183,6 @@ def report(analysis: Folds) -> Report:
     return Report(**values, unavailable=unavailable or None)
 
 
-def report_document(analysis: Folds) -> dict[str, Any]:
-    """Return the document that `--json` prints."""
-    document: dict[str, Any] = to_json(report(analysis))
-    return document
-
-
 def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
     """Return the present results of `gates`."""
     if not gates or analysis.manifest is None:
@@ -227,7 +217,9 @@ def _verdict(folds: Folds) -> Verdict:
 
 
 def _no_verdict(folds: Folds) -> Verdict:
-    return Verdict(FAULTY, "warning", (folds.faults.words(folds.faults.found),), at_end=FAULTY, brief=FAULTY.lower())
+    fault = folds.faults.first(folds.faults.found)
+    reasons = () if fault is None else (FaultFound(fault),)
+    return Verdict(State.INTERNAL_ERROR, "warning", reasons, at_end=State.INTERNAL_ERROR)
 
 
 def _drift_ratio(analysis: Folds) -> float | None:
@@ -251,104 +243,3 @@ def _temperature(analysis: Folds) -> dict[str, Temperature]:
 def _overhead(analysis: Folds) -> Overhead:
     own = analysis.tracks.one("mem/edgetop")
     return Overhead(rounded(analysis.own_load.mean), rounded(own.max) if own else None)
-
-
-def to_json(value: Any) -> Any:
-    """Convert to plain JSON values. A field with `omit` in its metadata is left out if it is None."""
-    if type(value) in _AS_JSON:
-        return _AS_JSON[type(value)](value)
-    if dataclasses.is_dataclass(value):
-        unknown = (value.unavailable or ()) if isinstance(value, Report) else ()
-        items = ((f, None if f.name in unknown else getattr(value, f.name)) for f in dataclasses.fields(value))
-        return {f.name: to_json(item) for f, item in items if item is not None or "omit" not in f.metadata}
-    if isinstance(value, Mapping):
-        return {name: to_json(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
-    return value
-
-
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return the JSON part. If the session is over, `now` is the state in which it ended."""
-    return {
-        "now": verdict.now,
-        "words": verdict.words,
-        "since_s": None if verdict.since_ns is None else round(verdict.since_ns / NS, 3),
-        "first": verdict.first,
-        "also": list(verdict.also),
-        "past": list(verdict.past),
-        "brief": verdict.brief or None,
-    }
-
-
-def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
-    return {
-        "ms": deadline.ms,
-        "misses": deadline.misses,
-        "miss_rate": deadline.miss_rate,
-        "longest_run": deadline.longest_run,
-        "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
-        "max_rate_hz": rounded(deadline.max_rate_hz),
-        "cause": deadline.cause.words if deadline.cause else None,
-    }
-
-
-def _threads_json(threads: ThreadView) -> dict[str, Any]:
-    return {
-        "count": threads.count,
-        "wait_share": round(threads.wait_share, 6),
-        "waits_in": threads.most or None,  # the operator in which the first thread waited most
-        "moves_per_s": rounded(threads.moves_per_s),
-    }
-
-
-def _tail_json(tail: TailView) -> dict[str, Any]:
-    """Return the JSON part. Its lists are empty if no inference stands out."""
-    return {
-        "stands_out": STANDS_OUT,
-        "summary": tail_words(tail.parts) or None,
-        "parts": to_json(tail.parts),
-        "slowest": to_json(tail.slowest),
-    }
-
-
-def _inference_json(one: SlowInference) -> dict[str, Any]:
-    return {
-        "t_s": round(one.t_ns / NS, 9),
-        "latency_ms": round(one.latency_ns / 1e6, 6),
-        "cause": one.cause,
-        "who": one.who or None,
-        "proven": one.is_proven,
-    }
-
-
-def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
-    return {
-        "start_s": slowdown.start_ns / NS,
-        "end_s": None if slowdown.end_ns is None else slowdown.end_ns / NS,
-        "cause": slowdown.cause,
-        "latency_ratio": slowdown.latency_ratio,
-        "confidence": slowdown.confidence,
-        "evidence": list(slowdown.evidence),
-        "from_start": slowdown.from_start,
-        "then": slowdown.then or None,
-    }
-
-
-# Parts that other modules make, whose fields are not the document's keys.
-_AS_JSON: Mapping[type, Callable[[Any], Any]] = {
-    Manifest: manifests.to_json,
-    AbView: ab_document,
-    Verdict: _verdict_json,
-    DeadlineView: _deadline_json,
-    TailView: _tail_json,
-    TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
-    SlowInference: _inference_json,
-    ThrottlesView: throttles_document,
-    Slowdown: _slowdown_json,
-    ThreadView: _threads_json,
-    AlertsView: alerts_document,
-    ForecastView: forecast,
-    Ceilings: Ceilings.to_json,
-    GateResult: GateResult.to_json,
-}

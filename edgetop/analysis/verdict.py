@@ -1,81 +1,87 @@
 """The verdict: the present state, since when it holds, and past troubles.
 
 Only this module judges it. The first line of the screen, `--headless`, the report, its JSON, the list of
-sessions and `edgetop stop` print this one value. The word is the present state. Of several troubles it is the gravest,
-and of equally grave ones the cause before its effect: a board that throttles is overloaded because it
-throttles. Past troubles are in the past tense. `STEADY` is a claim: it needs the absence of any sign against it.
+sessions and `edgetop stop` show this one value, in the words of `edgetop.wording.verdict_words`. Of several troubles
+the state is the gravest, and of equally grave ones the cause before its effect: a board that throttles is overloaded
+because it throttles. STEADY is a claim: it needs the absence of any sign against it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from edgetop import formatting
-from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, overload_words, too_slow
+from edgetop.analysis.ab_figures import AbView
+from edgetop.analysis.deadline import TOO_SLOW, WORTH_REPORTING, too_slow
 from edgetop.analysis.faults import noting
-from edgetop.analysis.memory_use import leak_ends, leak_rate
-from edgetop.analysis.progress import is_stalled
+from edgetop.analysis.progress import ProgressView, is_stalled
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import LIMITS
-from edgetop.analysis.slowdowns.slowdown import Slowdown, cause_words, is_throttling
+from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
 from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
+from edgetop.analysis.verdict_reasons import (
+    AbDifference,
+    AbTurn,
+    AwayFromBurst,
+    BaselineDone,
+    ClockNow,
+    EndedAs,
+    EndedBy,
+    ExitStatus,
+    FaultFound,
+    FirstInference,
+    GatesFailed,
+    Lasts,
+    LateBecause,
+    Leaked,
+    LeakRate,
+    LimitedBy,
+    MemoryFull,
+    MissedDeadline,
+    MissedNow,
+    NothingRecent,
+    NotSeen,
+    Overdue,
+    Past,
+    Queueing,
+    Raised,
+    Reason,
+    Scatters,
+    SlowedBy,
+    State,
+    TemperatureNow,
+    Told,
+    WarmupDone,
+    WasOverloaded,
+    WasSlowed,
+    WasThrottled,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from edgetop.analysis.folds import Folds
 
 Level = Literal["good", "neutral", "warning", "critical"]
 
-NOW, MISSED = "now ", " missed"  # around a share of the last seconds, beside that of the whole session
 OVER = SLOWER_SHARE / 2  # of the burst's p50: with less than this over it, a slowdown is over or interrupted
-FROM_START = " FROM THE START"
-SINCE_START = "since the start"
-BEFORE, OF_THE_TIME = ", before measuring", " of the time"
-
-THROTTLING, THROTTLED_FROM_START = "THROTTLING", f"THROTTLED{FROM_START}"
-CONTENDED, SLOWED = "CONTENDED", "SLOWED"
-OVERLOADED, GATE_FAILED, MISSING, LEAKING = "OVERLOADED", "GATE FAILED", "MISSING DEADLINE", "LEAKING"
-STOPPING = "STOPPING"
-STEADY, UNSETTLED, MEASURING = "STEADY", "UNSETTLED", "MEASURING"
-FAULTY = "INTERNAL ERROR"
+UNDISTURBED = (State.MEASURING, State.STEADY, State.UNSETTLED)  # no trouble was found
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    word: str  # "STEADY", "THROTTLING", "FINISHED" ...: enough on its own
+    state: State
     level: Level
-    details: tuple[str, ...] = ()  # the most needed first
-    also: tuple[str, ...] = ()  # other present troubles
-    past: tuple[str, ...] = ()  # past troubles, in the past tense
+    reasons: tuple[Reason, ...] = ()  # the most needed first
+    also: tuple["Verdict", ...] = ()  # other present troubles
+    past: tuple[Past, ...] = ()  # past troubles, the gravest first
     p50_change: float | None = None  # of the last seconds to the burst, as a share; None: unknown, or nothing is slower
     since_ns: int | None = None  # when the state of `now` began; None: unknown, or it has no beginning
-    at_end: str = ""  # of a session that is over: the word that held when it ended
-    brief: str = ""  # of a session that is over: the same in a few words, for a list
+    at_end: State | None = None  # of a session that is over: the state in which it ended
+    gist: Past | AbDifference | None = None  # of a session that is over: what a list shows; None: how it ended
 
     @property
-    def now(self) -> str:
-        """Return the word of the present state or, if the session is over, of the state in which it ended."""
-        return self.at_end or self.word
-
-    @property
-    def words(self) -> str:
-        """Return the whole verdict in one line.
-
-        >>> Verdict("FINISHED", "good", ("all runs are done",), past=("was throttled twice",)).words
-        'FINISHED: all runs are done; was throttled twice'
-        """
-        return "; ".join((self.first, *(f"also {what}" for what in self.also), *self.past))
-
-    @property
-    def first(self) -> str:
-        """Return the word with its details.
-
-        >>> Verdict("THROTTLING", "critical", ("thermal", "for 0:27"), p50_change=0.32).first
-        'THROTTLING: thermal, for 0:27, p50 +32 %'
-        """
-        change = () if self.p50_change is None else (f"p50 {formatting.signed_percent(self.p50_change)}",)
-        details = (*self.details, *change)
-        return f"{self.word}: {', '.join(details)}" if details else self.word
+    def now(self) -> State:
+        """Return the present state or, if the session is over, the state in which it ended."""
+        return self.at_end or self.state
 
 
 class Evidence:
@@ -84,7 +90,7 @@ class Evidence:
     def __init__(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
         with noting() as failed:
             self._read(folds, gates)
-        self.fault = folds.faults.words(failed)  # why something of it is not known; "": no fold of it has failed
+        self.fault = folds.faults.first(failed)  # why something of it is not known; None: no fold of it has failed
 
     def _read(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
         self.progress, self.manifest, self.gates = folds.progress.view(), folds.manifest, gates
@@ -103,52 +109,41 @@ def judge(seen: Evidence) -> Verdict:
     if progress.phase == "over":
         return _final(seen)
     if progress.stopping:
-        return Verdict(STOPPING, "neutral", (progress.stopping,))
+        return Verdict(State.STOPPING, "neutral", (Told(progress.stopping),))
     if progress.phase == "loading" and progress.unseen:
-        _, _, why = progress.unseen.partition(": ")
-        return Verdict("NO INFERENCE", "warning", (why or progress.unseen,))
+        return Verdict(State.NO_INFERENCE, "warning", (NotSeen(progress.unseen),))
     if progress.phase == "loading" and not seen.fault:
-        return Verdict("LOADING", "neutral", (seen.manifest.model.path,) if seen.manifest else ())
+        return Verdict(State.LOADING, "neutral", (Told(seen.manifest.model.path),) if seen.manifest else ())
     if progress.phase in ("first", "idle", "warmup") and not _ceased(seen):
         return _preparing(seen)
-    return replace(_measuring(seen), past=tuple(words for words, _ in _past(seen)))
+    return replace(_measuring(seen), past=tuple(_past(seen)))
 
 
 def _measuring(seen: Evidence) -> Verdict:
     """Return the present state while the session measures, or its state at the end."""
     first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
-    also = tuple(_in_short(other, is_explained=not first.word.startswith("GATE")) for other in others)
-    return replace(first, also=also)
-
-
-def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
-    """Return the verdict in a few words. `is_explained`: the text before it says more."""
-    if verdict.word == MISSING:
-        *cause, share = (detail for detail in verdict.details if not detail.startswith("for "))
-        why = "" if is_explained or not cause else f": {cause[0]}"
-        return f"{MISSING} {share.removeprefix(NOW).removesuffix(MISSED)}{why}"
-    return f"{LEAKING} {verdict.details[0]}" if verdict.word == LEAKING else verdict.word
+    return replace(first, also=tuple(others))
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
     """Yield every present trouble, causes before effects."""
     if seen.fault:
-        yield Verdict(FAULTY, "warning", (seen.fault,))
+        yield Verdict(State.INTERNAL_ERROR, "warning", (FaultFound(seen.fault),))
     yield from _ceased(seen)
     if seen.recent.errors:
-        yield Verdict("FAILING", "critical", (_errors_words(seen),))
+        yield Verdict(State.FAILING, "critical", (_raised(seen),))
     yield from _throttling(seen)
     if dropped := next((event for event in seen.events.lasting if event.kind == "provider-dropped"), None):
-        yield Verdict("PROVIDER DROPPED", "critical", (dropped.message,))
+        yield Verdict(State.PROVIDER_DROPPED, "critical", (Told(dropped.message),))
     yield from _broken_promises(seen)
     deadline = seen.deadline
     is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # even without a slowdown
     yield from (*_missing(seen), *_slower(seen)) if is_its_own else (*_slower(seen), *_missing(seen))
-    if rate := leak_rate(seen.growth):
-        full = tuple(f"memory is {ends}" for ends in (leak_ends(seen.growth),) if ends)
+    if seen.growth.is_leak and seen.growth.mib_per_h:
+        full = () if seen.growth.hours_left is None else (MemoryFull(seen.growth),)
         measured_ns = seen.progress.measured_ns
         began_ns = None if measured_ns is None else seen.until_ns - measured_ns
-        yield Verdict(LEAKING, "warning", (f"{rate} {SINCE_START}", *full), since_ns=began_ns)
+        yield Verdict(State.LEAKING, "warning", (LeakRate(seen.growth), *full), since_ns=began_ns)
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
@@ -157,16 +152,14 @@ def _ceased(seen: Evidence) -> list[Verdict]:
         return []
     verdicts = []
     if seen.recording_trouble:
-        verdicts.append(Verdict("NOT RECORDING", "critical", (seen.recording_trouble,)))
+        verdicts.append(Verdict(State.NOT_RECORDING, "critical", (Told(seen.recording_trouble),)))
     if is_stalled(seen.progress, seen.session.max_ns if seen.session else None, seen.manifest):
-        silent = formatting.duration(seen.progress.silent_ns or 0)
-        verdicts.append(Verdict("STALLED", "critical", (f"an inference has not come back for {silent}",)))
+        verdicts.append(Verdict(State.STALLED, "critical", (Overdue(seen.progress.silent_ns or 0),)))
     return verdicts
 
 
-def _errors_words(seen: Evidence) -> str:
-    count = (seen.session.count if seen.session else 0) + seen.errors
-    return f"{seen.errors} of {count} inferences raised an error"
+def _raised(seen: Evidence) -> Raised:
+    return Raised(seen.errors, (seen.session.count if seen.session else 0) + seen.errors)
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
@@ -175,11 +168,16 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
     now = _in_force(seen) or limited
     board = tuple(_board_now(seen.throttles))
     if limited and limited.from_start:
-        details = (cause_words(limited), *board)
-        yield Verdict(THROTTLED_FROM_START, "critical", details, since_ns=limited.start_ns)
+        reasons = (SlowedBy(limited), *board)
+        yield Verdict(State.THROTTLED_FROM_START, "critical", reasons, since_ns=limited.start_ns)
     elif now:
-        details = (now.cause, _lasts(now.start_ns, seen), *board)
-        yield Verdict(THROTTLING, "critical", details, p50_change=_logged_change(seen), since_ns=now.start_ns)
+        yield Verdict(
+            State.THROTTLING,
+            "critical",
+            (LimitedBy(now.cause), _lasts(now.start_ns, seen), *board),
+            p50_change=_logged_change(seen),
+            since_ns=now.start_ns,
+        )
 
 
 def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
@@ -200,14 +198,11 @@ def _in_force(seen: Evidence) -> ThrottleSpan | None:
     return min(spans, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
 
-def _board_now(throttles: ThrottlesView) -> Iterator[str]:
-    """Yield the clock with its best, and the temperature with its trip."""
+def _board_now(throttles: ThrottlesView) -> Iterator[Reason]:
     if throttles.clock_mhz is not None:
-        best = "" if throttles.best_mhz is None else f" of {throttles.best_mhz:.0f}"
-        yield f"{throttles.clock} {throttles.clock_mhz:.0f}{best} MHz".lstrip()
+        yield ClockNow(throttles.clock, throttles.clock_mhz, throttles.best_mhz)
     if throttles.temp_c is not None:
-        trip = "" if throttles.trip_c is None else f" of {throttles.trip_c:.0f}"
-        yield f"{throttles.temp_c:.0f}{trip} C"
+        yield TemperatureNow(throttles.temp_c, throttles.trip_c)
 
 
 def _change(seen: Evidence) -> float | None:
@@ -223,8 +218,8 @@ def _logged_change(seen: Evidence) -> float | None:
     return change if ratio is None or change is None or change < OVER else ratio - 1
 
 
-def _lasts(begin_ns: int, seen: Evidence) -> str:
-    return f"for {formatting.stopwatch(max(0, seen.until_ns - begin_ns))}"
+def _lasts(begin_ns: int, seen: Evidence) -> Lasts:
+    return Lasts(max(0, seen.until_ns - begin_ns))
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
@@ -235,18 +230,22 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start]
     contended = next((slowdown for slowdown in slowdowns if slowdown.cause == "contention"), None)
     if contended:
-        who, is_new = others or next(iter(contended.evidence), ""), not contended.from_start
-        details = tuple(filter(None, (who, _lasts(contended.start_ns, seen) if is_new else "")))
-        logged, word = (_logged_change(seen), CONTENDED) if is_new else (None, CONTENDED + FROM_START)
-        yield Verdict(word, "warning", details, p50_change=logged, since_ns=contended.start_ns)
+        who = others or next(iter(contended.evidence), "")
+        named = (Told(who),) if who else ()
+        if contended.from_start:
+            yield Verdict(State.CONTENDED_FROM_START, "warning", named, since_ns=contended.start_ns)
+        else:
+            reasons, change = (*named, _lasts(contended.start_ns, seen)), _logged_change(seen)
+            yield Verdict(State.CONTENDED, "warning", reasons, p50_change=change, since_ns=contended.start_ns)
     elif others:
         known = change if seen.slowdowns.is_settled else None  # before, others may have slowed the burst too
-        yield Verdict(CONTENDED, "warning", (others,), p50_change=known)
+        yield Verdict(State.CONTENDED, "warning", (Told(others),), p50_change=known)
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in slowdowns:
         if slowdown.cause not in ("contention", *explained) and not _is_unreported(slowdown, seen):
-            details = (_lasts(slowdown.start_ns, seen), cause_words(slowdown))
-            yield Verdict(SLOWED, "warning", details, p50_change=_logged_change(seen), since_ns=slowdown.start_ns)
+            reasons = (_lasts(slowdown.start_ns, seen), SlowedBy(slowdown))
+            change = _logged_change(seen)
+            yield Verdict(State.SLOWED, "warning", reasons, p50_change=change, since_ns=slowdown.start_ns)
 
 
 def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
@@ -258,96 +257,92 @@ def _broken_promises(seen: Evidence) -> Iterator[Verdict]:
         )  # fmt: skip
         # One inference may take longer than the time to the next.
         cause = too_slow(p50_ns, 1e9 / hz, burst.p50_ns if burst else None) if hz and p50_ns else None
-        details = (overload_words(overload.asked_hz, overload.done_hz), *([cause.brief] if cause else []))
-        yield Verdict(OVERLOADED, "critical", details)
+        why = (LateBecause(cause),) if cause else ()
+        yield Verdict(State.OVERLOADED, "critical", (Queueing(overload.asked_hz, overload.done_hz), *why))
     if failing := next((gate for gate in seen.gates if gate.fails_for_sure), None):
-        yield Verdict("GATE", "critical", (failing.reason,))
+        yield Verdict(State.GATE_EXCEEDED, "critical", (GatesFailed((failing,)),))
 
 
 def _missing(seen: Evidence) -> Iterator[Verdict]:
     deadline, recent = seen.deadline, seen.recent
     if deadline and recent.misses and recent.misses >= WORTH_REPORTING * recent.count:
-        why = (deadline.cause.brief,) if deadline.cause else ()
-        share = formatting.fine_percent(recent.misses / recent.count)
+        why = (LateBecause(deadline.cause),) if deadline.cause else ()
         lasts = () if deadline.since_ns is None else (_lasts(deadline.since_ns, seen),)
-        details = (*why, f"{NOW}{share}{MISSED}", *lasts)
-        yield Verdict(MISSING, "warning", details, since_ns=deadline.since_ns)
+        reasons = (*why, MissedNow(recent.misses / recent.count), *lasts)
+        yield Verdict(State.MISSING_DEADLINE, "warning", reasons, since_ns=deadline.since_ns)
 
 
 def _steadiness(seen: Evidence) -> Verdict:
-    """Return the verdict if there is no trouble; "STEADY" only with enough evidence."""
+    """Return the verdict if there is no trouble; STEADY only with enough evidence."""
     slowdowns = seen.slowdowns
     if not slowdowns.is_settled:
-        return Verdict(MEASURING, "neutral" if seen.progress.phase == "over" else "good")
+        return Verdict(State.MEASURING, "neutral" if seen.progress.phase == "over" else "good")
     if slowdowns.is_too_scattered:
-        doubt = f"latency scatters by {formatting.whole_percent(slowdowns.scatter or 0.0)} from second to second"
-        return Verdict(UNSETTLED, "warning", (doubt,))
+        return Verdict(State.UNSETTLED, "warning", (Scatters(slowdowns.scatter or 0.0),))
     change = _change(seen)
     if change is None:
-        return Verdict(UNSETTLED, "warning", ("nothing was measured in the last minute",))
+        return Verdict(State.UNSETTLED, "warning", (NothingRecent(),))
     if abs(change) > SLOWER_SHARE:
-        way = "above" if change > 0 else "below"
-        doubt = f"p50 is {formatting.whole_percent(abs(change))} {way} that of the burst"
-        return Verdict(UNSETTLED, "warning", (doubt,))
+        return Verdict(State.UNSETTLED, "warning", (AwayFromBurst(change),))
     measured_ns = seen.progress.measured_ns
     ends = [*(span.end_ns for span in seen.throttles.spans), *(slowdown.end_ns for slowdown in slowdowns.slowdowns)]
     ends.append(None if measured_ns is None else seen.until_ns - measured_ns)
-    return Verdict(STEADY, "good", since_ns=max((end_ns for end_ns in ends if end_ns is not None), default=None))
+    return Verdict(State.STEADY, "good", since_ns=max((end_ns for end_ns in ends if end_ns is not None), default=None))
 
 
 def _preparing(seen: Evidence) -> Verdict:
     progress = seen.progress
     if progress.phase == "idle" and progress.idle_ns:
-        done_ns = min(progress.idle_done_ns, progress.idle_ns)
-        done = f"{done_ns / 1e9:.0f} of {progress.idle_ns / 1e9:.0f} s, in which nothing runs"
-        return Verdict("IDLE BASELINE", "neutral", (done,))
+        done = BaselineDone(min(progress.idle_done_ns, progress.idle_ns), progress.idle_ns)
+        return Verdict(State.IDLE_BASELINE, "neutral", (done,))
     if progress.phase == "first" or progress.warmup_runs is None:
-        return Verdict("WARMING UP", "neutral", ("first inference",))
-    done = f"{min(progress.warmup_done or 0, progress.warmup_runs)} of {progress.warmup_runs}"
-    also = (THROTTLING,) if _in_force(seen) else ()
-    return Verdict("WARMING UP", "neutral", (done,), also)
+        return Verdict(State.WARMING_UP, "neutral", (FirstInference(),))
+    runs = WarmupDone(min(progress.warmup_done or 0, progress.warmup_runs), progress.warmup_runs)
+    also = (Verdict(State.THROTTLING, "critical"),) if _in_force(seen) else ()
+    return Verdict(State.WARMING_UP, "neutral", (runs,), also)
 
 
 EXIT_STATUS = "exit-status-"  # how a program that was watched ended, before the number
 GATE_ENDED = "slo"  # how a gate ends a session: `end_reason`
 ROTATED = "rotated"  # the run goes on in the next session
-_FINAL: dict[str, tuple[str, Level, str]] = {
-    "duration": ("FINISHED", "good", "the duration is over"),
-    "runs": ("FINISHED", "good", "all runs are done"),
-    "exit": ("FINISHED", "good", "the program ended"),
-    "resolved": ("FINISHED", "good", "the difference is known as well as was asked for"),
-    ROTATED: ("FINISHED", "good", "the next session goes on"),
-    "user": ("STOPPED", "neutral", "by the user"),
-    "signal": ("STOPPED", "neutral", "by a signal"),
-    "writer-killed": ("CUT SHORT", "warning", "edgetop was killed"),
-    "power-loss": ("CUT SHORT", "warning", "the power was lost"),
-    "disk-full": ("CUT SHORT", "critical", "the disk was full"),
+FINAL: dict[str, tuple[State, Level]] = {
+    "duration": (State.FINISHED, "good"),
+    "runs": (State.FINISHED, "good"),
+    "exit": (State.FINISHED, "good"),
+    "resolved": (State.FINISHED, "good"),
+    ROTATED: (State.FINISHED, "good"),
+    "user": (State.STOPPED, "neutral"),
+    "signal": (State.STOPPED, "neutral"),
+    "writer-killed": (State.CUT_SHORT, "warning"),
+    "power-loss": (State.CUT_SHORT, "warning"),
+    "disk-full": (State.CUT_SHORT, "critical"),
 }
+_UNTOLD: dict[str, State] = {"engine-died": State.ENGINE_DIED, GATE_ENDED: State.GATE_FAILED}
 
 
 def _final(seen: Evidence) -> Verdict:
     """Return how it ended, its state then, and its past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
-    failed = [gate.reason for gate in seen.gates if not gate.ok]
+    failed = tuple(gate for gate in seen.gates if not gate.ok)
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
-        ended = Verdict(GATE_FAILED, "critical", (end_error or "; ".join(failed),))
+        ended = Verdict(State.GATE_FAILED, "critical", (Told(end_error) if end_error else GatesFailed(failed),))
     else:
         ended = final_verdict(reason, end_error)
     held, found = _measuring(seen), list(_past(seen))
-    past = [words for words, _ in found]
-    if failed and ended.word != GATE_FAILED:
-        past.insert(0, f"gate failed: {failed[0]}")
-    if not past and held.word == MEASURING:
-        past = ["too short to say whether it is steady"]
-    elif not past:
-        past = [f"{held.word.lower()}: {held.details[0]}" if held.details else held.word.lower()]
-    level: Level = "warning" if ended.level == "good" and held.word not in (STEADY, MEASURING) else ended.level
-    at_end = ended.word if ended.level == "critical" else held.word
-    brief = ended.word.lower()  # how it ended only if that was not as planned
-    if ended.word in ("FINISHED", "STOPPED"):
-        plain = "too short to tell" if at_end == MEASURING else at_end.lower()
-        brief = next((in_brief for _, in_brief in found if in_brief), plain)
-    return replace(ended, level=level, past=tuple(past), at_end=at_end, since_ns=held.since_ns, brief=brief)
+    gist = next((trouble for trouble in found if not isinstance(trouble, Leaked)), None)
+    past = found
+    if failed and ended.state is not State.GATE_FAILED:
+        past = [GatesFailed(failed[:1]), *found]
+    past = past or [EndedAs(held.state, held.reasons[0] if held.reasons else None)]
+    is_doubtful = ended.level == "good" and held.state not in (State.STEADY, State.MEASURING)
+    return replace(
+        ended,
+        level="warning" if is_doubtful else ended.level,
+        past=tuple(past),
+        at_end=ended.state if ended.level == "critical" else held.state,
+        since_ns=held.since_ns,
+        gist=gist if ended.state in (State.FINISHED, State.STOPPED) else None,
+    )
 
 
 def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
@@ -355,45 +350,58 @@ def final_verdict(end_reason: str, end_error: str | None = None) -> Verdict:
 
     `end_error`: what the engine died of or which gate ended it, if known.
     """
-    if end_reason in _FINAL:
-        word, level, text = _FINAL[end_reason]
-        return Verdict(word, level, (text,))
-    if end_reason == GATE_ENDED:
-        return Verdict(GATE_FAILED, "critical", (end_error or "a gate ended it",))
-    if end_reason == "engine-died":
-        return Verdict("ENGINE DIED", "critical", (end_error or "cause unknown",))
+    told: Reason = Told(end_error) if end_error else EndedBy(end_reason)
+    if end_reason in FINAL:
+        state, level = FINAL[end_reason]
+        return Verdict(state, level, (EndedBy(end_reason),))
     if end_reason.startswith(EXIT_STATUS):
-        status = end_reason.removeprefix(EXIT_STATUS)
-        return Verdict("ENDED", "warning", (f"the program ended with exit status {status}",))
-    return Verdict("ENDED", "critical", (end_error or end_reason,))
+        return Verdict(State.ENDED, "warning", (ExitStatus(end_reason.removeprefix(EXIT_STATUS)),))
+    return Verdict(_UNTOLD.get(end_reason, State.ENDED), "critical", (told,))
 
 
-def _past(seen: Evidence) -> Iterator[tuple[str, str]]:
-    """Yield past troubles, the gravest first, in words and in brief ("": not brief); if the session is over, all."""
+def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
+    """Return the verdict on an A/B session, which begins with the difference."""
+    if view is None or progress.phase not in ("measure", "over"):
+        return verdict
+    difference = AbDifference(view.ratios["p50"], view.smallest["p50"])
+    if progress.phase == "over":
+        is_plain = verdict.at_end in UNDISTURBED
+        return replace(
+            verdict,
+            reasons=(difference, *verdict.reasons),
+            past=() if is_plain else verdict.past,
+            gist=difference if difference.ratio else verdict.gist,
+            level="good" if is_plain and verdict.level == "warning" else verdict.level,
+        )
+    if verdict.state in UNDISTURBED:
+        return Verdict(State.AB, "good", (difference, AbTurn(view.turn(progress.now_ns))), verdict.also, verdict.past)
+    return replace(verdict, also=(Verdict(State.AB, "neutral", (difference,)), *verdict.also))
+
+
+def _past(seen: Evidence) -> Iterator[Past]:
+    """Yield past troubles, the gravest first; if the session is over, all."""
     is_over, overload = seen.progress.phase == "over", seen.overload
     if seen.fault and is_over:
-        yield seen.fault, FAULTY.lower()
+        yield FaultFound(seen.fault)
     throttled = _throttled_before(seen, is_over=is_over)
-    yield from throttled
+    if throttled:
+        yield throttled
     if overload and (is_over or overload.is_over):
-        yield f"was overloaded: {overload_words(overload.asked_hz, overload.done_hz)}", "overloaded"
+        yield WasOverloaded(overload.asked_hz, overload.done_hz)
     slowed = _slowed_before(seen, is_over=is_over)
     yield from slowed
     if seen.errors and (is_over or not seen.recent.errors):
-        yield _errors_words(seen), f"{seen.errors} errors"
+        yield _raised(seen)
     deadline = seen.deadline
     if deadline and deadline.is_missed:
-        is_explained = throttled or slowed or overload or (not is_over and seen.recent.misses)
-        why = "" if is_explained or not deadline.cause else f" ({deadline.cause.words})"
-        rate = formatting.fine_percent(deadline.miss_rate)
-        in_brief = f"missed {rate}{f', {deadline.cause.name}' if deadline.cause else ''}"
-        yield f"missed its deadline of {deadline.ms:g} ms: {rate}{why}", in_brief
-    if is_over and (rate := leak_rate(seen.growth)):
-        yield f"leaked {rate}", ""
+        is_explained = bool(throttled or slowed or overload or (not is_over and seen.recent.misses))
+        yield MissedDeadline(deadline.ms, deadline.miss_rate, deadline.cause, is_explained)
+    if is_over and seen.growth.is_leak and seen.growth.mib_per_h:
+        yield Leaked(seen.growth)
 
 
-def _throttled_before(seen: Evidence, *, is_over: bool) -> list[tuple[str, str]]:
-    """Return past throttling, as `_past` does: by the board's reports or, without any, by slowdowns."""
+def _throttled_before(seen: Evidence, *, is_over: bool) -> WasThrottled | None:
+    """Return past throttling: by the board's reports or, without any, by slowdowns. None: there was none."""
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]
     found = spans = [span for span in throttles.spans if is_over or span.end_ns is not None]
@@ -402,30 +410,28 @@ def _throttled_before(seen: Evidence, *, is_over: bool) -> list[tuple[str, str]]
         found = by_clock = [one for one in _slowdowns_before(seen, is_over=is_over) if is_throttling(one)]
         times, share = len(by_clock), _share(seen, by_clock)
     if not found:
-        return []
+        return None
     # It may have throttled in the warm-up, or earlier, alone.
-    is_before_measuring = throttles.spans and throttles.measured_ns > 0 and not throttles.measured_total
-    when = BEFORE if is_before_measuring else _of_the_time(share)
-    causes = ", ".join(dict.fromkeys(one.cause for one in found))
-    return [(f"was throttled {_times(times)}{when} ({causes})", f"throttled {times}x{when.removesuffix(OF_THE_TIME)}")]
+    is_before = bool(throttles.spans) and throttles.measured_ns > 0 and not throttles.measured_total
+    return WasThrottled(times, tuple(dict.fromkeys(one.cause for one in found)), share, is_before)
 
 
-def _slowed_before(seen: Evidence, *, is_over: bool) -> list[tuple[str, str]]:
-    found: dict[str, list[Slowdown]] = {}
+def _slowed_before(seen: Evidence, *, is_over: bool) -> list[WasSlowed]:
+    found: dict[State, list[Slowdown]] = {}
     for slowdown in _slowdowns_before(seen, is_over=is_over):
         if not is_throttling(slowdown):
-            found.setdefault(CONTENDED if slowdown.cause == "contention" else SLOWED, []).append(slowdown)
-    pairs = []
-    for word, slowdowns in found.items():
-        if word == CONTENDED:
-            because = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), "")
+            state = State.CONTENDED if slowdown.cause == "contention" else State.SLOWED
+            found.setdefault(state, []).append(slowdown)
+    troubles = []
+    for state, slowdowns in found.items():
+        times, share = len(slowdowns), _share(seen, slowdowns)
+        if state is State.CONTENDED:
+            who = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), "")
+            troubles.append(WasSlowed(state, times, share, who=who))
         else:
-            because = ", ".join(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
-        because = "unknown cause" if because == "unknown" else because
-        times, when = len(slowdowns), _of_the_time(_share(seen, slowdowns))
-        words = f"was {word.lower()} {_times(times)}{when}{f' ({because})' if because else ''}"
-        pairs.append((words, f"{word.lower()} {times}x{when.removesuffix(OF_THE_TIME)}"))
-    return pairs
+            causes = tuple(dict.fromkeys(slowdown.cause for slowdown in slowdowns))
+            troubles.append(WasSlowed(state, times, share, causes))
+    return troubles
 
 
 def _slowdowns_before(seen: Evidence, *, is_over: bool) -> list[Slowdown]:
@@ -438,11 +444,3 @@ def _share(seen: Evidence, slowdowns: Sequence[Slowdown]) -> float | None:
         return None
     total_ns = sum((now_ns if s.end_ns is None else s.end_ns) - s.start_ns for s in slowdowns)
     return min(1.0, max(0.0, total_ns / measured_ns))
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _of_the_time(share: float | None) -> str:
-    return "" if share is None else f", {formatting.whole_percent(share)}{OF_THE_TIME}"

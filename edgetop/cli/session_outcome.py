@@ -1,10 +1,10 @@
 """How a session went, in short: what the list of sessions shows of it and the recording keeps beside it."""
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgetop.analysis.verdict import final_verdict
 from edgetop.recording.registry import Outcome
+from edgetop.wording import verdict_words
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -14,9 +14,10 @@ def outcome_of(analysis: "Analysis") -> Outcome:
     """Return the outcome of a session that is over, or the present state of one that runs."""
     verdict, statistics = analysis.verdict(), analysis.statistics()
     end_reason = analysis.manifest.end_reason if analysis.manifest else None
-    if end_reason and not verdict.brief:  # the event of its end is missing
-        verdict = replace(verdict, brief=final_verdict(end_reason).word.lower())
+    brief = verdict_words.brief(verdict)
+    if end_reason and not brief:  # the event of its end is missing
+        brief = verdict_words.state_word(final_verdict(end_reason)).lower()
     p50_ms, p99_ms = (
         None if statistics is None else round(statistics.percentile_ns(quantile) / 1e6, 6) for quantile in (0.50, 0.99)
     )
-    return Outcome(verdict.brief or verdict.word, p50_ms, p99_ms)
+    return Outcome(brief or verdict_words.state_word(verdict), p50_ms, p99_ms)

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.ab_words import verdict_words
-from edgetop.analysis.session_report import to_json
 from edgetop.comparison.fairness import fairness, warmth
 from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
 from edgetop.session.events import Notice
+from edgetop.wording.ab_words import verdict_words
+from edgetop.wording.report_document import to_json
 
 Value = str | float | None
 RANKED_BY = "p50_ms"

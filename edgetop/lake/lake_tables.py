@@ -20,12 +20,14 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from edgetop import __version__
-from edgetop.analysis.session_report import Report, to_json
+from edgetop.analysis.session_report import Report
 from edgetop.formatting import clean
 from edgetop.lake.place import Place
 from edgetop.paths import component
 from edgetop.recording.columns import SCHEMAS
 from edgetop.session.manifest import Manifest
+from edgetop.wording import verdict_words
+from edgetop.wording.report_document import to_json
 
 TABLE = "sessions"
 _MOST_NAMED = 3  # most models of one session to be named
@@ -110,7 +112,7 @@ COLUMNS: Mapping[str, tuple[Any, Read]] = {
     "enclosure": (TEXT, lambda r: r.session.methodology.enclosure),
     "ambient_c": (NUMBER, lambda r: r.session.methodology.ambient_c),
     "labels": (TEXT, lambda r: " ".join(label_text(*one) for one in r.session.labels.items())),
-    "verdict": (TEXT, lambda r: r.verdict.words),
+    "verdict": (TEXT, lambda r: verdict_words.words(r.verdict)),
     "measured_s": (NUMBER, _seconds),
     "inferences": (WHOLE, lambda r: r.latency.count),
     "errors": (WHOLE, lambda r: r.latency.errors),

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.session_report import to_json
 from edgetop.comparison.figures import FIGURES, Figure
 from edgetop.comparison.ratios import Row, discovered, judged
 from edgetop.comparison.student import LEVEL, Contrast
+from edgetop.wording.report_document import to_json
 
 FIGURES_OF = ("p50_ms", "p99_ms", "throughput_hz", "throttled_share", "temp_end_c", "gross_mj", "rss_peak_mib")
 Record = Mapping[str, Any]

@@ -21,6 +21,7 @@ from edgetop.analysis.verdict import ROTATED, final_verdict
 from edgetop.formatting import clean
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest
+from edgetop.wording import verdict_words
 
 PREFIX = "edgetop_"
 STARTED = "session_start_timestamp_seconds"
@@ -165,7 +166,7 @@ def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 
 def _verdict(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    verdict = Sample((("verdict", analysis.verdict().now),), 1.0)
+    verdict = Sample((("verdict", verdict_words.now(analysis.verdict())),), 1.0)
     yield Family(f"{PREFIX}verdict", "gauge", "1 for the word of the verdict that holds now.", (verdict,))
 
 

@@ -15,9 +15,8 @@ from edgetop.analysis.ab_figures import (
     Ratio,
     settling_ns,
 )
-from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report, report_document
+from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import data_of, decoded, read_event
@@ -26,6 +25,8 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
 from edgetop.session.turns import NS, Plan, plan
+from edgetop.wording.ab_words import change_words
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import ended_event, make_manifest, phase_event
 
 MS = 1_000_000

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import (
     MS,
     MadeSession,

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.deadline import DeadlineView, view_deadline
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.statistics import Totals
 from edgetop.engines.child import message_frames
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.engines.child.test_loop import Bench, at_rate
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, make_manifest, phase_event, seconds_of
 

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.energy import CostView, EnergyView, PowerRails
 from edgetop.analysis.rail_energy import RailEnergy
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.tracks import Tracks
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import PhaseBegan
 from edgetop.session.manifest import Battery, Load, Methodology, SensorInfo
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.rails import KINDS, SENSORS, Case, make_case
 from tests.support.sessions import (
     MS,

@@ -12,10 +12,11 @@ from edgetop.analysis.analysis import PARTS, Analysis
 from edgetop.analysis.faults import FEEDING, Faults, UnavailableError, aside, guarded, noting
 from edgetop.analysis.folds import FOLDS, READ_TRACKS
 from edgetop.analysis.session_gates import METRICS, parse_gate
-from edgetop.analysis.session_report import judged_gates, report, report_document
+from edgetop.analysis.session_report import judged_gates, report
 from edgetop.cli.printing.report_text import brief_summary, summary
 from edgetop.metrics.metric_families import families
 from edgetop.session.batch import Batch
+from edgetop.wording.report_document import report_document
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, powered
 from tests.support.sessions import differences
 

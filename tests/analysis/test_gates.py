@@ -6,12 +6,13 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import METRICS, judge_gate, parse_gate
-from edgetop.analysis.session_report import Report, report, report_document
+from edgetop.analysis.session_report import Report, report
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import (
     MS,
     back_to_back,

@@ -18,6 +18,7 @@ from edgetop.analysis.memory_use import (
     robust_slope,
     slope_between,
 )
+from edgetop.analysis.verdict_reasons import State
 from edgetop.engines.engine_protocol import Ended
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.session.batch import Batch
@@ -222,7 +223,7 @@ def test_a_whole_session_tells_it_beside_its_verdict() -> None:
     rows["value"] = np.where(rows["sensor"] == 0, 100 + rows["t_ns"] / NS * 0.02, 720.0)
     analysis = folded([Batch(600 * NS, manifest=manifest, events=(phase_event(0, "measure"),), readings=rows)])
     view = analysis.view(None)
-    assert (view.verdict.word, view.verdict.also) == ("STALLED", ("LEAKING 72 MiB/h since the start",))
+    assert [view.verdict.state, *(other.state for other in view.verdict.also)] == [State.STALLED, State.LEAKING]
     assert view.memory.growth.hours_left == pytest.approx(10, rel=0.01)
     assert "leak" in [notice.code for notice in view.notices]
 

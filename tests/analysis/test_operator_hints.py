@@ -7,9 +7,9 @@ from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import fell_back, operator_hints, slow_kernels
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.session_report import report_document
 from edgetop.session.manifest import EngineInfo
 from edgetop.session.operators import Operator
+from edgetop.wording.report_document import report_document
 from tests.support.scripts import measured
 
 MS = 1e6

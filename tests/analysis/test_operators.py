@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.hotspots import MAX_UNMATCHED, Operators, OperatorsView, scaled_ns
 from edgetop.analysis.operator_shares import MAX_OPERATORS, MOST_GROUPS, BurstInfo, Tally
-from edgetop.analysis.session_report import report_document
+from edgetop.analysis.verdict_reasons import State
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_codec import read_event
 from edgetop.session.operators import Burst, Operator, burst_of
 from edgetop.session.typed_json import JsonValue
+from edgetop.wording.report_document import report_document
 from tests.support.scripts import measured
 from tests.support.sessions import differences
 
@@ -279,26 +280,26 @@ def test_a_long_burst_is_no_stall() -> None:
     script = measured(30).wait(0.1).tell("profile-burst-begins").wait(40)
     analysis = Analysis()
     analysis.fold(script.whole())
-    assert analysis.view(None).verdict.word == "STEADY"
+    assert analysis.view(None).verdict.state is State.STEADY
     script.measure(1).wait(40)  # it failed, without an event
     analysis = Analysis()
     analysis.fold(script.whole())
-    assert analysis.view(None).verdict.word == "STALLED"
+    assert analysis.view(None).verdict.state is State.STALLED
     script.measure(1).wait(0.1).tell("profile-burst-begins").wait(40).profile().wait(40)
     analysis = Analysis()
     analysis.fold(script.whole())
-    assert analysis.view(None).verdict.word == "STALLED"
+    assert analysis.view(None).verdict.state is State.STALLED
 
 
 def test_records_that_come_late_are_no_stall() -> None:
     script = measured(30).tell("records-late").wait(40)
     analysis = Analysis()
     analysis.fold(script.whole())
-    assert analysis.view(None).verdict.word == "STEADY"
+    assert analysis.view(None).verdict.state is State.STEADY
     script.tell("records-on-time").wait(1)
     analysis = Analysis()
     analysis.fold(script.whole())
-    assert analysis.view(None).verdict.word == "STALLED"
+    assert analysis.view(None).verdict.state is State.STALLED
 
 
 def test_bursts_do_not_bury_other_events() -> None:

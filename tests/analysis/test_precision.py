@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 
 from edgetop.analysis.precision import PrecisionView
-from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS, QUANTILES, Seconds, concatenate
+from edgetop.wording.report_document import report_document
 from tests.support.correlated import latencies_ms, truth_ms
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, make_manifest, phase_event, seconds_of
 

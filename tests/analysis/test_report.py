@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report, report_document
+from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
@@ -17,6 +17,7 @@ from edgetop.session.manifest import Battery, EngineInfo, Load, Manifest, Method
 from edgetop.session.operators import Operator, burst_of
 from edgetop.session.records import FIRST, WARMUP
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import (
     MS,
     back_to_back,

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.rolling_latency import RollingLatency
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.steady import figures, sustained
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import MS, back_to_back, folded, make_inferences, phase_event, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
 

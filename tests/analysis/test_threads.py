@@ -7,8 +7,8 @@ import pytest
 from edgetop.analysis.hotspots import MAX_NAMED, ThreadTally, ThreadView, sound_use
 from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import MOVES, operator_hints
-from edgetop.analysis.session_report import report_document
 from edgetop.session.operators import Operator, ThreadUse
+from edgetop.wording.report_document import report_document
 from tests.support.scripts import Script, measured
 from tests.support.sessions import folded
 

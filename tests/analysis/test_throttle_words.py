@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttles_words
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import data_of
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, view, whole
 
 HOT = {

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.session_report import report_document
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import (
     MadeSession,
     ended_event,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.analysis.board_summary import Summaries
 from edgetop.relay import relay_frames
 from edgetop.session.batch import Batch
+from edgetop.wording.board_summary import Summaries
 from tests.benchmarks.test_relay import Received, board, memory_mib, started, written_in_time
 from tests.support.commands import environment
 from tests.support.relays import LiveRecording, cpu_seconds, plant_program

@@ -142,7 +142,7 @@ OPEN = """
 import json, sys, time
 from pathlib import Path
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
+from edgetop.wording.report_document import report_document
 from edgetop.recording.reader import Recording
 
 begun = time.perf_counter()

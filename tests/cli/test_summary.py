@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from edgetop.analysis.session_report import Report, report, report_document
+from edgetop.analysis.session_report import Report, report
 from edgetop.cli.printing.report_text import (
     BRIEF_LINES,
     MOST_SLOWDOWNS,
@@ -19,6 +19,7 @@ from edgetop.cli.printing.report_text import (
 from edgetop.session.manifest import BackgroundProcess, Battery, Constraints, Load, Manifest, Methodology
 from edgetop.session.operators import Operator
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.scripts import POWER_SENSORS, Script, manifest, measured, sensor
 from tests.support.sessions import folded
 from tests.support.slow_sessions import analysed, stretch

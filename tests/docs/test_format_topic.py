@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from edgetop.analysis.verdict import _FINAL, EXIT_STATUS, GATE_ENDED
+from edgetop.analysis.verdict import EXIT_STATUS, FINAL, GATE_ENDED
 from edgetop.session.manifest import Manifest
 
 TOPIC = resources.files("edgetop").joinpath("docs/format.md").read_text(encoding="utf-8")
@@ -26,6 +26,6 @@ def test_every_key_of_the_manifest_is_described() -> None:
     assert keys_of(Manifest) - NAMES == set()
 
 
-@pytest.mark.parametrize("reason", [*_FINAL, GATE_ENDED, "engine-died", "internal-error", f"{EXIT_STATUS}N"])
+@pytest.mark.parametrize("reason", [*FINAL, GATE_ENDED, "engine-died", "internal-error", f"{EXIT_STATUS}N"])
 def test_every_way_in_which_a_session_ends_is_described(reason: str) -> None:
     assert reason in NAMES

@@ -10,6 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.verdict_reasons import State
 from edgetop.control.control_socket import Answer
 from edgetop.control.server import ControlServer
 from edgetop.feeds.attach_feed import LATE_NS, AttachFeed
@@ -175,7 +176,7 @@ def test_a_killed_session_is_recovered_and_seen_to_its_end(tmp_path: Path) -> No
     assert batch is not None
     assert batch.restart
     assert viewer.feed.is_over
-    assert viewer.analysis.view(None).verdict.word == "CUT SHORT"
+    assert viewer.analysis.view(None).verdict.state is State.CUT_SHORT
 
 
 def test_a_session_that_is_over_is_shown_as_it_ended(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from edgetop.relay import relay_frames
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import MAX_EVENTS
+from edgetop.wording import verdict_words
 from tests.support.clocks import ManualClock
 from tests.support.fleets import HELLO, SOON, Saying, address, fleet_of, recorded, unreachable, view, wait_for
 from tests.support.relays import LiveRecording
@@ -48,7 +49,10 @@ def test_good_and_troubled_boards_form_one_fleet_worst_first(script, tmp_path):
     found = {name: wait_for(fleet, name, state) for name, state in states.items()}
     for name, of in (("steady", script), ("hot", throttled)):
         verdict = folded(of.batches).verdict()
-        assert (found[name].word, found[name].summary.words) == (verdict.word, verdict.words)
+        assert (found[name].word, found[name].summary.words) == (
+            verdict_words.state_word(verdict),
+            verdict_words.words(verdict),
+        )
     assert (found["steady"].word, found["hot"].word) == ("MEASURING", "THROTTLING")
     assert (found["other"].version, found["gone"].reason, found["idle"].reason) == (
         "9.9", "no route to host", "no session runs now",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.latest import EXACT_INFERENCES
 from edgetop.analysis.rolling_latency import RECENT_SECONDS
+from edgetop.analysis.verdict_reasons import State
 from edgetop.cli.running.run import command, model_request
 from edgetop.cli.running.run_session import _assemble
 from edgetop.feeds import replay_feed
@@ -375,7 +376,7 @@ def test_a_killed_session_is_played_to_where_it_was_lost(tmp_path: Path) -> None
     folder = left_by_a_dead_writer(tmp_path / "s.edgetop", live[: len(live) // 2])
     feed = ReplayFeed(Recording(folder), clock := ManualClock())
     analysis = played(feed, clock, [1.0])
-    assert analysis.view(None).verdict.word == "CUT SHORT"
+    assert analysis.view(None).verdict.state is State.CUT_SHORT
     assert feed.transport.marks[-1].kind == "recovered"
 
 

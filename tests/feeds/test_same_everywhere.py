@@ -35,7 +35,7 @@ def conclusions(analysis: Analysis) -> dict[str, Any]:
         "throttles": [(span.start_ns, span.end_ns, span.cause) for span in analysis.throttles.view().spans],
         "slowdowns": [(of.start_ns, of.end_ns, of.cause) for of in analysis.slowdowns.view().slowdowns],
         "misses": [(span.begin_ns, span.end_ns) for span in analysis.alerts_view().missing],
-        "verdict": (view.verdict.word, view.verdict.level, view.verdict.now),
+        "verdict": (view.verdict.state, view.verdict.level, view.verdict.now),
     }
 
 

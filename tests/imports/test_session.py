@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report, report_document
+from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.errors import InputError, RecordingError
 from edgetop.feeds.replay_feed import ReplayFeed
@@ -17,6 +17,7 @@ from edgetop.imports.read import read_all
 from edgetop.imports.trtexec import ORIGIN
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE
+from edgetop.wording.report_document import report_document
 from tests.support import trtexec
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, record, session

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.engines.engine_protocol import Ended, PhaseBegan
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EXIT_NOT_WRITTEN, InputError, RecordingError
@@ -30,6 +29,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import READING, Inferences
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, first_manifest, session
 from tests.support.scripted_engine import ScriptedEngine, inferences, said

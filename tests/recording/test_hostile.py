@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report, to_json
+from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.errors import InputError
 from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import to_json
 from tests.support.clocks import ManualClock
 from tests.support.commands import edgetop
 from tests.support.damage import run_here

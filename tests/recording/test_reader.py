@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.errors import InputError
 from edgetop.recording.parquet_tables import ROW_GROUP_ROWS
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch, merge
 from edgetop.session.records import READING
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.recordings import back_to_back, first_manifest, record, session, with_phases
 
 PLAYED = ("inferences", "readings", "events", "seconds", "operators")

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.feeds.attach_feed import AttachFeed
 from edgetop.recording import footer
 from edgetop.recording.catalog import Catalog, RowGroup
@@ -29,6 +28,7 @@ from edgetop.session.clock import boot_id
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.clocks import ManualClock
 from tests.support.recordings import (
     SENSORS,

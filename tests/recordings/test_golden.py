@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import merge
 from edgetop.session.records import INFERENCE
+from edgetop.wording.report_document import report_document
 from tests.support.recordings import content
 
 V1 = Path(__file__).parent / "v1"

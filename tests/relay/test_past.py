@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.verdict_reasons import State
 from edgetop.recording.reader import Recording
 from edgetop.relay import past
 from edgetop.relay.encoding import NOWHERE, Decoder, Encoder
@@ -53,7 +54,7 @@ def test_while_it_comes_no_inference_seems_to_be_missing(recording):
     for batch in past.past(recording):
         analysis.fold(batch)
         view = analysis.view(None)
-        assert view.verdict.word != "STALLED", batch.until_ns / NS
+        assert view.verdict.state is not State.STALLED, batch.until_ns / NS
         assert not view.events.criticals
 
 

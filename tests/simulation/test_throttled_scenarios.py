@@ -11,7 +11,6 @@ import pytest
 
 from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.cli.event_hooks import EACH
 from edgetop.sensors.discovery import discover_hardware
@@ -27,6 +26,7 @@ from edgetop.simulation.board_files import FAMILIES
 from edgetop.simulation.board_physics import new_machine
 from edgetop.simulation.scenarios import SCENARIOS
 from edgetop.simulation.virtual_board import BoardFolder, marked
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import ended_event, make_manifest, make_readings, phase_event
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from edgetop.analysis.board_summary import Summaries
 from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.control.control_socket import Answer
 from edgetop.errors import InputError
@@ -24,6 +23,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
+from edgetop.wording.board_summary import Summaries
 from tests.support.waiting import wait_until
 
 

@@ -108,8 +108,8 @@ def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[st
 
 
 def _document(of: str, whole: "Fit", predictions: "list[Prediction]") -> dict[str, Any]:
-    from edgetop.analysis.session_report import to_json  # noqa: PLC0415
     from edgetop.formatting import rounded  # noqa: PLC0415
+    from edgetop.wording.report_document import to_json  # noqa: PLC0415
 
     lines = [
         {

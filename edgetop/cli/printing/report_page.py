@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from edgetop.analysis.ab_figures import METRICS, AbView, binned
-from edgetop.analysis.ab_words import verdict_words
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.heat import view_thermal
 from edgetop.analysis.paired import LEAST_PAIRS, difference, undisturbed
@@ -29,6 +28,7 @@ from edgetop.cli.printing.report_text import summary
 from edgetop.formatting import clean, shortened
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.seconds import NS
+from edgetop.wording.ab_words import verdict_words
 
 MOST_OPERATORS, MOST_MARKS = 20, 500
 AB_BINS, MOST_QUADS = 80, 100  # of an A/B session: bars of a histogram; points of the ratio over time

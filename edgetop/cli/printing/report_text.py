@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from edgetop import formatting
-from edgetop.analysis.ab_words import ab_lines
 from edgetop.analysis.deadline import headroom_words, load_words, max_rate_words
 from edgetop.analysis.forecast.heat_forecast import left, outlook
 from edgetop.analysis.program_frames import FramesView, total_words
@@ -36,6 +35,8 @@ from edgetop.cli.output import gate_lines, notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened
 from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.wording import verdict_words
+from edgetop.wording.ab_words import ab_lines
 
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
 WIDTH, BRIEF_LINES = 80, 23
@@ -162,8 +163,8 @@ def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
     """Yield how the session ended, or its state, and below it its other present and past troubles."""
     mark = "SIMULATED  " if session.board.simulated else ""
     live = "LIVE, " if session.end_reason is None else ""
-    yield f"{mark}{live}{clean(verdict.first)}"
-    for other in (*(f"also {word}" for word in verdict.also), *verdict.past):
+    yield f"{mark}{live}{clean(verdict_words.first(verdict))}"
+    for other in (*(f"also {word}" for word in verdict_words.also(verdict)), *verdict_words.past(verdict)):
         yield f"  {clean(other)}"
 
 

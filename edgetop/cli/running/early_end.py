@@ -7,13 +7,13 @@ inferences, and stay over their limit for a while.
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from edgetop.analysis.ab_words import change_words
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import Report
 from edgetop.cli.output import print_failures
 from edgetop.runner.session_state import SessionState
 from edgetop.session.event_kinds import GateFailed
 from edgetop.session.seconds import NS
+from edgetop.wording.ab_words import change_words
 
 if TYPE_CHECKING:
     from edgetop.comparison.comparison_gates import RelativeGate

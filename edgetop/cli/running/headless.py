@@ -13,12 +13,13 @@ from edgetop import formatting
 from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.verdict import STOPPING
+from edgetop.analysis.verdict_reasons import State
 from edgetop.cli.output import print_text
 from edgetop.cli.terminal import trim_log
 from edgetop.feeds.feed_protocol import Feed
 from edgetop.formatting import clean
 from edgetop.notification import notification
+from edgetop.wording import verdict_words
 
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000
@@ -110,17 +111,17 @@ class Lines:
     every_s = 2.0  # each time costs as much, however much came
 
     def __init__(self) -> None:
-        self._printed: tuple[str, tuple[str, ...]] = ("", ())  # the verdict's word, and what stood beside it
+        self._printed: tuple[State, ...] = ()  # of the verdict, and of what stood beside it
         self._next_ns = QUIET_LOADING_NS
 
     def text(self, view: MonitorView) -> str:
         now_ns, verdict = view.progress.now_ns, view.verdict
-        words = (verdict.word, tuple(also.split()[0] for also in verdict.also))
-        changed = words != self._printed and _is_worth_a_line(view)
+        states = (verdict.state, *(other.state for other in verdict.also))
+        changed = states != self._printed and _is_worth_a_line(view)
         self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
         if not changed and now_ns < self._next_ns:
             return ""
-        self._printed = words
+        self._printed = states
         self._next_ns = now_ns + LINE_EVERY_NS
         return f"{clean(progress_line(view))}\n"
 
@@ -162,11 +163,11 @@ def progress_line(view: MonitorView) -> str:
 
     The figures stand before the details: a narrow terminal cuts the end. They are those of the last ten seconds.
     """
-    words = [formatting.clock_time(view.progress.now_ns), view.verdict.word]
+    words = [formatting.clock_time(view.progress.now_ns), verdict_words.state_word(view.verdict)]
     if view.manifest and view.manifest.board.simulated:
         words.insert(1, "SIMULATED")
     window, session = view.latency.window, view.latency.session
-    if view.verdict.word == STOPPING:  # what is waited for must not be cut
+    if view.verdict.state is State.STOPPING:  # what is waited for must not be cut
         window = session = None
     if window and view.ab is None:
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
@@ -174,7 +175,7 @@ def progress_line(view: MonitorView) -> str:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")
     if session:
         words.append(f"n {formatting.count(session.count)}")
-    details = view.verdict.words.removeprefix(view.verdict.word)
+    details = verdict_words.words(view.verdict).removeprefix(verdict_words.state_word(view.verdict))
     return f"{' '.join(words)}{clean(details)}"
 
 
@@ -200,16 +201,17 @@ def progress_bar(view: MonitorView) -> str:
 
 def plain_line(view: MonitorView) -> str:
     """`1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
-    verdict = view.verdict
+    verdict, word = view.verdict, verdict_words.state_word(view.verdict)
+    also, past = verdict_words.also(verdict), verdict_words.past(verdict)
     sentences = [
         spoken_time(view.progress.now_ns),
-        verdict.word.capitalize() + verdict.first.removeprefix(verdict.word),
+        word.capitalize() + verdict_words.first(verdict).removeprefix(word),
     ]
     if view.manifest and view.manifest.board.simulated:
         sentences.insert(1, "Simulated board")
-    if verdict.also:
-        sentences.append(f"Also {', '.join(verdict.also).lower()}")
-    sentences += (*(past.capitalize() for past in verdict.past), *_figures(view))
+    if also:
+        sentences.append(f"Also {', '.join(also).lower()}")
+    sentences += (*(one.capitalize() for one in past), *_figures(view))
     return ". ".join(clean(sentence) for sentence in sentences) + "."
 
 

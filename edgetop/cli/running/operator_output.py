@@ -13,7 +13,6 @@ from edgetop.analysis.hotspots import full_name, partitions
 from edgetop.analysis.operator_bounds import why_unknown
 from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.report_operators import rate_figures, share_figures
-from edgetop.analysis.session_report import to_json
 from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
 from edgetop.cli.running.operator_run import OperatorProfile, Row, key_of
 from edgetop.errors import InputError
@@ -22,6 +21,7 @@ from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.wording.report_document import to_json
 
 US_DIGITS = 3
 TOP = 10

@@ -397,9 +397,9 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
 
 
 def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:
-    from edgetop.analysis.session_report import to_json  # noqa: PLC0415
     from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs  # noqa: PLC0415
     from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
+    from edgetop.wording.report_document import to_json  # noqa: PLC0415
 
     outputs_folder = folder.path if folder and request.keeping.keep_outputs else None
     judge, showing = request.judging.judge, request.showing

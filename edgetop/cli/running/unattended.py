@@ -80,6 +80,7 @@ class ServiceManager:
 
     def observe(self, analysis: "Analysis") -> None:
         from edgetop.analysis.progress import is_stalled  # noqa: PLC0415
+        from edgetop.wording import verdict_words  # noqa: PLC0415
 
         news = []
         if self._folds < 0:
@@ -90,7 +91,7 @@ class ServiceManager:
         if (analysis.folds != self._folds and not hangs) or progress.phase == "over":
             news.append("WATCHDOG=1")
         self._folds = analysis.folds
-        words = " ".join(analysis.verdict().first.split())
+        words = " ".join(verdict_words.first(analysis.verdict()).split())
         if words != self._words:
             news.append(f"STATUS={words}")
             self._words = words

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import Gate
-from edgetop.analysis.session_report import report, to_json
+from edgetop.analysis.session_report import report
 from edgetop.cli.choosing import recorded
 from edgetop.cli.output import print_json, print_text, raise_problems
 from edgetop.cli.printing.junit import refuse_unwritable, write
@@ -15,6 +15,7 @@ from edgetop.cli.printing.report_text import summary, wrapped
 from edgetop.cli.running.early_end import print_failed_gates
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
 from edgetop.recording.reader import Recording
+from edgetop.wording.report_document import to_json
 
 
 def print_report(

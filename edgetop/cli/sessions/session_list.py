@@ -19,6 +19,7 @@ from edgetop.recording.registry import Outcome, all_sessions, read_outcome, writ
 from edgetop.recording.session_folder import SUFFIX, has_journal, read_manifest
 from edgetop.session.manifest import Manifest
 from edgetop.ui.text import fit, line, width
+from edgetop.wording import verdict_words
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -80,7 +81,7 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
         try:
             _, analysis = _analysed(folder)
         except EdgetopError:  # its tables are gone or damaged: what the manifest says is left
-            return manifest, Outcome(final_verdict(manifest.end_reason or "").word.lower())
+            return manifest, Outcome(verdict_words.state_word(final_verdict(manifest.end_reason or "")).lower())
         outcome = outcome_of(analysis)
         if not analysis.faults.found:  # a later edgetop may know it
             write_outcome(folder, outcome)

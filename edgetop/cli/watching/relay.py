@@ -17,9 +17,9 @@ from edgetop.cli.terminal import edgetop_command
 from edgetop.errors import EXIT_DONE, EdgetopError, InputError
 
 if TYPE_CHECKING:
-    from edgetop.analysis.board_summary import Summaries
     from edgetop.recording.session_folder import FolderHandle
     from edgetop.relay.relay_frames import Frame
+    from edgetop.wording.board_summary import Summaries
 
 GRACE_S = 10.0  # for a clean end
 ALIVE_EVERY_S = 5.0
@@ -82,7 +82,7 @@ def _find(given: str | None) -> Path:
 
 
 def _summarize(gates: Sequence[str]) -> "Summaries":
-    from edgetop.analysis.board_summary import Summaries  # noqa: PLC0415  an attached screen judges by itself
+    from edgetop.wording.board_summary import Summaries  # noqa: PLC0415  an attached screen judges by itself
 
     return Summaries(gates)
 

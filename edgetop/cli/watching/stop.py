@@ -127,6 +127,7 @@ def _how_it_ended(folder: "FolderHandle") -> str:
     from edgetop import formatting  # noqa: PLC0415
     from edgetop.analysis.verdict import final_verdict  # noqa: PLC0415
     from edgetop.recording.session_folder import read_manifest  # noqa: PLC0415
+    from edgetop.wording import verdict_words  # noqa: PLC0415
 
     where = formatting.clean(str(folder.name))
     if folder.why_gone:
@@ -136,4 +137,5 @@ def _how_it_ended(folder: "FolderHandle") -> str:
         return f"over, and not complete: edgetop report {where}"
     verdict = final_verdict(manifest.end_reason)
     lasted = formatting.clock_time(manifest.duration_ns or 0)
-    return f"{verdict.word} ({formatting.clean(', '.join(verdict.details))}) after {lasted}, recorded in {where}"
+    word, why = verdict_words.state_word(verdict), formatting.clean(", ".join(verdict_words.details(verdict)))
+    return f"{word} ({why}) after {lasted}, recorded in {where}"

@@ -7,11 +7,11 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.analysis.ab_figures import AbView, Ratio, binned
-from edgetop.analysis.ab_words import change_words, p50_words, verdict_words
 from edgetop.analysis.progress import ProgressView
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import Line, Piece, as_fits, fit, line, spread, wrapped
+from edgetop.wording.ab_words import change_words, p50_words, turn_words, verdict_words
 
 STYLES = ("p50", "p99")  # of A and of B
 LEVELS = {"slower": "warning", "higher": "warning", "faster": "good", "lower": "good", "same": "good"}
@@ -25,7 +25,7 @@ WIDE_CELLS = 76  # for the gauges beside the words
 
 def ab_title(view: AbView, progress: ProgressView) -> str:
     """Return what runs now and how far the session is."""
-    return f"{view.quads} quads" if progress.phase == "over" else view.turn(progress.now_ns)
+    return f"{view.quads} quads" if progress.phase == "over" else turn_words(view.turn(progress.now_ns))
 
 
 def ab_line(view: AbView, width: int) -> Line:

@@ -7,8 +7,8 @@ from itertools import groupby
 from pathlib import PurePath
 
 from edgetop import formatting
-from edgetop.analysis.ab_words import p50_words
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.verdict_reasons import Lasts
 from edgetop.analysis.vitals import Vital, elapsed, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
 from edgetop.formatting import milliseconds, or_unknown
@@ -16,13 +16,14 @@ from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import last, readout
 from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, spread, width
+from edgetop.wording import verdict_words
+from edgetop.wording.ab_words import p50_words
 
 WALL_FROM_CELLS = 100
 BAR_CELLS = (4, 10)  # of a gauge, at least and at most
 MARKS = {"warning": "!", "critical": "!"}  # so that colour is not the only carrier
 LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
-LASTS = "for "  # a detail with the duration: the last to be left out
-FIRST_DETAIL, FIRST_PAST = 1, 5  # their ranks
+LASTS, FIRST_DETAIL, FIRST_PAST = 0, 1, 5  # ranks; how long the state has lasted is the last to be left out
 _PHRASE_END = re.compile(r"[,;:] | \(")
 CUT = (FIRST_DETAIL, FIRST_PAST)  # rather than left out
 
@@ -37,12 +38,14 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
     clock = line(f"{whole if is_wide else whole.partition(', ends')[0]} ")  # the time of day where there is room for it
     frozen = "" if frozen_ns is None else f" FROZEN {formatting.duration(frozen_ns)} behind "
     simulated = " SIMULATED " if view.manifest and view.manifest.board.simulated else ""
-    head = line((frozen, "focus"), (simulated, "simulated"), (f" {view.verdict.word} ", view.verdict.level))
+    head = line(
+        (frozen, "focus"), (simulated, "simulated"), (f" {verdict_words.state_word(view.verdict)} ", view.verdict.level)
+    )
     room = area.width - width(head) - width(clock)  # the first part has one cell before it, the clock another
     parts = _parts(view, area)
     kept: dict[int, Span] = {}
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
-        gap = 1 if text.startswith(LASTS) and not is_wide else len(COLUMN_GAP)
+        gap = 1 if rank == LASTS and not is_wide else len(COLUMN_GAP)
         part = Span(" " * gap + text, style)
         if cells_of(part.text) > room > LEAST_DETAIL_CELLS and rank in CUT:
             part = Span(_cut(part.text, room), style)
@@ -72,14 +75,14 @@ def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
     verdict = view.verdict
     is_over = view.progress.phase == "over"
     ended_well = is_over and verdict.level != "critical"  # then what was is more than why it ended
-    past_now = 11 if verdict.details else FIRST_PAST  # of less weight than what holds
+    past_now = 11 if verdict.reasons else FIRST_PAST  # of less weight than what holds
     first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else past_now)
     details = [
-        (0 if text.startswith(LASTS) else first_detail + 3 * place, text, "text")
-        for place, text in enumerate(verdict.details)
+        (LASTS if isinstance(reason, Lasts) else first_detail + 3 * place, verdict_words.reason_words(reason), "text")
+        for place, reason in enumerate(verdict.reasons)
     ]
-    also = [(2 + 4 * place, text, "warning") for place, text in enumerate(verdict.also)]
-    past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict.past)]
+    also = [(2 + 4 * place, text, "warning") for place, text in enumerate(verdict_words.also(verdict))]
+    past = [(first_past + 4 * place, text, "dim") for place, text in enumerate(verdict_words.past(verdict))]
     figures = list(_figures(view))
     parts = [*details, *past, *figures] if is_over else [*details, *also, *figures, *past]
     return [(rank, area.clean(text), style) for rank, text, style in parts]

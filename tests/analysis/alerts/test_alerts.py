@@ -12,12 +12,13 @@ from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.alerts.alerts import Incidents, Stalls
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.recent_events import LOGGED
-from edgetop.analysis.session_report import report_document
+from edgetop.analysis.verdict_reasons import State
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import MS, differences, ended_event, make_inferences, make_sensor, make_session, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
 
@@ -122,7 +123,7 @@ def test_a_stall_is_told_while_it_lasts() -> None:
     analysis.fold(Batch(until_ns=40 * NS))
     [alert] = of(analysis, "stalled")
     assert (alert.begin_ns // NS, alert.end_ns) == (19, None)
-    assert analysis.view(None).verdict.word == "STALLED"
+    assert analysis.view(None).verdict.state is State.STALLED
 
 
 def test_not_recorded_lasts_until_it_is_again() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
@@ -14,6 +13,7 @@ from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, Constraints, EngineInfo, Load, Watched
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import folded, make_manifest
 from tests.support.slow_sessions import sensor, session_of, stretch
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from edgetop.analysis.session_report import report_document
+from edgetop.analysis.verdict_reasons import State, WasThrottled
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.slow_sessions import analysed, slowdowns_of, stretch, view_of
 
 TEN = stretch((60, 10.0))
@@ -32,7 +33,7 @@ def test_it_is_throttled_from_the_start(name: str) -> None:
     assert found.latency_ratio is None
     assert found.evidence
     verdict = analysis.view(None).verdict
-    assert (verdict.word, verdict.level) == ("THROTTLED FROM THE START", "critical")
+    assert (verdict.state, verdict.level) == (State.THROTTLED_FROM_START, "critical")
     assert report_document(analysis)["throttled"] is True
 
 
@@ -91,7 +92,10 @@ def test_a_slowdown_after_it_is_judged_as_any_other() -> None:
 def test_a_limit_that_may_return_is_not_said_to_hold() -> None:
     analysis = analysed(stretch((30, 14.0), (5, 10.0)), {"throttle/thermal": stretch((30, 1.0), (5, 0.0))})
     verdict = analysis.view(None).verdict
-    assert (verdict.word, verdict.past) == ("MEASURING", ("was throttled once, 86 % of the time (thermal)",))
+    assert (verdict.state, verdict.past) == (
+        State.MEASURING,
+        (WasThrottled(1, ("thermal",), pytest.approx(0.86, abs=0.005)),),
+    )
     (found,) = analysis.slowdowns.view().slowdowns
     assert found.end_ns == 30 * NS
 
@@ -104,7 +108,7 @@ def test_a_limit_before_the_burst_begins_with_its_flag(slow_ms: float, begins_s:
     latency = stretch((2, 10.0), (30, slow_ms), (60, 10.0))
     during = analysed(latency[:20], {"throttle/thermal": SOON[:20]})
     verdict = during.view(None).verdict
-    assert (verdict.word, verdict.since_ns) == ("THROTTLING", 2.5 * NS)
+    assert (verdict.state, verdict.since_ns) == (State.THROTTLING, 2.5 * NS)
     assert during.slowdowns.view().slowdowns == ()  # there is nothing yet that it could be slower than
     found = slowdowns_of(latency, {"throttle/thermal": SOON})
     assert [slowdown.start_ns / NS for slowdown in found] == begins_s

@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
 from edgetop.analysis.slowdowns.tail import CAUSES, KEPT, TailView, tail_words
+from edgetop.analysis.verdict_reasons import Lasts, State, Told
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import MS, MadeSession, differences, folded, make_inferences, make_manifest, phase_event
 from tests.support.slow_sessions import readings_of, sensor
 
@@ -345,4 +346,6 @@ def test_contention_names_the_process_in_the_slowdown() -> None:
     (slowdown,) = analysis.slowdowns.view().slowdowns
     assert slowdown.cause == "contention"
     assert slowdown.evidence[0] == "stress-ng took 98 % of a core"
-    assert analysis.view(None).verdict.first == "CONTENDED: steal 40 %, for 0:30, p50 +50 %"
+    verdict = analysis.view(None).verdict
+    assert (verdict.state, verdict.reasons) == (State.CONTENDED, (Told("steal 40 %"), Lasts(30 * NS)))
+    assert verdict.p50_change == pytest.approx(0.5, abs=0.005)

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.session_report import report_document
+from edgetop.analysis.verdict_reasons import Lasts, LimitedBy, SlowedBy, State, Told
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
+from edgetop.wording.report_document import report_document
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import analysed, session_of, stretch
 
@@ -63,20 +64,24 @@ def test_the_view_of_events_is_the_same_until_the_next_event() -> None:
 
 def test_the_verdict_separates_the_board_from_others() -> None:
     verdict = analysed(LATENCY[:80], {"throttle/thermal": THERMAL["throttle/thermal"][:80]}).view(None).verdict
-    assert (verdict.word, verdict.level, verdict.details) == ("THROTTLING", "critical", ("thermal", "for 0:19"))
+    assert (verdict.state, verdict.level) == (State.THROTTLING, "critical")
+    assert verdict.reasons == (LimitedBy("thermal"), Lasts(19 * NS + NS // 2))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
-    assert (verdict.word, verdict.level) == ("CONTENDED", "warning")
-    assert (verdict.details, verdict.p50_change) == (("steal 30 %", "for 1:00"), pytest.approx(0.4))
+    assert (verdict.state, verdict.level) == (State.CONTENDED, "warning")
+    assert (verdict.reasons, verdict.p50_change) == ((Told("steal 30 %"), Lasts(60 * NS)), pytest.approx(0.4))
 
 
 def test_the_verdict_is_steady_with_a_burst_and_after_a_slowdown() -> None:
-    assert analysed(LATENCY[:20]).view(None).verdict.word == "MEASURING"
-    assert analysed(LATENCY[:50]).view(None).verdict.word == "STEADY"
-    assert analysed(LATENCY, THERMAL).view(None).verdict.word == "STEADY"
+    assert analysed(LATENCY[:20]).view(None).verdict.state is State.MEASURING
+    assert analysed(LATENCY[:50]).view(None).verdict.state is State.STEADY
+    assert analysed(LATENCY, THERMAL).view(None).verdict.state is State.STEADY
 
 
 def test_an_unknown_cause_is_said_to_be_unknown() -> None:
-    assert analysed(LATENCY[:80]).view(None).verdict.details == ("for 0:20", "unknown cause")
+    lasts, because = analysed(LATENCY[:80]).view(None).verdict.reasons
+    assert lasts == Lasts(20 * NS)
+    assert isinstance(because, SlowedBy)
+    assert because.slowdown.cause == "unknown"
 
 
 def test_the_verdict_shows_a_cut_within_five_seconds() -> None:
@@ -92,7 +97,7 @@ def test_the_verdict_shows_a_cut_within_five_seconds() -> None:
         )
         analysis = Analysis()
         analysis.fold(batch)
-        assert analysis.view(None).verdict.word == "THROTTLING"
+        assert analysis.view(None).verdict.state is State.THROTTLING
 
 
 def test_the_report_tells_each_slowdown() -> None:

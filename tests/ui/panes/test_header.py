@@ -7,6 +7,7 @@ import pytest
 
 from edgetop.analysis.memory_use import GrowthView, Slope
 from edgetop.analysis.verdict import Verdict
+from edgetop.analysis.verdict_reasons import ClockNow, Lasts, LimitedBy, State, TemperatureNow
 from edgetop.cli.running.headless import progress_line
 from edgetop.session.manifest import Load
 from edgetop.ui.characters import CharacterSet
@@ -117,7 +118,11 @@ def test_no_number_is_ever_cut() -> None:
 
 
 def test_a_narrow_verdict_keeps_its_duration_and_whole_phrases() -> None:
-    verdict = Verdict("THROTTLING", "critical", ("under-voltage", "for 0:17", "arm 1500 of 2400 MHz", "54 C"))
+    verdict = Verdict(
+        State.THROTTLING,
+        "critical",
+        (LimitedBy("under-voltage"), Lasts(17 * NS), ClockNow("arm", 1500.0, 2400.0), TemperatureNow(54.0, None)),
+    )
     whole = manifest(board=replace(manifest().board, simulated=True))
     view = view_of(Script(whole).load().warm_up().begin(duration_ns=45 * NS).measure(20))
     view.__dict__["verdict"] = replace(verdict, p50_change=0.62)

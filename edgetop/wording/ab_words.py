@@ -1,47 +1,39 @@
 """The results of an A/B session in words and as a document: the same on the screen and in reports."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from edgetop import formatting
-from edgetop.analysis.ab_figures import METRICS, AbView, Ratio, VariantFigures
-from edgetop.analysis.progress import ProgressView
-from edgetop.analysis.verdict import MEASURING, STEADY, UNSETTLED, Verdict
+from edgetop.analysis.ab_figures import METRICS, AbView, Ratio, Turn, VariantFigures
 from edgetop.formatting import rounded
 
-WORD = "A/B"
 FACTOR = 2.0  # from which on a ratio is written as such
-UNDISTURBED = (MEASURING, STEADY, UNSETTLED)  # words of a verdict that finds no trouble
-
-
-def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
-    """Return the verdict on an A/B session, which begins with the difference."""
-    if view is None or progress.phase not in ("measure", "over"):
-        return verdict
-    words = p50_words(view)
-    if progress.phase == "over":
-        brief = words if view.ratios["p50"] else verdict.brief
-        is_plain = verdict.at_end in UNDISTURBED
-        level = "good" if is_plain and verdict.level == "warning" else verdict.level
-        past = () if is_plain else verdict.past
-        return replace(verdict, details=(words, *verdict.details), past=past, brief=brief, level=level)
-    if verdict.word in UNDISTURBED:
-        details = (words, view.turn(progress.now_ns))
-        return Verdict(WORD, "good", details, verdict.also, verdict.past)
-    return replace(verdict, also=(words, *verdict.also))
 
 
 def p50_words(view: AbView) -> str:
     """`B is slower at p50: +4.9 % (4.1 to 5.7)`."""
-    ratio = view.ratios["p50"]
+    return difference_words(view.ratios["p50"], view.smallest["p50"])
+
+
+def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
+    """Return the difference of p50. `smallest`: the difference that can be told apart; None: unknown."""
     if ratio is None:
-        smallest = view.smallest["p50"]
         resolvable = "" if smallest is None else f", {_share(smallest)} can be told apart here"
         return f"too few turns to compare{resolvable}"
     if ratio.verdict == "unknown":
         return f"A and B are not told apart at p50: {change_words(ratio)}"
     return f"B is {verdict_words(ratio)} at p50: {change_words(ratio)}"
+
+
+def turn_words(turn: Turn) -> str:
+    """
+    >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12))
+    ('A alone, turn 3 of 12', 'quad 4 of 12, B')
+    """
+    if not turn.variant:
+        return f"A alone, turn {turn.number} of {turn.count}"
+    return f"quad {turn.number} of {turn.count}, {turn.variant}"
 
 
 def verdict_words(ratio: Ratio) -> str:

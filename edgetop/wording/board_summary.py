@@ -12,6 +12,7 @@ from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import COURSE, MAX_GATES, Course, Json, Summary, changes, to_json
+from edgetop.wording import verdict_words
 
 WINDOW_NS = 10 * NS
 STEPS_S = (3, 10, 30)  # of a chart: it covers the last minute, the last few, ten
@@ -68,7 +69,7 @@ class Summaries:
             board=(manifest.board.model or manifest.board.cpu or "") if manifest else "",
             simulated=bool(manifest and manifest.board.simulated),
             phase=progress.phase,
-            word=verdict.word, level=verdict.level, words=verdict.words,
+            word=verdict_words.state_word(verdict), level=verdict.level, words=verdict_words.words(verdict),
             throttled=throttles.now is not None if throttles.has_flag else None,
             elapsed_s=progress.now_ns // NS,
             asked_s=progress.duration_ns / NS if progress.duration_ns else None,

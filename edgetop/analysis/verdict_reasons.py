@@ -1,0 +1,283 @@
+"""What a verdict is made of: states, and the figures that are the reasons for them.
+
+All of it is data. `edgetop.wording.verdict_words` has a sentence for each.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from edgetop.analysis.ab_figures import Ratio, Turn
+from edgetop.analysis.deadline import MissCause
+from edgetop.analysis.faults import Fault
+from edgetop.analysis.memory_use import GrowthView
+from edgetop.analysis.session_gates import GateResult
+from edgetop.analysis.slowdowns.slowdown import Slowdown
+
+
+class State(Enum):
+    """The state of a session."""
+
+    LOADING = "loading"
+    NO_INFERENCE = "no-inference"
+    IDLE_BASELINE = "idle-baseline"
+    WARMING_UP = "warming-up"
+    MEASURING = "measuring"
+    STEADY = "steady"
+    UNSETTLED = "unsettled"
+    STOPPING = "stopping"
+    AB = "ab"
+
+    INTERNAL_ERROR = "internal-error"
+    NOT_RECORDING = "not-recording"
+    STALLED = "stalled"
+    FAILING = "failing"
+    THROTTLED_FROM_START = "throttled-from-start"
+    THROTTLING = "throttling"
+    PROVIDER_DROPPED = "provider-dropped"
+    OVERLOADED = "overloaded"
+    GATE_EXCEEDED = "gate-exceeded"
+    CONTENDED_FROM_START = "contended-from-start"
+    CONTENDED = "contended"
+    SLOWED = "slowed"
+    MISSING_DEADLINE = "missing-deadline"
+    LEAKING = "leaking"
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    CUT_SHORT = "cut-short"
+    GATE_FAILED = "gate-failed"
+    ENGINE_DIED = "engine-died"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Text that came with the session: the path of a model, the name of a process, what an engine died of."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSeen:
+    """Why no inference of a watched program is seen, as the recorded event says it."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lasts:
+    """How long the state has lasted."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedBy:
+    """The cause of a throttling: one of `Cause`."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlowedBy:
+    """The slowdown whose cause and first piece of evidence are the reason."""
+
+    slowdown: Slowdown
+
+
+@dataclass(frozen=True, slots=True)
+class ClockNow:
+    name: str
+    mhz: float
+    best_mhz: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TemperatureNow:
+    celsius: float
+    trip_c: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LateBecause:
+    cause: MissCause
+
+
+@dataclass(frozen=True, slots=True)
+class MissedNow:
+    """The share of the last seconds' inferences that missed the deadline."""
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeakRate:
+    growth: GrowthView
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFull:
+    """When the memory is full, if it grows on."""
+
+    growth: GrowthView
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """How long no inference has come back."""
+
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """How many of all inferences raised an error."""
+
+    errors: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Queueing:
+    """The requested rate and the achieved one."""
+
+    asked_hz: float
+    done_hz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scatters:
+    """The scatter of the latency from second to second, as a share."""
+
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class NothingRecent:
+    """Nothing was measured in the last minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwayFromBurst:
+    """The change of p50 from the burst, as a share."""
+
+    change: float
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineDone:
+    done_ns: int
+    asked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class FirstInference:
+    """The first inference has not come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmupDone:
+    runs: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndedBy:
+    """The `end_reason` of a session that is over."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExitStatus:
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class GatesFailed:
+    results: tuple[GateResult, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFound:
+    """An error of edgetop in its own analysis."""
+
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class AbDifference:
+    """The difference of p50 between A and B.
+
+    `ratio`: None if there are too few turns.
+    `smallest`: the difference that can be told apart, as a share; None if it is unknown.
+    """
+
+    ratio: Ratio | None
+    smallest: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AbTurn:
+    turn: Turn
+
+
+Reason = (
+    Told | NotSeen | Lasts | LimitedBy | SlowedBy | ClockNow | TemperatureNow | LateBecause | MissedNow | LeakRate
+    | MemoryFull | Overdue | Raised | Queueing | Scatters | NothingRecent | AwayFromBurst | BaselineDone
+    | FirstInference | WarmupDone | EndedBy | ExitStatus | GatesFailed | FaultFound | AbDifference | AbTurn
+)  # fmt: skip
+
+
+# Past troubles.
+
+
+@dataclass(frozen=True, slots=True)
+class WasThrottled:
+    times: int
+    causes: tuple[str, ...]
+    share: float | None  # of the measured time; None: unknown
+    is_before_measuring: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WasSlowed:
+    """Slowdowns that are no throttling. `state`: CONTENDED or SLOWED."""
+
+    state: State
+    times: int
+    share: float | None  # of the measured time; None: unknown
+    causes: tuple[str, ...] = ()  # for SLOWED
+    who: str = ""  # took the CPU, for CONTENDED; "": unknown
+
+
+@dataclass(frozen=True, slots=True)
+class WasOverloaded:
+    asked_hz: float
+    done_hz: float
+
+
+@dataclass(frozen=True, slots=True)
+class MissedDeadline:
+    """`is_explained`: another past trouble says why."""
+
+    deadline_ms: float
+    share: float
+    cause: MissCause | None
+    is_explained: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Leaked:
+    growth: GrowthView
+
+
+@dataclass(frozen=True, slots=True)
+class EndedAs:
+    """The state in which a session without past troubles ended, with its first reason."""
+
+    state: State
+    reason: Reason | None = None
+
+
+Past = FaultFound | WasThrottled | WasSlowed | WasOverloaded | Raised | MissedDeadline | Leaked | GatesFailed | EndedAs

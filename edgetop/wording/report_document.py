@@ -1,0 +1,135 @@
+"""The report of a session as the document that `--json` prints: values, and the sentences that explain them.
+
+The keys are a contract (`edgetop help report`).
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from edgetop.analysis.ab_figures import AbView
+from edgetop.analysis.alerts.alert import AlertsView, alerts_document
+from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.folds import Folds
+from edgetop.analysis.forecast.heat_forecast import ForecastView, forecast
+from edgetop.analysis.hotspots import ThreadView
+from edgetop.analysis.session_gates import GateResult
+from edgetop.analysis.session_report import Report, report
+from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
+from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
+from edgetop.analysis.verdict import Verdict
+from edgetop.formatting import rounded
+from edgetop.session import manifest as manifests
+from edgetop.session.ceilings import Ceilings
+from edgetop.session.manifest import Manifest
+from edgetop.session.seconds import NS
+from edgetop.wording import verdict_words
+from edgetop.wording.ab_words import ab_document
+
+
+def report_document(analysis: Folds) -> dict[str, Any]:
+    """Return the document that `--json` prints."""
+    document: dict[str, Any] = to_json(report(analysis))
+    return document
+
+
+def to_json(value: Any) -> Any:
+    """Convert to plain JSON values. A field with `omit` in its metadata is left out if it is None."""
+    if type(value) in _AS_JSON:
+        return _AS_JSON[type(value)](value)
+    if dataclasses.is_dataclass(value):
+        unknown = (value.unavailable or ()) if isinstance(value, Report) else ()
+        items = ((f, None if f.name in unknown else getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {f.name: to_json(item) for f, item in items if item is not None or "omit" not in f.metadata}
+    if isinstance(value, Mapping):
+        return {name: to_json(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """Return the JSON part. If the session is over, `now` is the state in which it ended."""
+    return {
+        "now": verdict_words.now(verdict),
+        "words": verdict_words.words(verdict),
+        "since_s": None if verdict.since_ns is None else round(verdict.since_ns / NS, 3),
+        "first": verdict_words.first(verdict),
+        "also": list(verdict_words.also(verdict)),
+        "past": list(verdict_words.past(verdict)),
+        "brief": verdict_words.brief(verdict) or None,
+    }
+
+
+def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
+    return {
+        "ms": deadline.ms,
+        "misses": deadline.misses,
+        "miss_rate": deadline.miss_rate,
+        "longest_run": deadline.longest_run,
+        "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
+        "max_rate_hz": rounded(deadline.max_rate_hz),
+        "cause": deadline.cause.words if deadline.cause else None,
+    }
+
+
+def _threads_json(threads: ThreadView) -> dict[str, Any]:
+    return {
+        "count": threads.count,
+        "wait_share": round(threads.wait_share, 6),
+        "waits_in": threads.most or None,  # the operator in which the first thread waited most
+        "moves_per_s": rounded(threads.moves_per_s),
+    }
+
+
+def _tail_json(tail: TailView) -> dict[str, Any]:
+    """Return the JSON part. Its lists are empty if no inference stands out."""
+    return {
+        "stands_out": STANDS_OUT,
+        "summary": tail_words(tail.parts) or None,
+        "parts": to_json(tail.parts),
+        "slowest": to_json(tail.slowest),
+    }
+
+
+def _inference_json(one: SlowInference) -> dict[str, Any]:
+    return {
+        "t_s": round(one.t_ns / NS, 9),
+        "latency_ms": round(one.latency_ns / 1e6, 6),
+        "cause": one.cause,
+        "who": one.who or None,
+        "proven": one.is_proven,
+    }
+
+
+def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
+    return {
+        "start_s": slowdown.start_ns / NS,
+        "end_s": None if slowdown.end_ns is None else slowdown.end_ns / NS,
+        "cause": slowdown.cause,
+        "latency_ratio": slowdown.latency_ratio,
+        "confidence": slowdown.confidence,
+        "evidence": list(slowdown.evidence),
+        "from_start": slowdown.from_start,
+        "then": slowdown.then or None,
+    }
+
+
+# Parts that other modules make, whose fields are not the document's keys.
+_AS_JSON: Mapping[type, Callable[[Any], Any]] = {
+    Manifest: manifests.to_json,
+    AbView: ab_document,
+    Verdict: _verdict_json,
+    DeadlineView: _deadline_json,
+    TailView: _tail_json,
+    TailPart: lambda part: {"cause": part.cause, "count": part.count, "who": dict(part.who)},
+    SlowInference: _inference_json,
+    ThrottlesView: throttles_document,
+    Slowdown: _slowdown_json,
+    ThreadView: _threads_json,
+    AlertsView: alerts_document,
+    ForecastView: forecast,
+    Ceilings: Ceilings.to_json,
+    GateResult: GateResult.to_json,
+}

@@ -1,0 +1,235 @@
+"""The verdict in words: the state in capitals, its reasons, and past troubles in the past tense."""
+
+from collections.abc import Mapping
+
+from edgetop import formatting
+from edgetop.analysis import verdict_reasons as why
+from edgetop.analysis.deadline import overload_words
+from edgetop.analysis.memory_use import leak_ends, leak_rate
+from edgetop.analysis.slowdowns.slowdown import cause_words
+from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
+from edgetop.analysis.verdict_reasons import State
+from edgetop.wording.ab_words import difference_words, turn_words
+
+STATES: Mapping[State, str] = {
+    **{state: state.value.replace("-", " ").upper() for state in State},
+    State.THROTTLED_FROM_START: "THROTTLED FROM THE START",
+    State.CONTENDED_FROM_START: "CONTENDED FROM THE START",
+    State.GATE_EXCEEDED: "GATE",
+    State.AB: "A/B",
+}
+ENDS: Mapping[str, str] = {
+    "duration": "the duration is over",
+    "runs": "all runs are done",
+    "exit": "the program ended",
+    "resolved": "the difference is known as well as was asked for",
+    ROTATED: "the next session goes on",
+    "user": "by the user",
+    "signal": "by a signal",
+    "writer-killed": "edgetop was killed",
+    "power-loss": "the power was lost",
+    "disk-full": "the disk was full",
+    "engine-died": "cause unknown",
+    GATE_ENDED: "a gate ended it",
+}
+
+
+def state_word(verdict: Verdict) -> str:
+    """Return the state in capitals.
+
+    >>> state_word(Verdict(State.MISSING_DEADLINE, "warning"))
+    'MISSING DEADLINE'
+    """
+    return STATES[verdict.state]
+
+
+def details(verdict: Verdict) -> tuple[str, ...]:
+    """Return the reasons, without the change of p50, the most needed first."""
+    return tuple(reason_words(reason) for reason in verdict.reasons)
+
+
+def first(verdict: Verdict) -> str:
+    """Return the state with its reasons.
+
+    >>> first(Verdict(State.THROTTLING, "critical", (why.LimitedBy("thermal"), why.Lasts(27 * 10**9)), p50_change=0.32))
+    'THROTTLING: thermal, for 0:27, p50 +32 %'
+    """
+    change = () if verdict.p50_change is None else (f"p50 {formatting.signed_percent(verdict.p50_change)}",)
+    said = (*details(verdict), *change)
+    return f"{state_word(verdict)}: {', '.join(said)}" if said else state_word(verdict)
+
+
+def also(verdict: Verdict) -> tuple[str, ...]:
+    """Return the other present troubles, each in a few words."""
+    is_explained = verdict.state is not State.GATE_EXCEEDED
+    return tuple(_in_short(other, is_explained=is_explained) for other in verdict.also)
+
+
+def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
+    """Return the verdict in a few words. `is_explained`: the text before it says more."""
+    if verdict.state is State.MISSING_DEADLINE:
+        share = next(one.share for one in verdict.reasons if isinstance(one, why.MissedNow))
+        because = next((reason_words(one) for one in verdict.reasons if isinstance(one, why.LateBecause)), "")
+        return f"{state_word(verdict)} {formatting.fine_percent(share)}" + (
+            "" if is_explained or not because else f": {because}"
+        )
+    if verdict.state is State.LEAKING:
+        return f"{state_word(verdict)} {reason_words(verdict.reasons[0])}"
+    return reason_words(verdict.reasons[0]) if verdict.state is State.AB else state_word(verdict)
+
+
+def past(verdict: Verdict) -> tuple[str, ...]:
+    """Return the past troubles in the past tense."""
+    return tuple(past_words(trouble) for trouble in verdict.past)
+
+
+def words(verdict: Verdict) -> str:
+    """Return the whole verdict in one line.
+
+    >>> words(Verdict(State.FINISHED, "good", (why.EndedBy("runs"),), past=(why.WasThrottled(2, ("thermal",), None),)))
+    'FINISHED: all runs are done; was throttled 2 times (thermal)'
+    """
+    return "; ".join((first(verdict), *(f"also {what}" for what in also(verdict)), *past(verdict)))
+
+
+def now(verdict: Verdict) -> str:
+    """Return the present state or, if the session is over, the state in which it ended, in capitals."""
+    return STATES[verdict.now]
+
+
+def brief(verdict: Verdict) -> str:
+    """Return how a session that is over went, in a few words for a list; "" if it is not over."""
+    if verdict.at_end is None:
+        return ""
+    if isinstance(verdict.gist, why.AbDifference):
+        return reason_words(verdict.gist)
+    if verdict.state not in (State.FINISHED, State.STOPPED):
+        return state_word(verdict).lower()
+    if verdict.gist is not None:
+        return past_in_brief(verdict.gist)
+    return "too short to tell" if verdict.at_end is State.MEASURING else now(verdict).lower()
+
+
+def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
+    """Return one reason of a state in words."""
+    match reason:
+        case why.Told(text):
+            return text
+        case why.NotSeen(message):  # the state says already that none was seen
+            return message.partition(": ")[2] or message
+        case why.Lasts(ns):
+            return f"for {formatting.stopwatch(ns)}"
+        case why.LimitedBy(cause):
+            return cause
+        case why.SlowedBy(slowdown):
+            return cause_words(slowdown)
+        case why.ClockNow(name, mhz, best_mhz):
+            best = "" if best_mhz is None else f" of {best_mhz:.0f}"
+            return f"{name} {mhz:.0f}{best} MHz".lstrip()
+        case why.TemperatureNow(celsius, trip_c):
+            trip = "" if trip_c is None else f" of {trip_c:.0f}"
+            return f"{celsius:.0f}{trip} C"
+        case why.LateBecause(cause=miss):
+            return miss.brief
+        case why.MissedNow(share):
+            return f"now {formatting.fine_percent(share)} missed"
+        case why.LeakRate(growth):
+            return f"{leak_rate(growth)} since the start"
+        case why.MemoryFull(growth):
+            return f"memory is {leak_ends(growth)}"
+        case why.Overdue(ns):
+            return f"an inference has not come back for {formatting.duration(ns)}"
+        case why.Raised(errors, count):
+            return f"{errors} of {count} inferences raised an error"
+        case why.Queueing(asked_hz, done_hz):
+            return overload_words(asked_hz, done_hz)
+        case why.Scatters(share):
+            return f"latency scatters by {formatting.whole_percent(share)} from second to second"
+        case why.NothingRecent():
+            return "nothing was measured in the last minute"
+        case why.AwayFromBurst(change):
+            way = "above" if change > 0 else "below"
+            return f"p50 is {formatting.whole_percent(abs(change))} {way} that of the burst"
+        case why.BaselineDone(done_ns, asked_ns):
+            return f"{done_ns / 1e9:.0f} of {asked_ns / 1e9:.0f} s, in which nothing runs"
+        case why.FirstInference():
+            return "first inference"
+        case why.WarmupDone(runs, asked):
+            return f"{runs} of {asked}"
+        case why.EndedBy(end):
+            return ENDS.get(end, end)
+        case why.ExitStatus(status):
+            return f"the program ended with exit status {status}"
+        case why.GatesFailed(results):
+            return "; ".join(result.reason for result in results)
+        case why.FaultFound(fault):
+            return fault.words
+        case why.AbDifference(ratio, smallest):
+            return difference_words(ratio, smallest)
+        case why.AbTurn(turn):
+            return turn_words(turn)
+
+
+def past_words(trouble: why.Past) -> str:  # noqa: PLR0911  a sentence for each trouble
+    """Return one past trouble in the past tense."""
+    match trouble:
+        case why.WasThrottled(times, causes, share, is_before_measuring):
+            when = _BEFORE if is_before_measuring else _of_the_time(share)
+            return f"was throttled {_times(times)}{when} ({', '.join(causes)})"
+        case why.WasSlowed(state, times, share, causes, who):
+            because = who or ", ".join(causes)
+            because = "unknown cause" if because == "unknown" else because
+            return f"was {STATES[state].lower()} {_times(times)}{_of_the_time(share)}{because and f' ({because})'}"
+        case why.WasOverloaded(asked_hz, done_hz):
+            return f"was overloaded: {overload_words(asked_hz, done_hz)}"
+        case why.MissedDeadline(deadline_ms, share, cause, is_explained):
+            because = f" ({cause.words})" if cause and not is_explained else ""
+            return f"missed its deadline of {deadline_ms:g} ms: {formatting.fine_percent(share)}{because}"
+        case why.Leaked(growth):
+            return f"leaked {leak_rate(growth)}"
+        case why.GatesFailed():
+            return f"gate failed: {reason_words(trouble)}"
+        case why.EndedAs(State.MEASURING):
+            return "too short to say whether it is steady"
+        case why.EndedAs(state, reason):
+            return STATES[state].lower() + ("" if reason is None else f": {reason_words(reason)}")
+        case why.FaultFound() | why.Raised():
+            return reason_words(trouble)
+
+
+def past_in_brief(trouble: why.Past) -> str:  # noqa: PLR0911  as above
+    """Return a past trouble in a few words.
+
+    >>> past_in_brief(why.WasThrottled(6, ("thermal",), 0.22))
+    'throttled 6x, 22 %'
+    """
+    match trouble:
+        case why.WasThrottled(times, _, share, is_before_measuring):
+            return f"throttled {times}x{_BEFORE if is_before_measuring else _share(share)}"
+        case why.WasSlowed(state, times, share):
+            return f"{STATES[state].lower()} {times}x{_share(share)}"
+        case why.WasOverloaded():
+            return "overloaded"
+        case why.Raised(errors):
+            return f"{errors} errors"
+        case why.MissedDeadline(_, share, cause):
+            return f"missed {formatting.fine_percent(share)}{f', {cause.name}' if cause else ''}"
+        case why.FaultFound():
+            return STATES[State.INTERNAL_ERROR].lower()
+        case _:
+            return past_words(trouble)
+
+
+_BEFORE = ", before measuring"
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _share(share: float | None) -> str:
+    return "" if share is None else f", {formatting.whole_percent(share)}"
+
+
+def _of_the_time(share: float | None) -> str:
+    return "" if share is None else f"{_share(share)} of the time"
