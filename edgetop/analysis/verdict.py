@@ -16,9 +16,9 @@ from edgetop.analysis.faults import noting
 from edgetop.analysis.progress import ProgressView, is_stalled
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
-from edgetop.analysis.slowdowns.signals import LIMITS
+from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST, LIMITS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
-from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST, ThrottleSpan, ThrottlesView
+from edgetop.analysis.slowdowns.throttles import ThrottleSpan, ThrottlesView
 from edgetop.analysis.verdict_reasons import (
     AbDifference,
     AbTurn,

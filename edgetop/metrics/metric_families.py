@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.progress import is_stalled
-from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST
+from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tracks import TrackView
 from edgetop.analysis.verdict import ROTATED, final_verdict

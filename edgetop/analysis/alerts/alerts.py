@@ -93,7 +93,7 @@ def _slower(findings: Findings) -> Iterator[Alert]:
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
-        text = slowdown_words(effect) if effect else begun_words(span, findings.throttles)
+        text = slowdown_words(effect) if effect else begun_words(span, findings.throttles.clock)
         yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
     for slowdown in findings.slowdowns:
         if not is_throttling(slowdown):

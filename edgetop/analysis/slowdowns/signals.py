@@ -21,6 +21,8 @@ Cause = Literal[
 CAUSES: tuple[Cause, ...] = (
     "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention"
 )  # fmt: skip  # of two that explain as much, the first
+# The possible causes of throttling.
+GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
 LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # what slows the board itself
 
 _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})

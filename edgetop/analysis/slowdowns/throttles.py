@@ -1,7 +1,8 @@
 """The times in which the board reported that it was slowed, whatever the latency did, and their events, JSON and words.
 
-These are the same on the screen, in the recording and in the report. The run records the events as they happen. An
-analysis of the recording derives the spans again, and shows those.
+The run records the events, each once nothing that comes late can change it. Every analysis, that of the live screen as
+well, shows what was recorded, and the spans that it finds in the readings beyond that: the youngest ones of a run that
+goes on or has crashed, and all those of a session that another tool recorded.
 """
 
 import contextlib
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.analysis.slowdowns.recorded_throttles import RecordedThrottle, RecordedThrottles
 from edgetop.analysis.slowdowns.serialization import FORM, fork
-from edgetop.analysis.slowdowns.signals import Cause
+from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST, Cause
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
 from edgetop.analysis.slowdowns.throttle_spans import (
     FLICKER_NS,
@@ -39,10 +41,10 @@ from edgetop.session.typed_json import JsonValue
 
 SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
-SETTLES_NS = NS  # clocks and zones, which a beginning is reported with, are read once a second
+SETTLES_NS = LATE_S * NS  # after a beginning: then its first seconds have been read, and heat may have explained it
+OVER_NS = FLICKER_NS + LATE_S * NS  # after an end: then it does not continue
 CHECK_EVERY_NS = NS
 MAX_RECORDED = 64
-GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,10 @@ class ThrottleSpan:
     latency_ratio: float | None  # of its seconds' p50 to that of the first 30 in no span; None: unknown
     begin_clock_mhz: float | None = None  # the lowest clock of its first seconds
     begin_temp_c: float | None = None  # the highest temperature of them
+    best_mhz: float | None = None  # of the clock, when it began
     was_cut: bool = False  # by the end of the measurement
+    begin: Event | None = None  # as it was recorded; None: it was not
+    end: Event | None = None
 
     def overlaps(self, slowdown: Slowdown) -> bool:
         """Whether they have a time in common."""
@@ -109,6 +114,7 @@ class Throttles(TracksReader):
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
         self._phases = phases or Phases()
+        self._recorded = RecordedThrottles()
         self._board: Board | None = None
         self._spans = Spans()
         self._signals = NO_READINGS  # not settled yet
@@ -123,6 +129,7 @@ class Throttles(TracksReader):
             self._board = board_of(batch.manifest)
             self._spans.register(self._board)
         self._phases.fold(batch.events)
+        self._recorded.fold(batch.events)
         if self._phases.measured_from_ns is not None:
             self._spans.began_ns = self._phases.measured_from_ns
         board = self._board
@@ -149,6 +156,11 @@ class Throttles(TracksReader):
         spans.settle(self._signals[self._signals["t_ns"] <= until_ns], until_ns, board)
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
+    def record(self, events: Sequence[Event]) -> None:
+        """Take events that are being recorded, before they come with a batch."""
+        self._view = None
+        self._recorded.fold(events)
+
     def view(self) -> ThrottlesView:
         """Return the spans; it is the same object until the next batch."""
         if self._view is None:
@@ -158,7 +170,13 @@ class Throttles(TracksReader):
     def _make_view(self, board: Board) -> ThrottlesView:
         spans = fork(self._spans)
         self._settle(spans, self._now_ns, self._now_ns + NS, board)
-        views = tuple(self._span(span, spans.free.level) for span in spans.spans)
+        tracks = self._tracks.views()
+        clock_mhz = max((tracks[place].value or 0.0 for place in self._read_now(board.clocks)), default=None)
+        best_mhz = _best_mhz(spans, board, tracks, clock_mhz)
+        views = tuple(
+            _as_recorded(self._span(span, spans.free.level, best_mhz), recorded)
+            for span, recorded in self._recorded.adopted(spans)
+        )
         until_ns = self._now_ns if self._phases.measured_until_ns is None else self._phases.measured_until_ns
         began_ns = until_ns if spans.began_ns is None else spans.began_ns
         measured = [  # a span of a single reading has a place in time as well
@@ -167,11 +185,9 @@ class Throttles(TracksReader):
             if spans.began_ns is not None and span.start_ns <= until_ns
             and (span.end_ns is None or span.end_ns >= began_ns)
         ]  # fmt: skip
-        tracks = self._tracks.views()
         # The nearest to its trip, or the hottest without one.
         heat = {place: (tracks[place].value or 0.0) - board.trips_c.get(place, 0.0) for place in board.zones}
         zone = max(self._read_now(board.zones), key=lambda place: heat[place], default=None)
-        clock_mhz = max((tracks[place].value or 0.0 for place in self._read_now(board.clocks)), default=None)
         return ThrottlesView(
             spans=views[-MAX_SPANS:],
             total=spans.dropped + len(views),
@@ -181,7 +197,7 @@ class Throttles(TracksReader):
             has_flag=any(tracks[place].count for place in np.flatnonzero(board.is_flag)),
             clock=board.clock,
             clock_mhz=clock_mhz,
-            best_mhz=_best_mhz(spans, board, tracks, clock_mhz),
+            best_mhz=best_mhz,
             temp_c=None if zone is None else tracks[zone].value,
             zone="" if zone is None else board.infos[zone].id,
             trip_c=None if zone is None else board.trips_c.get(zone),
@@ -192,7 +208,7 @@ class Throttles(TracksReader):
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
-    def _span(self, span: Span, free_level: float) -> ThrottleSpan:
+    def _span(self, span: Span, free_level: float, best_mhz: float | None) -> ThrottleSpan:
         end_ns = span.end_ns
         if self._phases.measured_until_ns is None:
             if end_ns is not None and self._now_ns - end_ns < FLICKER_NS:
@@ -204,7 +220,7 @@ class Throttles(TracksReader):
         mhz, heat_c, slower, begin_mhz, begin_c = (None if math.isnan(value) else value for value in figures)
         was_cut = self._phases.measured_until_ns is not None and span.end_ns is None
         return ThrottleSpan(
-            span.start_ns, end_ns, span.cause, span.sensor, mhz, heat_c, slower, begin_mhz, begin_c, was_cut
+            span.start_ns, end_ns, span.cause, span.sensor, mhz, heat_c, slower, begin_mhz, begin_c, best_mhz, was_cut
         )  # fmt: skip
 
     def _import_state(self, document: Mapping[str, JsonValue], board: Board) -> None:
@@ -218,6 +234,22 @@ class Throttles(TracksReader):
     def export_state(self) -> dict[str, JsonValue]:
         """Return the settled spans as JSON, for a viewer that continues from here."""
         return {"throttles": FORM.plain(_State(VERSION, self._spans))}
+
+
+def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> ThrottleSpan:
+    """Return the span with the figures that were recorded of it."""
+    if recorded is None:
+        return span
+    began, ended = recorded.began, recorded.ended
+    span = replace(
+        span, begin_clock_mhz=began.clock_mhz, begin_temp_c=began.temp_c, best_mhz=began.best_mhz, begin=recorded.begin
+    )
+    if recorded.end is None or ended is None:
+        return span
+    return replace(
+        span, end_ns=recorded.end.t_ns, min_clock_mhz=ended.min_clock_mhz, max_temp_c=ended.max_temp_c,
+        latency_ratio=ended.latency_ratio, was_cut=False, end=recorded.end,
+    )  # fmt: skip
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
@@ -234,41 +266,39 @@ def throttle_events(view: ThrottlesView) -> list[Event]:
     events = []
     for span in reversed(view.spans):
         if span.end_ns is not None and not span.was_cut:
-            events.append(_end(span, view))
-        events.append(_begin(span, view))
+            events.append(span.end or _end(span, view.clock))
+        events.append(span.begin or _begin(span, view.clock))
     return events
 
 
-def begun_words(span: ThrottleSpan, view: ThrottlesView) -> str:
+def begun_words(span: ThrottleSpan, clock: str) -> str:
     """`thermal, cpu 1728 to 1267 MHz at 85.5 C`; where no clock fell, with the signal."""
-    mhz, best_mhz = span.begin_clock_mhz, view.best_mhz
+    mhz, best_mhz = span.begin_clock_mhz, span.best_mhz
     heat = f" at {reading(span.begin_temp_c, 'C')} C" if span.begin_temp_c is not None else ""
     if mhz is None or best_mhz is None or mhz > SAME_CLOCK * best_mhz:
         return f"{span.cause}{heat if span.cause == 'thermal' else ''} ({span.sensor})"
-    return f"{span.cause}, {view.clock} {reading(best_mhz, 'MHz')} to {reading(mhz, 'MHz')} MHz{heat}"
+    return f"{span.cause}, {clock} {reading(best_mhz, 'MHz')} to {reading(mhz, 'MHz')} MHz{heat}"
 
 
-def _begin(span: ThrottleSpan, view: ThrottlesView) -> Event:
-    text = f"throttling begins: {begun_words(span, view)}"
-    return Event(span.start_ns, ThrottleBegan(*_as_it_began(span, view)), "critical", SOURCE, text)
+def _begin(span: ThrottleSpan, clock: str) -> Event:
+    text = f"throttling begins: {begun_words(span, clock)}"
+    return Event(span.start_ns, ThrottleBegan(*_as_it_began(span)), "critical", SOURCE, text)
 
 
-def _end(span: ThrottleSpan, view: ThrottlesView) -> Event:
+def _end(span: ThrottleSpan, clock: str) -> Event:
     assert span.end_ns is not None
     lasted_ns = span.end_ns - span.start_ns
     mhz, heat_c = rounded(span.min_clock_mhz), rounded(span.max_temp_c)
-    body = ThrottleEnded(*_as_it_began(span, view), mhz, heat_c, span.latency_ratio, rounded(lasted_ns / NS))
+    body = ThrottleEnded(*_as_it_began(span), mhz, heat_c, span.latency_ratio, rounded(lasted_ns / NS))
     worst = ", ".join(
-        [span.cause, *_worst(view.clock, mhz, heat_c, None, best_mhz=view.best_mhz)]
+        [span.cause, *_worst(clock, mhz, heat_c, None, best_mhz=span.best_mhz)]
     )  # the slowdown has the ratio
     return Event(span.end_ns, body, "info", SOURCE, f"throttling over after {duration(lasted_ns)}: {worst}")
 
 
-def _as_it_began(
-    span: ThrottleSpan, view: ThrottlesView
-) -> tuple[Cause, str, float | None, float | None, float | None]:
+def _as_it_began(span: ThrottleSpan) -> tuple[Cause, str, float | None, float | None, float | None]:
     """Return the fields that the events of the beginning and of the end have in common."""
-    figures = rounded(span.begin_clock_mhz), rounded(view.best_mhz), rounded(span.begin_temp_c)
+    figures = rounded(span.begin_clock_mhz), rounded(span.best_mhz), rounded(span.begin_temp_c)
     return span.cause, span.sensor, *figures
 
 
@@ -321,20 +351,12 @@ def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None)
     return f"{times}{of_time}: {', '.join([*causes, *_worst('clock', *worst, upto='up to ')])}"
 
 
-@dataclass(slots=True)
-class _Recorded:
-    start_ns: int
-    cause: str
-    is_over: bool = False
-
-
 class ThrottleEvents:
     """Makes the events of a run for its recording, each beginning and end once."""
 
     def __init__(self) -> None:
         self._tracks = Tracks(has_timeline=False)
         self._throttles = Throttles(self._tracks)
-        self._recorded: list[_Recorded] = []
         self._waiting: list[Batch] = []
         self._viewed_ns = 0
 
@@ -347,24 +369,17 @@ class ThrottleEvents:
         for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):
             self._throttles.fold(part)
         self._waiting, self._viewed_ns = [], batch.until_ns
-        return tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
+        news = tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
+        if news:
+            self._throttles.record(news)
+        return news
 
     def _news(self, view: ThrottlesView, now_ns: int, *, is_last: bool) -> Iterator[Event]:
         for span in view.spans[-MAX_RECORDED:]:
-            recorded = self._recorded_of(span)
-            is_settled = is_last or span.end_ns is not None or now_ns - span.start_ns >= SETTLES_NS
-            if recorded is None and is_settled:
-                recorded = _Recorded(span.start_ns, span.cause)
-                self._recorded = [*self._recorded, recorded][-2 * MAX_RECORDED :]
-                yield _begin(span, view)
-            if recorded and not recorded.is_over and span.end_ns is not None and not span.was_cut:
-                recorded.is_over = True
-                yield _end(span, view)
-
-    def _recorded_of(self, span: ThrottleSpan) -> _Recorded | None:
-        """Return the recorded event of a span, whose beginning and cause may have changed with a late reading."""
-        for recorded in reversed(self._recorded):
-            is_within = recorded.start_ns >= span.start_ns and (span.end_ns is None or recorded.start_ns <= span.end_ns)
-            if is_within and recorded.cause in (span.cause, "unknown"):
-                return recorded
-        return None
+            if span.begin is None and not (is_last or now_ns - span.start_ns >= SETTLES_NS):
+                continue
+            if span.begin is None:
+                yield _begin(span, view.clock)
+            is_over = span.end_ns is not None and not span.was_cut
+            if is_over and span.end is None and (is_last or now_ns - (span.end_ns or 0) >= OVER_NS):
+                yield _end(span, view.clock)

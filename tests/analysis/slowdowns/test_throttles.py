@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.slowdowns.signals import _FLAG_CAUSES
-from edgetop.analysis.slowdowns.throttles import GRAVEST_FIRST, Throttles, ThrottlesView
+from edgetop.analysis.slowdowns.signals import _FLAG_CAUSES, GRAVEST_FIRST
+from edgetop.analysis.slowdowns.throttles import Throttles, ThrottlesView
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.records import Readings
