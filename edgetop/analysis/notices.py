@@ -13,12 +13,14 @@ from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.memory_use import leak_notices
 from edgetop.analysis.operator_hints import session_hints
 from edgetop.analysis.precision import PrecisionView, least_independent
+from edgetop.analysis.recent_events import Lasting
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.tracks import SECONDS
-from edgetop.formatting import clean, duration, milliseconds
+from edgetop.formatting import clean, clock_time, duration, milliseconds, rounded
 from edgetop.session.event_codec import data_of
+from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Notice
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
@@ -136,14 +138,29 @@ def _is_over(folds: Folds) -> bool:
 
 def _events(folds: Folds) -> Iterator[Notice]:
     has_run = folds.statistics() is not None
-    for event in folds.events.view().lasting:
-        if event.kind in ADVICE and not (has_run and event.kind == "no-inference"):
-            yield Notice(event.kind, event.message, ADVICE[event.kind], data_of(event.body))
+    for lasting in folds.events.view().lasting:
+        kind = lasting.first.kind
+        if kind in ADVICE and not (has_run and kind == "no-inference"):
+            yield _notice(lasting)
     overload = folds.backlog.view()
     if overload is not None:
         when = " for a time" if overload.is_over else ""
         text = f"overloaded{when}: {overload_words(overload.asked_hz, overload.done_hz)}"
         yield _doubt("overloaded", text)
+
+
+def _notice(lasting: Lasting) -> Notice:
+    """Return one notice of a trouble, with the sum and the times if it occurred more than once."""
+    event, times = lasting.first, lasting.times
+    if times == 1:
+        return Notice(event.kind, event.message, ADVICE[event.kind], data_of(event.body))
+    when = f"{times} times from {clock_time(event.t_ns)} to {clock_time(lasting.last_ns)}"
+    span = {"first_s": rounded(event.t_ns / NS), "last_s": rounded(lasting.last_ns / NS)}
+    data: dict[str, JsonValue] = {**data_of(event.body), "times": times, **span}
+    text = f"{event.message} (the first of {when})"
+    if isinstance(event.body, RecordsLost):
+        text, data["count"] = f"{lasting.inferences} inferences were not reported: lost {when}", lasting.inferences
+    return Notice(event.kind, text, ADVICE[event.kind], data)
 
 
 def _few(folds: Folds) -> Iterator[Notice]:

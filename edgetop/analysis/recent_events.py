@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView, ended_words
 from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
-from edgetop.session.event_kinds import AlertBegan, Remark
+from edgetop.session.event_kinds import AlertBegan, RecordsLost, Remark
 from edgetop.session.events import Event
 
 MAX_EVENTS = 1_000
@@ -24,11 +24,39 @@ QUIET = frozenset(
     }
 )  # fmt: skip
 
+# One trouble, however often it occurs and with whatever numbers in its message. Other kinds say of different things
+# (an input, a provider) one sentence each.
+RECURRING = frozenset(
+    {
+        "records-lost", "inference-failed", "recording-failed", "recording-behind", "governor-changed",
+        "power-mode-changed", "cpu-quota", "memory-limit", "calls-unseen",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Lasting:
+    """A warning or an error, and how often it occurred."""
+
+    first: Event
+    last_ns: int
+    times: int = 1
+    inferences: int = 0  # sum of the inferences that were lost
+
+    def joined(self, other: "Lasting") -> "Lasting":
+        """Return both as one, the earlier event first. The order in which they came makes no difference."""
+        return Lasting(
+            min(self.first, other.first, key=lambda event: (event.t_ns, event.message)),
+            max(self.last_ns, other.last_ns),
+            self.times + other.times,
+            self.inferences + other.inferences,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class EventsView:
     newest_first: tuple[Event, ...]  # the last MAX_EVENTS
-    lasting: tuple[Event, ...]  # warnings and errors, each once, oldest first; without log lines
+    lasting: tuple[Lasting, ...]  # warnings and errors, each trouble once, oldest first; without log lines
     total: int
     warnings: int
     criticals: int
@@ -37,7 +65,7 @@ class EventsView:
 class EventLog:
     def __init__(self) -> None:
         self._events: deque[Event] = deque(maxlen=MAX_EVENTS)
-        self._lasting: dict[tuple[str, str], Event] = {}
+        self._lasting: dict[tuple[str, str], Lasting] = {}
         self._total = self._warnings = self._criticals = 0
         self._view: EventsView | None = None
 
@@ -47,18 +75,27 @@ class EventLog:
             self._events.appendleft(event)
             self._warnings += event.severity == "warning"
             self._criticals += event.severity == "critical"
-            if event.severity != "info" and event.kind != "log" and len(self._lasting) < MAX_LASTING:
-                self._lasting.setdefault((event.kind, event.message), event)
+            if event.severity != "info" and event.kind != "log":
+                self._keep(event)
         if shown:
             self._total += len(shown)
             self._view = None
+
+    def _keep(self, event: Event) -> None:
+        key = (event.kind, "" if event.kind in RECURRING else event.message)
+        lost = event.body.count if isinstance(event.body, RecordsLost) else 0
+        lasting = Lasting(event, event.t_ns, inferences=lost)
+        if before := self._lasting.get(key):
+            self._lasting[key] = before.joined(lasting)
+        elif len(self._lasting) < MAX_LASTING:
+            self._lasting[key] = lasting
 
     def view(self) -> EventsView:
         """Return the view; it is the same object until the next event, so that a pane can skip drawing."""
         if self._view is None:
             # Sorted by time: a late event has another place in the recording than in the live run.
             newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
-            lasting = tuple(sorted(self._lasting.values(), key=lambda event: event.t_ns))
+            lasting = tuple(sorted(self._lasting.values(), key=lambda lasting: lasting.first.t_ns))
             self._view = EventsView(newest_first, lasting, self._total, self._warnings, self._criticals)
         return self._view
 

@@ -133,7 +133,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
     if seen.recent.errors:
         yield Verdict(State.FAILING, "critical", (_raised(seen),))
     yield from _throttling(seen)
-    if dropped := next((event for event in seen.events.lasting if event.kind == "provider-dropped"), None):
+    if dropped := next((one.first for one in seen.events.lasting if one.first.kind == "provider-dropped"), None):
         yield Verdict(State.PROVIDER_DROPPED, "critical", (Told(dropped.message),))
     yield from _broken_promises(seen)
     deadline = seen.deadline

@@ -1,7 +1,10 @@
 """The event log: the last events, and what went wrong, each thing once."""
 
-from edgetop.analysis.recent_events import MAX_EVENTS, MAX_LASTING, EventLog
+from itertools import permutations
+
+from edgetop.analysis.recent_events import MAX_EVENTS, MAX_LASTING, EventLog, Lasting
 from edgetop.session.event_codec import read_event
+from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Event, Severity
 
 
@@ -33,13 +36,28 @@ def test_what_went_wrong_lasts_though_a_thousand_events_follow() -> None:
     wrong = event(0, "provider-dropped", "critical")
     log = log_of(wrong)
     log.fold(tuple(event(i) for i in range(2 * MAX_EVENTS)))
-    assert log.view().lasting == (wrong,)
+    assert [one.first for one in log.view().lasting] == [wrong]
 
 
 def test_each_thing_that_went_wrong_lasts_once_the_oldest_first() -> None:
     first, second = event(1, "sensor-lost", "warning", "a"), event(2, "sensor-lost", "warning", "b")
     log = log_of(first, second, event(3, "sensor-lost", "warning", "a"))
-    assert log.view().lasting == (first, second)
+    assert [one.first for one in log.view().lasting] == [first, second]
+
+
+def test_a_recurring_trouble_lasts_once_with_its_sum_in_whatever_order_its_events_come() -> None:
+    lost = [
+        Event(t_ns, RecordsLost(count), "critical", "engine", f"{count} were lost")
+        for t_ns, count in ((1, 7), (5, 20), (3, 4))
+    ]
+    for order in permutations(lost):
+        assert log_of(*order).view().lasting == (Lasting(lost[0], 5, 3, 31),)
+
+
+def test_what_is_lost_after_the_bound_of_lasting_events_is_in_the_sum() -> None:
+    lost = [Event(t_ns, RecordsLost(2), "critical", "engine", f"message {t_ns}") for t_ns in range(3 * MAX_LASTING)]
+    (one,) = log_of(*lost).view().lasting
+    assert (one.times, one.inferences, one.last_ns) == (3 * MAX_LASTING, 6 * MAX_LASTING, 3 * MAX_LASTING - 1)
 
 
 def test_log_lines_and_what_went_well_do_not_last() -> None:
@@ -49,7 +67,7 @@ def test_log_lines_and_what_went_well_do_not_last() -> None:
 def test_the_number_of_lasting_events_is_bounded() -> None:
     view = log_of(*(event(i, "sensor-lost", "warning", str(i)) for i in range(3 * MAX_LASTING))).view()
     assert len(view.lasting) == MAX_LASTING
-    assert view.lasting[0].t_ns == 0
+    assert view.lasting[0].first.t_ns == 0
 
 
 def test_warnings_and_worse_are_counted_log_lines_too() -> None:

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.notices import notices
+from edgetop.analysis.recent_events import RECURRING
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
+from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Event, Notice, Severity
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
@@ -52,6 +54,25 @@ def test_what_happened_stays_as_a_notice_with_its_advice(kind: str, advice: str)
 
 def test_the_same_trouble_is_one_notice() -> None:
     assert codes(event("inference-failed"), event("inference-failed")) == ["inference-failed"]
+
+
+def test_losses_are_one_notice_with_their_sum_and_times() -> None:
+    each = [
+        Event(second * NS, RecordsLost(count), "critical", "engine", f"{count} inferences were not reported")
+        for second, count in ((2, 100), (61, 7), (600, 1_000))
+    ]
+    (notice,) = notices_of(*each)
+    assert notice.data == {"count": 1_107, "times": 3, "first_s": 2.0, "last_s": 600.0}
+    assert "1107 inferences" in notice.message
+    assert "3 times from 00:00:02 to 00:10:00" in notice.message
+    assert notices_of(each[1])[0].data == {"count": 7}
+
+
+@pytest.mark.parametrize("kind", sorted(RECURRING))
+def test_a_trouble_that_recurs_with_other_words_is_one_notice(kind: str) -> None:
+    each = [read_event(second * NS, kind, "warning", "engine", f"trouble number {second}") for second in range(1, 13)]
+    (notice,) = notices_of(*each)
+    assert (notice.code, notice.data["times"], notice.data["last_s"]) == (kind, 12, 12.0)
 
 
 def test_other_events_are_no_notices() -> None:
