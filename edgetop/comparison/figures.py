@@ -147,8 +147,11 @@ def _slowed_share(sample: Sample) -> Number:
     usage, slowdowns = sample.report.usage, sample.report.slowdowns
     if usage is None or not usage.total_time_ms or slowdowns is None:
         return None
-    end_ns = sample.session.duration_ns or 0
-    slow_ns = sum((end_ns if one.end_ns is None else one.end_ns) - one.start_ns for one in slowdowns)
+    end_ns, slow_ns = sample.session.duration_ns, 0
+    for one in slowdowns:
+        if (until_ns := end_ns if one.end_ns is None else one.end_ns) is None:
+            return None
+        slow_ns += until_ns - one.start_ns
     return min(slow_ns / 1e6 / usage.total_time_ms, 1.0)
 
 

@@ -49,11 +49,6 @@ class TimedTable:
         """The place behind the last row."""
         return len(self._pieces), 0
 
-    @property
-    def last_ns(self) -> int:
-        """The latest time of all rows, in ns; 0 if there are none."""
-        return max((piece.last_ns for piece in self._pieces), default=0)
-
     def place(self, t_ns: int) -> Place:
         """Return the place after the last row that was available at `t_ns`.
 
@@ -158,10 +153,6 @@ class SecondsTable:
         """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
-    @property
-    def last_ns(self) -> int:
-        return int(self._ends_ns[-1]) if len(self) else 0
-
     def row(self, t_ns: int) -> int:
         """Return how many seconds had ended at `t_ns`."""
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
@@ -241,8 +232,7 @@ class RecordingByTime:
             name: TimedTable(recording.pieces(name, at_once), _ends if name == "inferences" else times, cached_rows)
             for name, (at_once, cached_rows) in TIMED.items()
         }
-        last_ns = max(self._seconds.last_ns, *(table.last_ns for table in self.tables.values()))
-        self.end_ns = min(recording.end_ns or last_ns, MAX_SESSION_NS)
+        self.end_ns = min(recording.end_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
         """Return the moment at `t_ns`, a session time from 0 to the end; later times give the end."""

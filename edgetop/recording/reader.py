@@ -7,7 +7,7 @@ session whose writer lives is read as it is at that moment.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,25 @@ import numpy as np
 from edgetop.errors import InputError
 from edgetop.recording.journal import Follower
 from edgetop.recording.recovery import closing_of, recover
-from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Piece, Span, between, in_order, joined, sound, times, within
+from edgetop.recording.rows import (
+    FIELDS,
+    MAX_SESSION_NS,
+    TABLES,
+    WHOLE,
+    Piece,
+    Span,
+    between,
+    in_order,
+    joined,
+    sound,
+    times,
+    within,
+)
 from edgetop.recording.session_folder import MANIFEST, has_journal, read_manifest
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import MEASURE, NO_READINGS, Inferences
+from edgetop.session.records import MEASURE, NO_READINGS, Inferences, last_end_ns
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:  # loads Arrow
@@ -79,8 +92,20 @@ class Recording:
 
     @property
     def end_ns(self) -> int:
-        """Session time at the end, or at the moment of opening if the session is live; 0 if unknown."""
-        return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or 0
+        """Session time at the end, or at the moment of opening if the session is live.
+
+        Where the manifest does not tell the duration, this is the end of the last row; 0 without rows.
+        """
+        return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or self._last_ns
+
+    @cached_property
+    def _last_ns(self) -> int:
+        pieces = {name: self.pieces(name) for name in TABLES}
+        last_ns = max((piece.last_ns for name in TABLES for piece in pieces[name]), default=0)
+        if last := max(pieces["inferences"], key=lambda piece: piece.last_ns, default=None):
+            last_ns = max(last_ns, last_end_ns(last.read()))
+        in_last_second = any(piece.last_ns == last_ns for piece in pieces["seconds"])  # nothing else tells its length
+        return min(last_ns + (NS if in_last_second else 0), MAX_SESSION_NS)
 
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
         """Yield the session, or its part in `span`, as batches of `step_s` seconds.
