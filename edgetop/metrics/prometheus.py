@@ -11,8 +11,11 @@ ends, says what is free; a file that a killed or failed run left behind goes wit
 """
 
 import contextlib
+import ctypes
 import fcntl
 import os
+import select
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -29,6 +32,9 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 EVERY_S = 10.0  # scrapes come every 15 s or more seldom
 MOST_RUNS = 64
 _FILE_MODE = 0o644  # node_exporter is another user
+LONGEST_INTERVAL_S = 60.0  # between two scrapes; Prometheus' default
+_IN_CLOSE_NOWRITE = 0x10  # inotify(7)
+_EVENT_BYTES = 64 * 1024  # of inotify, read at once
 _OF_A_FAILED_RUN = {f"{PREFIX}{name}" for name in ("session", RUNNING, DURATION, FAILED)}  # left in its file
 
 
@@ -69,6 +75,35 @@ def _labelled(labels: Labels) -> str:
     return f"{{{named}}}" if named else ""
 
 
+class _Reads:
+    """Tells whether anybody has read a file of a folder, by inotify(7). Times of access are off on many boards."""
+
+    def __init__(self, folder: Path) -> None:
+        libc = ctypes.CDLL(None)
+        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._fd >= 0 and libc.inotify_add_watch(self._fd, os.fsencode(folder), _IN_CLOSE_NOWRITE) < 0:
+            self.close()  # then no reader is known
+
+    def take(self, name: str) -> bool:
+        """Whether the file of this name was read since the last call. The kernel merges equal events."""
+        was_read = False
+        with contextlib.suppress(OSError):  # BlockingIOError: no more; EBADF: not watched
+            while self._fd >= 0 and (events := os.read(self._fd, _EVENT_BYTES)):
+                was_read = was_read or name.encode() + b"\0" in events
+        return was_read
+
+    def wait(self, seconds: float) -> None:
+        """Wait until any file of the folder is read, or the time is over."""
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.poll(seconds * 1000)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
 class Textfile:
     def __init__(self, folder: Path) -> None:
         """Raises InputError where nothing can be written there."""
@@ -89,22 +124,39 @@ class Textfile:
             raise InputError(f"--prom-textfile {folder}: cannot be written: {error.strerror}") from None
         if not self._run:
             raise InputError(f"--prom-textfile {folder}: {MOST_RUNS} runs write there already", "give another folder")
+        self._reads, self._has_reader, self._is_over = _Reads(folder), False, False
 
     def send(self, found: Sequence[Family]) -> str:
         """Why it could not be written; "": it was. A reader sees the file before or the new one, whole."""
         self._has_failed = any(family.name == PREFIX + FAILED and family.samples[0].value for family in found)
+        self._is_over = any(family.name == PREFIX + RUNNING and not family.samples[0].value for family in found)
         if self._has_failed:  # other values would be taken for those of now
             found = [family for family in found if family.name in _OF_A_FAILED_RUN]
         try:
             with replacing(_paths(self._folder, self._run)[0], _FILE_MODE, durable=False) as file:
                 os.fchmod(file.fileno(), _FILE_MODE)  # whatever the umask is
                 file.write(rendered(found, openmetrics=False, labels=(("run", str(self._run)),)))
+            self._has_reader |= self._was_read()  # of the file before
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
         return ""
 
+    def owed_s(self) -> float:
+        """Return in how many seconds at most its reader will have read that the session is over; 0: nobody reads it."""
+        return LONGEST_INTERVAL_S if self._is_over and self._has_reader and not self._has_failed else 0.0
+
+    def hand_over(self) -> None:
+        """Wait until the file was read, or its reader is late."""
+        until_s = time.monotonic() + self.owed_s()
+        while not self._was_read() and (left_s := until_s - time.monotonic()) > 0:
+            self._reads.wait(left_s)
+
+    def _was_read(self) -> bool:
+        return self._reads.take(_paths(self._folder, self._run)[0].name)
+
     def close(self) -> None:
         """Remove the file. That of a failed run stays, and says so until the next run."""
+        self._reads.close()
         if self._has_failed:
             os.close(self._lock)
         else:

@@ -1,6 +1,7 @@
 """The options of metrics, as they are written."""
 
 import json
+import os
 import socket
 import urllib.request
 from contextlib import ExitStack
@@ -69,6 +70,9 @@ def test_how_it_ended_is_told_before_an_exporter_is_closed(asked, kind, monkeypa
             steps.append("sent")
             return ""
 
+        def owed_s(self) -> float:
+            return 0.0
+
         def close(self) -> None:
             steps.append("closed")
 
@@ -109,6 +113,36 @@ def test_a_scraper_learns_that_the_session_is_over(tmp_path) -> None:
     assert "Ctrl+C ends it" in said
     assert "edgetop_session_running 0.0" in last
     assert "edgetop_session_failed 0.0" in last
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["stopping", "running"])
+def test_a_textfile_tells_of_the_end_where_the_machine_goes_down(state, tmp_path, monkeypatch) -> None:
+    """systemd stops edgetop before node_exporter. Where only edgetop is stopped, nobody waits."""
+    systemctl = tmp_path / "bin" / "systemctl"
+    systemctl.parent.mkdir()
+    systemctl.write_text(f"#!/bin/sh\necho {state}\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{systemctl.parent}:{os.environ['PATH']}")
+    folder = tmp_path / "prom"
+    folder.mkdir()
+    file = folder / "edgetop-1.prom"
+    options = ("--speed", "60x", "--prom-textfile", str(folder))
+    run = start_edgetop("demo", "--headless", "--json", *options, home=tmp_path)
+    try:
+        wait_until(file.exists)
+        assert "edgetop_session_running{" in file.read_text()
+        run.terminate()
+        if state == "stopping":
+            said = next(line for line in run.stderr if "until node_exporter has read" in line)
+            assert "the system goes down" in said
+            assert 'edgetop_session_running{run="1"} 0.0' in file.read_text()
+        out, err = run.communicate(timeout=30)
+    finally:
+        run.kill()
+    assert (run.returncode, json.loads(out)["session"]["end_reason"]) == (0, "signal")
+    assert "node_exporter" not in err
+    assert not file.exists()
 
 
 @pytest.mark.slow

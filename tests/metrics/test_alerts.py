@@ -115,6 +115,19 @@ SCENARIOS = {
     "a session of an endpoint ends as it should": (
         ended(ENDPOINT, 10), {10: [], 12: [], 15: [], HOUR: [], LONG: []},
     ),
+    "a board is switched off while its session runs, and its textfile told of the end": (
+        board(RUN, (10, "runs"), (LONG, "off"), (HOUR, "runs")) | {
+            f"edgetop_session_running{{{RUN}}}": then(of(9.5, 1), "0", gone(LONG), of(HOUR, 1)),
+            f"edgetop_session_failed{{{RUN}}}": then(of(10, 0), gone(LONG), of(HOUR, 0)),
+        },
+        {10: [], 13: [], HOUR: [], LONG: [], LONG + 12: [], LONG + 50: []},
+    ),
+    "the board comes back without a session, after its textfile told of the end": (
+        board(RUN, (10, "runs"), (LONG, "off"), (HOUR, "none")) | {
+            f"edgetop_session_running{{{RUN}}}": then(of(9.5, 1), "0", gone(LONG), of(HOUR, ABSENT)),
+        },
+        {10: [], 13: [], LONG: [], LONG + 12: [], LONG + 50: []},
+    ),
     "a session of an endpoint dies": (
         board(ENDPOINT, (10, "runs"), (LONG, "off"), (HOUR, "runs")),
         {13: [silent(ENDPOINT)], LONG: [silent(ENDPOINT)], LONG + 12: []},

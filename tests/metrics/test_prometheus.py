@@ -228,6 +228,36 @@ def test_runs_share_a_folder(tmp_path, analysis) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_textfile_that_nobody_has_read_owes_nobody_an_end(tmp_path, analysis) -> None:
+    file, over = Textfile(tmp_path), families(folded(measured(3).end().batches))
+    path = tmp_path / "edgetop-1.prom"
+    for found in (families(analysis), over, over):
+        assert file.send(found) == ""
+        assert file.owed_s() == 0
+    path.read_text()
+    assert file.send(families(analysis)) == ""
+    assert file.owed_s() == 0, "it still runs"
+    assert file.send(over) == ""
+    assert file.owed_s() > 0
+    reader = threading.Timer(0.1, path.read_text)
+    reader.start()
+    file.hand_over()
+    assert reader.finished.is_set()
+    file.close()
+
+
+def test_where_readers_cannot_be_seen_nobody_is_owed(tmp_path, analysis, monkeypatch) -> None:
+    """The user may have no more inotify instances."""
+    monkeypatch.setattr("edgetop.metrics.prometheus._IN_CLOSE_NOWRITE", 0)  # the kernel refuses that
+    file = Textfile(tmp_path)
+    for found in (families(analysis), families(folded(measured(3).end().batches))):
+        assert file.send(found) == ""
+        (tmp_path / "edgetop-1.prom").read_text()
+    assert file.owed_s() == 0
+    file.hand_over()
+    file.close()
+
+
 def test_what_a_killed_run_left_goes_with_the_next(tmp_path, analysis) -> None:
     alive, killed, also_killed = (Textfile(tmp_path) for _ in range(3))
     for file in (alive, killed, also_killed):

@@ -30,6 +30,8 @@ Examples:
 KEPT_GOING = {"run": run.command, "watch": watch.command, "demo": demo.command}
 UNIT_MODE = 0o644  # less the umask; systemd reads it as the user
 WATCHDOG_S, RESTART_S = 120, 30
+# At shutdown systemd stops in reverse order: what carries the last metrics goes after edgetop.
+STOPPED_AFTER = ("network.target", "prometheus-node-exporter.service", "node_exporter.service")
 STOP_S = 150  # a watched program may take 90 s to end, and then scrapers may take 60 s to read that
 # What a unit executes, beside what its folder holds.
 OUR_CODE = (Path(sys.executable), Path(run.__file__), Path(sysconfig.get_path("purelib")))
@@ -131,6 +133,7 @@ def refuse_changeable(paths: Iterable[Path]) -> None:
 def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
     """The text of the unit. `arguments`: of edgetop; `user_name`: of a unit of the machine."""
     user = f"User={user_name}\n" if user_name else ""
+    order = f"After={' '.join(STOPPED_AFTER)}\n" if user_name else ""  # units of users know none of the machine's
     program = edgetop_command()
     environment = {name: os.environ[name] for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME") if name in os.environ}
     variables = "".join(f"Environment={quoted(f'{key}={value}', dollar=False)}\n" for key, value in environment.items())
@@ -138,7 +141,7 @@ def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
 {OURS}; see edgetop help service
 [Unit]
 Description=edgetop {arguments[0]}
-StartLimitIntervalSec=0
+{order}StartLimitIntervalSec=0
 
 [Service]
 Type=notify

@@ -10,6 +10,7 @@ from click import BadParameter
 
 from edgetop.cli.companions import PATH, needs, option
 from edgetop.cli.output import print_text
+from edgetop.cli.running.unattended import is_system_stopping
 from edgetop.errors import InputError
 from edgetop.files import read_text, why
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from edgetop.cli.running.live_session import Observer
     from edgetop.cli.running.run_request import MetricsRequest
     from edgetop.metrics.endpoint import Endpoint
-    from edgetop.metrics.otlp import Collector
+    from edgetop.metrics.metric_outlet import Send
     from edgetop.metrics.prometheus import Textfile
     from edgetop.runner.session_state import SessionState
 
@@ -74,7 +75,7 @@ class Exporters:
     """The exporters of a session. All open before the session runs, so that bad options are refused in time."""
 
     def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
-        """They are closed when `stack` is left; the endpoint, for which scrapers are waited, when `last` is.
+        """They are closed when `stack` is left; the endpoint and the textfile, which wait for readers, when `last` is.
 
         Raises InputError.
         """
@@ -85,19 +86,22 @@ class Exporters:
             from edgetop.metrics import prometheus  # noqa: PLC0415  where it is asked for
 
             file = prometheus.Textfile(asked.textfile_folder)
-            self._send_to(file, prometheus.EVERY_S, "--prom-textfile")
+            last.callback(file.close)
+            last.callback(_hand_over_at_shutdown, file)
+            self._send_to(file.send, prometheus.EVERY_S, "--prom-textfile")
         if asked.endpoint:
             self._open_endpoint(asked, *asked.endpoint)
         if asked.collector:
             from edgetop.metrics import otlp  # noqa: PLC0415  takes 16 MiB
 
-            self._send_to(otlp.Collector(asked.collector), otlp.EVERY_S, "--otlp")
+            receiver = otlp.Collector(asked.collector)
+            stack.callback(receiver.close)
+            self._send_to(receiver.send, otlp.EVERY_S, "--otlp")
 
-    def _send_to(self, sink: "Textfile | Collector", every_s: float, option: str) -> None:
+    def _send_to(self, send: "Send", every_s: float, option: str) -> None:
         from edgetop.metrics.metric_outlet import Outlet  # noqa: PLC0415  as above
 
-        self._stack.callback(sink.close)
-        outlet = Outlet(every_s, sink.send, partial(self._report, option))
+        outlet = Outlet(every_s, send, partial(self._report, option))
         self._stack.callback(outlet.close)
         self.observers.append(outlet.observe)
 
@@ -132,6 +136,17 @@ def _hand_over(endpoint: "Endpoint") -> None:
         print_text(f"edgetop: {text} (Ctrl+C ends it)", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         endpoint.hand_over()
+
+
+def _hand_over_at_shutdown(file: "Textfile") -> None:
+    """Wait until node_exporter has read how the session ended, if the machine goes down.
+
+    Otherwise the file is removed at once: node_exporter goes on, and tells Prometheus that there is no session.
+    """
+    if (owed_s := file.owed_s()) > 0 and is_system_stopping():
+        text = f"the metrics stay until node_exporter has read that the session is over: up to {owed_s:.0f} s"
+        print_text(f"edgetop: the system goes down: {text}", err=True)
+        file.hand_over()
 
 
 def _token(file: Path | None) -> str | None:

@@ -5,6 +5,7 @@ Loaded before the engine starts: what needs the analysis imports it late.
 
 import os
 import socket
+import subprocess
 import threading
 import uuid
 from contextlib import ExitStack
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
 
 QUOTA_EVERY_S = 300.0
+SYSTEMCTL_S = 5.0
 
 
 def following(request: RunRequest, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
@@ -64,6 +66,16 @@ def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
     thread.start()
     stack.callback(thread.join, QUOTA_EVERY_S)
     stack.callback(stopped.set)
+
+
+def is_system_stopping() -> bool:
+    """Whether systemd shuts the machine down or reboots it. Without systemd, nobody knows."""
+    command = ("systemctl", "is-system-running")
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=SYSTEMCTL_S)  # noqa: S603
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return done.stdout.strip() == "stopping"
 
 
 class ServiceManager:
