@@ -17,10 +17,17 @@ if TYPE_CHECKING:
 
 def require_screen(otherwise: str) -> None:
     """Raises InputError where no screen can be drawn; `otherwise`: the advice for that case."""
+    if error := why_no_screen(otherwise):
+        raise error
+
+
+def why_no_screen(otherwise: str) -> InputError | None:
+    """Return the error of a command whose screen cannot be drawn, with its advice; None: it can be drawn."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise InputError("the screen needs a terminal for its input and its drawing", otherwise)
+        return InputError("the screen needs a terminal for its input and its drawing", otherwise)
     if os.environ.get("TERM") == "dumb":
-        raise InputError("TERM=dumb: this terminal cannot draw a screen", otherwise)
+        return InputError("TERM=dumb: this terminal cannot draw a screen", otherwise)
+    return None
 
 
 @contextlib.contextmanager

@@ -42,6 +42,15 @@ def session_folder(output: Path) -> Path:
     return output if output.name.endswith(SUFFIX) else output.parent / (output.name + SUFFIX)
 
 
+def refuse_folder(folder: Path) -> None:
+    """Raise InputError if the folder of a new session exists, or lies under a file."""
+    if os.path.lexists(folder):
+        raise InputError(f"{folder}: exists already", "name another place with -o")
+    above = next(place for place in folder.parents if os.path.lexists(place))
+    if not above.is_dir():
+        raise InputError(f"{folder}: cannot be made: {above} is not a folder", "name another place with -o")
+
+
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
     """Create the folder of a new session. Raises InputError if it exists or cannot be created, or the disk is full."""
     try:
@@ -49,10 +58,9 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
         folder.mkdir(mode=FOLDER_MODE)
         (folder / JOURNAL).mkdir(mode=FOLDER_MODE)
         free = shutil.disk_usage(folder).free
-    except FileExistsError:
-        what = "exists already" if os.path.lexists(folder) else f"cannot be made: {folder.parent} is not a folder"
-        raise InputError(f"{folder}: {what}", "name another place with -o") from None
     except OSError as error:
+        if isinstance(error, FileExistsError):
+            refuse_folder(folder)
         raise InputError(
             f"{folder}: cannot be written: {error.strerror}", "name another place with -o, or --no-record"
         ) from None

@@ -160,3 +160,42 @@ def test_other_bad_usage_gets_one_line_and_exit_code_2(case, folder):
     done = edgetop(*arguments, home=folder)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert said in done.stderr
+
+
+# What only the runtime finds in a model, its interpreter or its inputs needs the engine, which starts after the screen.
+# That nothing can be made in /proc is found when it is tried.
+_OF_THE_ENGINE = {
+    *("cut onnx", "garbage onnx", "cut tflite", "garbage tflite", "unsupported operator, onnx", "strings"),
+    *("unsupported operator, tflite", "shape of another rank", "shape the model refuses", "hostile names"),
+    *("shape of an input it has not", "shape without elements that the model has not", "array that is none"),
+    *("array of another shape", "array of another dtype", "array for an input it has not", "interpreter that is none"),
+    *("an input beyond all memory", "an input beyond all memory, tflite", "unknown provider", "provider for tflite"),
+    *("delegate that is missing", "delegate for onnx", "output where nothing can be"),
+}
+
+
+@pytest.mark.parametrize("case", sorted(set(CASES) - _OF_THE_ENGINE))
+def test_bad_input_is_told_before_a_screen_is_missed(case, folder):
+    arguments, said = CASES[case]
+    done = edgetop("run", *arguments, "--runs", "3", home=folder)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("ab", "good.onnx", "nowhere.onnx"), "nowhere.onnx: no such file"),
+        (("ab", "good.onnx", "--b", "--input x=gone.npy"), "gone.npy: no such file"),
+        (("watch", "--", "no-such-program"), "no-such-program: cannot be started"),
+        (("watch", "--", "./a-file"), "./a-file: cannot be started: Permission denied"),
+        (("watch", "--pid", "999999999"), "there is no such process"),
+        (("watch", "-o", "taken", "--", "true"), "exists already"),
+        (("sweep", "nowhere.onnx"), "nowhere.onnx: no such file"),
+    ],
+)
+def test_bad_input_of_others_is_told_before_a_screen_is_missed(command, said, folder):
+    done = edgetop(*command, home=folder)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -25,9 +25,9 @@ from edgetop.cli.running.run_request import (
     VariantsSubject,
     model_of,
 )
-from edgetop.cli.running.session_board import BoardInUse, cool_board, find_sensors, open_board
+from edgetop.cli.running.session_board import BoardInUse, cool_board, find_sensors, log_spec, open_board
 from edgetop.cli.terminal import Terminal, how_to_come_back
-from edgetop.cli.viewing import require_screen, signals_to
+from edgetop.cli.viewing import signals_to, why_no_screen
 from edgetop.engines.engine_protocol import Engine
 from edgetop.engines.formats import ModelFile
 from edgetop.engines.process_engine import measure_shapes
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
 BEGINNING_LOOK_S = 0.1
 LOADING_GRACE_S = 0.1  # a model that cannot be loaded is reported before a screen opens, where that is quick
+NO_SCREEN_ADVICE = "edgetop run --headless prints lines instead, and --detach leaves it running"
 THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
 
@@ -96,8 +97,7 @@ def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | 
     `engine_child`: a process for the engine that has started already.
     """
     settings, showing = None, request.showing
-    if not (showing.headless or showing.detach):
-        require_screen("edgetop run --headless prints lines instead, and --detach leaves it running")
+    if _has_screen(showing):
         settings = screen_settings(showing.screen)
     else:
         refresh_ns, is_ascii = line_settings(showing.screen)
@@ -124,6 +124,10 @@ def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | 
             stack.callback(session.stop_observers)
             _show(session, showing, terminal, settings)
         return _end(session, request)
+
+
+def _has_screen(showing: Showing) -> bool:
+    return not (showing.headless or showing.detach)
 
 
 def _end(session: LiveSession, request: RunRequest) -> End:
@@ -189,12 +193,17 @@ def _set_up(
         model = session_parts.program_file(subject.program)
     else:
         model = session_parts.find_model(model_of(subject))
+    if isinstance(subject, VariantsSubject):
+        session_parts.find_model(subject.variants[1].model)
     board = stack.enter_context(open_board(request))
     spec = session_parts.spec_of(request, model, board.page_path)
     folder = session_parts.recording_folder(request, model)
     name = folder.stem if folder else model.path.stem
+    session_parts.refuse_absent(request, folder)
+    log_spec(request.board.power_log)
+    no_screen = why_no_screen(NO_SCREEN_ADVICE) if _has_screen(request.showing) else None
     board_sensors = board.discover()
-    cooldown = cool_board(request, board, board_sensors)
+    cooldown = None if no_screen else cool_board(request, board, board_sensors)
     manifest = session_parts.first_manifest(request, name, model, spec, board.identity(), clock, cooldown)
     spec = session_parts.with_end_note(session_parts.with_outputs_file(spec, folder), folder, keeping)
     engine: Engine
@@ -206,6 +215,9 @@ def _set_up(
             engine = session_parts.engine_in_turns(request, board_sensors, stack, folder)
         case ModelSubject() | DemoSubject():
             engine = _model_engine(subject, spec, stack, engine_child)
+    if no_screen:  # told after what is wrong in the command line
+        find_sensors(request.board, board_sensors, board.root, clock.monotonic_ns)
+        raise no_screen
     if request.board.monitor_cpus:
         os.sched_setaffinity(0, request.board.monitor_cpus)
     return _Setup(model, board, board_sensors, spec, folder, manifest, engine)

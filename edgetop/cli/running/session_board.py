@@ -130,7 +130,7 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
     """
     hz = asked.hz
     monitors = open_monitors(asked.i2c, root, 1 / hz if hz else CADENCE_S)
-    log = follow(spec, now_ns, 1 / hz if hz else BIN_S) if (spec := _log_spec(asked.power_log)) else Found()
+    log = follow(spec, now_ns, 1 / hz if hz else BIN_S) if (spec := log_spec(asked.power_log)) else Found()
     taken = {info.id for source in board.sources for info in source.sensors}
     for info in (info for source in monitors.sources for info in source.sensors):
         if info.id in taken:
@@ -138,7 +138,8 @@ def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable
     return join([paced(board, hz), paced(monitors, hz), log])
 
 
-def _log_spec(asked: PowerLogRequest | None) -> LogSpec | None:
+def log_spec(asked: PowerLogRequest | None) -> LogSpec | None:
+    """Return what the power log is, or None. Raises InputError where its format is not known, or has no interval."""
     if asked is None:
         return None
     log_format = asked.format

@@ -3,6 +3,7 @@
 Reads files and writes none.
 """
 
+import errno
 import importlib.util
 import itertools
 import os
@@ -38,7 +39,7 @@ from edgetop.errors import InputError
 from edgetop.installation import extra_command
 from edgetop.paths import as_component, is_there, recordings_home
 from edgetop.recording.kept_outputs import outputs_file
-from edgetop.recording.session_folder import END_NOTE, SUFFIX, Retention, session_folder
+from edgetop.recording.session_folder import END_NOTE, SUFFIX, Retention, refuse_folder, session_folder
 from edgetop.runner.cgroup_limits import enclosed
 from edgetop.runner.cooldown import Cooldown
 from edgetop.sensors.sensor_protocol import Found
@@ -397,6 +398,30 @@ def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:
     words = [word for word in program.spec.command if not word.startswith("-")]
     named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
     return ModelFile(Path(Path(named).name), "", 0, misnamed=False)
+
+
+def refuse_absent(request: RunRequest, folder: Path | None) -> None:
+    """Raises InputError where a file or a program that was given is not there, or the recording's folder is.
+
+    Whoever uses them checks again: this is for what is to be told before anything else is complained of or waited for.
+    """
+    subject = request.subject
+    if folder:
+        refuse_folder(folder)
+    if isinstance(subject, ProgramSubject):
+        name = subject.program.spec.command[0]
+        if subject.program.isolation == "program" and shutil.which(name) is None:
+            number = errno.EACCES if "/" in name and os.path.lexists(name) else errno.ENOENT
+            text = f"{shlex.quote(name)}: cannot be started: {os.strerror(number)}"
+            raise InputError(text, "give a program and its arguments")
+        return
+    models = [each.model for each in subject.variants] if isinstance(subject, VariantsSubject) else [model_of(subject)]
+    for source in (source for model in models for source in model.inputs.values()):
+        if not is_there(Path(source)):
+            from edgetop.engines.child.inputs import GENERATED  # noqa: PLC0415  loads NumPy
+
+            if source not in GENERATED:
+                raise InputError(f"{source}: no such file", "give random, zeros, a .npy, a .npz or a folder")
 
 
 def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:
