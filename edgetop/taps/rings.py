@@ -11,7 +11,6 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +26,6 @@ MOST_TRIES = 100  # looks at a file that is no ring yet
 MOST_WARNINGS = 10
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
 PREFIX, LOCK, SUFFIX = "edgetop-tap-", ".lock", ".tap"
-OLD_S = 3600.0  # without a lock: a folder of an earlier version, or one that is being made
 ROOM_EVERY_NS = 5_000_000_000
 
 
@@ -166,11 +164,8 @@ def _remove_left_behind(home: Path) -> None:
 
 
 def _is_left_behind(folder: Path) -> bool:
-    """Whether no edgetop holds the folder. Raises OSError where it cannot be told."""
-    try:
-        lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return abs(time.time() - folder.stat().st_ctime) > OLD_S
+    """Whether no edgetop holds the folder. Raises OSError where it cannot be told: one without a lock is being made."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
