@@ -10,7 +10,6 @@ from click import BadParameter
 
 from edgetop.cli.companions import PATH, needs, option
 from edgetop.cli.output import print_text
-from edgetop.cli.running.unattended import is_system_stopping
 from edgetop.errors import InputError
 from edgetop.files import read_text, why
 
@@ -143,6 +142,8 @@ def _hand_over_at_shutdown(file: "Textfile") -> None:
 
     Otherwise the file is removed at once: node_exporter goes on, and tells Prometheus that there is no session.
     """
+    from edgetop.cli.running.unattended import is_system_stopping  # noqa: PLC0415  not for --help
+
     if (owed_s := file.owed_s()) > 0 and is_system_stopping():
         text = f"the metrics stay until node_exporter has read that the session is over: up to {owed_s:.0f} s"
         print_text(f"edgetop: the system goes down: {text}", err=True)
