@@ -6,7 +6,7 @@ events, live or from a recording, gives the same ratios; it needs no single infe
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, typical_ratio, undisturbed
 from edgetop.session.batch import Batch
-from edgetop.session.event_kinds import QuadDone, QuadFigures, SessionOver, TurnsBegan, TurnsSettled
+from edgetop.session.event_kinds import LoadBegan, QuadDone, QuadFigures, SessionOver, TurnsBegan, TurnsSettled
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns, measured
 from edgetop.session.seconds import NS
-from edgetop.session.turns import ALONE, SIDES, Plan
+from edgetop.session.turns import SIDES, Plan
 
 # Of each ratio: the figure of a quad; of a variant, the figure and how many of the quad's unit its own is.
 METRICS = {
@@ -29,9 +29,16 @@ METRICS = {
 }  # fmt: skip
 GROWING = ("throughput",)  # of which more is faster
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are stored for each quad
-ALONE_QUADS = ALONE // 4  # that the time of A alone is taken for
-LEAST_RESOLVING = 20  # quads: before, an interval that is narrow by chance would end the session
-LOADS = 0.005  # what two loads of one model may differ by, by where its memory lies: less is no difference
+# Before so many quads and loads, an interval that is narrow by chance would end the session.
+LEAST_RESOLVING, LEAST_RESOLVING_LOADS = 20, 8
+# What two loads of one file differ by is measured, from LEAST_PAIRS loads on: they are the pairs of the interval. With
+# fewer loads it is not known, and this is assumed for the logarithm of the ratio with one load: in A/A sessions of
+# models of 15 us that loaded each model once, the ratio was 0.95 to 1.12.
+UNKNOWN_SPREAD = 0.12
+# Smallest difference that is called one. With 7 to 60 loads that differ by 0.3 to 3 %, 0 to 1.6 % of simulated A/A
+# sessions were called different, where the interval alone allows 4 %. With 0.5 % it is 0 to 1.2 %, but a difference of
+# 1 % is then missed in one of five sessions of eight loads that differ by 0.3 %, instead of one of forty.
+LEAST_DIFFERENCE = 0.003
 SAME_WITHIN = 0.05  # an interval that reaches further says nothing
 
 # What follows a switch: caches of another, threads asleep. So long after it, latencies are compared with those of the
@@ -50,44 +57,54 @@ class QuadEvents:
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
+        self._load = 0  # how often both have been loaded before
+        self._before = 0  # quads of earlier loads
         self._power: int | None = None  # the place of the sensor of the whole board's power
         self._averages = False  # its readings, the time since the one before
         self._inferences: Inferences = NO_INFERENCES
         self._readings: Readings = NO_READINGS
-        self._is_over = False  # every turn has been
-        self._done = 0  # quads, of those of A alone and of both
+        self._is_over = False  # every turn of the plan has been
+        self._done = 0  # quads of the plan, of those of A alone and of both
         self._left_out_ns: int | None = None
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
         for place, info in enumerate(batch.manifest.sensors if batch.manifest else ()):
             if info.kind == "power" and info.role == "total":
                 self._power, self._averages = place, info.averages is True
-        for event in batch.events:
-            match event.body:
-                case TurnsBegan(began) if began.turn_ns > 0:
-                    self._plan = began
-                case SessionOver("ended", reason="duration"):
-                    self._is_over = True
-        plan = self._plan
-        if plan is None:
-            return ()
         self._inferences = np.concatenate([self._inferences, measured(batch.inferences)])
         if self._power is not None:
             self._readings = np.concatenate([self._readings, batch.readings[batch.readings["sensor"] == self._power]])
-        events = tuple(self._events(plan))
-        self._forget(plan)
-        return events
+        found: list[Event] = []
+        for event in batch.events:
+            match event.body:
+                case TurnsBegan(began) if began.turn_ns > 0 and self._plan is None:
+                    self._plan = began
+                case LoadBegan(load, began) if began.turn_ns > 0 and self._plan is not None:
+                    # All inferences before have arrived: a new load begins when the turns of the last one are over.
+                    self._is_over = True
+                    found += self._events(self._plan)
+                    self._before += self._plan.quads
+                    self._plan, self._load, self._done, self._is_over = began, load, 0, False
+                case SessionOver("ended", reason="duration"):
+                    self._is_over = True
+        if self._plan is None:
+            self._inferences, self._readings = NO_INFERENCES, NO_READINGS
+            return ()
+        found += self._events(self._plan)
+        self._forget(self._plan)
+        return tuple(found)
 
     def _events(self, plan: Plan) -> Iterator[Event]:
         if not len(self._inferences):
             return
         reached_ns = plan.end_ns if self._is_over else int(self._inferences["t_ns"][-1])
-        count = ALONE_QUADS + len(plan.order) // 4
+        alone = plan.alone // 4
+        count = alone + plan.quads
         while self._done < count and reached_ns >= self._edges(plan, self._done)[-1]:
-            if self._done >= ALONE_QUADS and self._left_out_ns is None:
-                if reached_ns < self._edges(plan, min(count, ALONE_QUADS + SETTLING_QUADS) - 1)[-1]:
+            if self._done >= alone and self._left_out_ns is None:
+                if reached_ns < self._edges(plan, min(count, alone + SETTLING_QUADS) - 1)[-1]:
                     return
-                yield self._settle(plan, min(count, ALONE_QUADS + SETTLING_QUADS))
+                yield self._settle(plan, min(count, alone + SETTLING_QUADS))
             quad = self._quad(plan, self._done)
             self._done += 1
             if quad is not None:
@@ -98,8 +115,8 @@ class QuadEvents:
         return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
 
     def _letters(self, plan: Plan, quad: int) -> str:
-        place = 4 * (quad - ALONE_QUADS)
-        return plan.order[place : place + 4] if quad >= ALONE_QUADS else ("ABBA", "BAAB")[quad % 2]
+        place = 4 * quad - plan.alone
+        return plan.order[place : place + 4] if place >= 0 else ("ABBA", "BAAB")[quad % 2]
 
     def _within(self, from_ns: int, to_ns: int) -> Inferences:
         begin, end = np.searchsorted(self._inferences["t_ns"], [from_ns, to_ns])
@@ -108,7 +125,7 @@ class QuadEvents:
     def _settle(self, plan: Plan, until: int) -> Event:
         """Return how long after a switch latency differs from its later values in the turn."""
         turns = []
-        for quad in range(ALONE_QUADS, until):
+        for quad in range(plan.alone // 4, until):
             edges, letters = self._edges(plan, quad), self._letters(plan, quad)
             for turn in (1, 3):  # the second is another's than the first, and the fourth than the third
                 found = self._within(edges[turn], edges[turn + 1])
@@ -120,7 +137,7 @@ class QuadEvents:
 
     def _quad(self, plan: Plan, quad: int) -> Event | None:
         edges, letters = self._edges(plan, quad), self._letters(plan, quad)
-        is_alone = quad < ALONE_QUADS
+        is_alone = quad < plan.alone // 4
         both = []
         for side, letter in enumerate(SIDES):
             spans = []
@@ -133,8 +150,9 @@ class QuadEvents:
                 return None
             both.append(found)
         (a, a_ns), (b, b_ns) = both
-        body = QuadDone(quad - ALONE_QUADS, letters, is_alone, a, b, typical_ratio(a_ns, b_ns))
-        return Event(edges[-1], body, "info", "edgetop", f"quad {quad - ALONE_QUADS} {letters}")
+        number = self._before + quad - plan.alone // 4
+        body = QuadDone(number, letters, is_alone, a, b, typical_ratio(a_ns, b_ns), self._load)
+        return Event(edges[-1], body, "info", "edgetop", f"quad {number} {letters}")
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
         """Return a side's figures and latencies. `spans`: each turn's counted begin, begin, end. None: one is empty."""
@@ -173,7 +191,7 @@ class QuadEvents:
         return float(self._readings["value"][begin:end].mean()) if begin < end else None
 
     def _forget(self, plan: Plan) -> None:
-        first = max(ALONE_QUADS, self._done) if self._left_out_ns is None else self._done
+        first = max(plan.alone // 4, self._done) if self._left_out_ns is None else self._done
         from_ns = self._edges(plan, min(first, self._done))[0]
         self._inferences = self._inferences[np.searchsorted(self._inferences["t_ns"], from_ns) :].copy()
         self._readings = self._readings[np.searchsorted(self._readings["t_ns"], from_ns) :].copy()
@@ -236,12 +254,18 @@ class Turn:
 
     variant: str  # "A" or "B"; "": A runs alone, before the first quad
     number: int  # of the quad, or of the turn of A alone, from 1
-    count: int  # of quads, or of turns of A alone
+    count: int  # of quads of this load, or of turns of A alone
+    load: int = 1  # number of the load
+    loads: int = 1  # planned for the session; 1 if each is loaded once
+    is_over: bool = False  # whether it was the last one of its load, and both are being loaded again
 
 
 @dataclass(frozen=True, slots=True)
 class AbView:
-    plan: Plan
+    plan: Plan  # of the first load
+    latest: Plan  # of the latest load
+    load: int  # number of the latest load, from 0
+    loads: int  # loads of each that the ratios rest on
     quads: int  # that are over
     disturbed: int  # of them: too far off to count for the ratio of p50
     variants: tuple[VariantFigures, ...]  # none before the first quad
@@ -255,12 +279,13 @@ class AbView:
 
     def turn(self, now_ns: int) -> "Turn":
         """Return the present turn."""
-        plan = self.plan
+        plan, loads = self.latest, self.latest.loads
         number = (now_ns - plan.begin_ns) // plan.turn_ns
-        if number < ALONE:
-            return Turn("", max(0, number) + 1, ALONE)
-        place = min(number - ALONE, len(plan.order) - 1)
-        return Turn(plan.order[place], place // 4 + 1, len(plan.order) // 4)
+        if number < plan.alone:
+            return Turn("", max(0, number) + 1, plan.alone)
+        place = min(number - plan.alone, len(plan.order) - 1)
+        is_over = number - plan.alone > place and self.load + 1 < loads
+        return Turn(plan.order[place], place // 4 + 1, plan.quads, self.load + 1, loads, is_over)
 
 
 class AbFold:
@@ -268,6 +293,7 @@ class AbFold:
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
+        self._latest: tuple[int, Plan] | None = None  # the latest load and its plan; None: each was loaded once
         self._left_out_ns: int | None = None
         self._quads: list[QuadDone] = []
         self._alone: list[QuadDone] = []
@@ -277,6 +303,8 @@ class AbFold:
         match event.body:
             case TurnsBegan(plan) if plan.turn_ns > 0:
                 self._plan = plan
+            case LoadBegan(load, plan) if plan.turn_ns > 0:
+                self._latest = load, plan
             case TurnsSettled(left_out_ns):
                 self._left_out_ns = left_out_ns
             case QuadDone() as quad if _is_sound(quad):
@@ -295,26 +323,33 @@ class AbFold:
 
     def _make(self, plan: Plan, until: float, names: Sequence[str]) -> AbView:
         ratios = {name: _log_ratios(self._quads, key) for name, (key, *_) in METRICS.items()}
-        known = {name: difference(undisturbed(values)) for name, values in ratios.items()}
+        known = {name: between_loads(values, loads) for name, (values, loads) in ratios.items()}
         p50, spent_s = known["p50"], len(self._quads) * 4 * plan.turn_ns / NS
+        p50_logs, p50_loads = ratios["p50"]
+        loads = len(np.unique(p50_loads))
+        load, latest = self._latest or (0, plan)
         sides = zip(names, _both_sides(self._quads), strict=False) if self._quads else ()
+        is_enough = len(self._quads) >= LEAST_RESOLVING and loads >= LEAST_RESOLVING_LOADS
         return AbView(
             plan=plan,
+            latest=latest,
+            load=load,
+            loads=loads,
             quads=len(self._quads),
-            disturbed=len(ratios["p50"]) - len(undisturbed(ratios["p50"])),
+            disturbed=len(p50_logs) - len(undisturbed(p50_logs)),
             variants=tuple(_figures(name, side) for name, side in sides),
             ratios={name: None if d is None else _ratio(name, d, until, spent_s) for name, d in known.items()},
-            smallest={name: self._smallest(key, len(plan.order) // 4) for name, (key, *_) in METRICS.items()},
+            smallest={name: self._smallest(key, plan.quads * plan.loads) for name, (key, *_) in METRICS.items()},
             left_out_ns=self._left_out_ns,
             until=until,
-            is_resolved=p50 is not None and len(self._quads) >= LEAST_RESOLVING and p50.half_width <= until,
+            is_resolved=p50 is not None and is_enough and p50.half_width <= until,
             quantiles_ns=tuple(map(_quantiles, _both_sides(self._quads))),
-            p50_logs=ratios["p50"],
+            p50_logs=p50_logs,
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
         """Return the smallest difference that `quads` quads can show, from the scatter of those of A alone."""
-        values = undisturbed(_log_ratios(self._alone, key))
+        values = undisturbed(_log_ratios(self._alone, key)[0])
         if len(values) < LEAST_PAIRS - 2:
             return None
         return float(2 * values.std(ddof=1) / math.sqrt(max(quads, 1)))
@@ -337,13 +372,35 @@ def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[Quad
     return [quad.a for quad in quads], [quad.b for quad in quads]
 
 
-def _log_ratios(quads: Sequence[QuadDone], key: str) -> Floats:
-    """Return the logarithm of B's figure over A's in each quad that has both."""
+def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """Return the logarithm of B's figure over A's in each quad that has both, and the quad's load."""
+    loads = np.array([quad.load or 0 for quad in quads], np.int64)
     if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
-        return np.asarray(np.log(np.array([quad.p50_ratio for quad in quads], float)))
+        return np.asarray(np.log(np.array([quad.p50_ratio for quad in quads], float))), loads
     pairs = np.array([(getattr(quad.a, key) or 0, getattr(quad.b, key) or 0) for quad in quads], float).reshape(-1, 2)
-    a, b = pairs[(pairs > 0).all(axis=1)].T
-    return np.asarray(np.log(b / a))
+    is_known = (pairs > 0).all(axis=1)
+    a, b = pairs[is_known].T
+    return np.asarray(np.log(b / a)), loads[is_known]
+
+
+def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
+    """Return the difference between two models from the logarithm of each quad's ratio, and the quad's load.
+
+    What is compared is the model, and a load is one sample of it. So the interval is that of the means of the loads,
+    however many quads each has. With too few loads it is that of the quads, wider by what loads may differ by.
+    """
+    counted = undisturbed(logs)
+    if len(counted) < len(logs):
+        is_counted = np.isin(logs, counted)
+        logs, loads = logs[is_counted], loads[is_counted]
+    numbers = np.unique(loads)
+    if len(numbers) >= LEAST_PAIRS:
+        return difference(np.array([logs[loads == number].mean() for number in numbers]))
+    found = difference(logs)
+    if found is None:
+        return None
+    more = UNKNOWN_SPREAD / math.sqrt(len(numbers))
+    return replace(found, low=found.low - more, high=found.high + more)
 
 
 def _quantiles(side: Sequence[QuadFigures]) -> Floats:
@@ -363,7 +420,7 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
     within = max(abs(low - 1), abs(high - 1))
     if within <= until:
         verdict = "same"
-    elif low - LOADS <= 1 <= high + LOADS:
+    elif low - LEAST_DIFFERENCE <= 1 <= high + LEAST_DIFFERENCE:
         verdict = "same" if within <= max(SAME_WITHIN, until) else "unknown"
     elif name == "energy":
         verdict = "higher" if low > 1 else "lower"

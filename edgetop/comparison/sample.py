@@ -108,7 +108,7 @@ def variants(whole: Analysis, batches: Iterable[Batch]) -> list[Sample]:
                 manifest=batch.manifest and _manifest_of(batch.manifest, side),
             ))  # fmt: skip
     for side, (analysis, aggregator) in enumerate(zip(analyses, seconds, strict=True)):
-        analysis.fold(Batch(view.plan.end_ns, seconds=aggregator.close(), manifest=_manifest_of(manifest, side)))
+        analysis.fold(Batch(view.latest.end_ns, seconds=aggregator.close(), manifest=_manifest_of(manifest, side)))
     others_pct, steal_pct = neighbours(whole)  # the other variant among them, if it has a process of its own
     made = (_variant(analysis, view, side) for side, analysis in enumerate(analyses))
     return [replace(one, others_pct=others_pct, steal_pct=steal_pct) for one in made]

@@ -178,6 +178,12 @@ class TurnsBegan:
     """Both engines of an A/B session have received their turns."""
 
     plan: Plan  # its times are of CLOCK_MONOTONIC
+    load: int = 0  # how often both have been loaded before
+
+
+@dataclass(frozen=True, slots=True)
+class Reloading:
+    """The engine's process is about to end, and another one that runs the same model is going to be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +226,7 @@ Message = (
     | SlowInference
     | OfVariant
     | TurnsBegan
+    | Reloading
     | Ended
     | Failed
     | Died

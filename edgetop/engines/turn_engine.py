@@ -2,6 +2,9 @@
 
 The second one is started when the first has warmed up, so that neither loads while the other runs. Then both receive
 all their turns as times of the clock that they share, so that nothing has to be sent at the end of a turn.
+
+When these turns are over, both are loaded anew in other processes, warmed up, and receive the next turns, until the
+session's time is over: what is compared is the model, not one load of it.
 """
 
 import math
@@ -24,17 +27,31 @@ from edgetop.engines.engine_protocol import (
     PhaseBegan,
     Reached,
     RecordsLost,
+    Reloading,
     StageMemory,
     Started,
     TurnsBegan,
 )
 from edgetop.engines.process_engine import ProcessEngine
+from edgetop.engines.spec import EngineSpec
 from edgetop.errors import InputError
-from edgetop.session.records import NO_INFERENCES, WARMUP, Inferences, copied, join
-from edgetop.session.turns import SIDES, Plan
+from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, copied, join
+from edgetop.session.turns import SIDES, Plan, Planner
 
 UNDISTURBED = 0.1  # quantile of the warm-up's latencies that stands for an undisturbed inference
 LEAD_NS = 100_000_000  # time before the first turn in which both engines receive their turns
+# Warm-up of an engine that was loaded anew: at least this long and this many runs, which fill its caches and arenas.
+# The board itself is warm.
+RELOAD_WARMUP_NS, RELOAD_WARMUP_RUNS = 200_000_000, 5
+RELOAD_POLL_S = 0.02  # interval of polls while both are loaded anew, since the turns begin when both are ready
+
+
+def reloading(spec: EngineSpec) -> EngineSpec:
+    """Return the specification of an engine that loads a model anew: it keeps no outputs and warms up briefly."""
+    runs = min(spec.warmup_runs, RELOAD_WARMUP_RUNS)
+    return replace(
+        spec, keep_outputs=0, idle_ns=0, warmup_runs=runs, warmup_ns=RELOAD_WARMUP_NS, warmup_until_steady=False
+    )
 
 
 class TurnsEngine:
@@ -43,15 +60,17 @@ class TurnsEngine:
     def __init__(
         self,
         engines: tuple[ProcessEngine, ProcessEngine],
-        make_plan: Callable[[int, int], Plan],
+        planner: Planner,
+        make_again: Callable[[int], ProcessEngine] | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Run A and B in turns. The specs of both engines must have `in_turns` set.
 
-        `make_plan` takes when the turns begin and how long an inference takes, both in ns, and returns their plan.
+        `make_again` returns an engine that loads the model of a side anew; without it, each is loaded once.
         """
         self._engines = engines
-        self._make_plan = make_plan
+        self._planner = planner
+        self._make_again = make_again
         self._clock = clock
         self._started = 0  # number of engines that were started
         self._ready = [False, False]  # whether each has warmed up
@@ -60,10 +79,19 @@ class TurnsEngine:
         self._reached_ns = [0, 0]
         self._order = InOrder(2)
         self._measuring = self._stopping = False
+        self._first: Plan | None = None  # turns of the first load
+        self._load = 0  # how often both have been loaded before
+        self._began_ns = [0, 0]  # when each was started
+        self._load_ns = [0, 0]  # how long the start of each took until its model was loaded
+        self._reload_ns = 0  # how long it takes to load both anew
 
     def start(self) -> None:
-        self._engines[0].start()
+        self._begin(0)
         self._started = 1
+
+    def _begin(self, side: int) -> None:
+        self._began_ns[side] = self._clock()
+        self._engines[side].start()
 
     def poll(self) -> EngineUpdate:
         records: list[Inferences] = [NO_INFERENCES]
@@ -75,7 +103,8 @@ class TurnsEngine:
             update = self._engines[side].poll()
             marked = copied(update.records)
             marked["variant"] = side
-            records.append(marked)
+            # The session has had its first inference and its warm-up.
+            records.append(marked[marked["phase"] == MEASURE] if self._load else marked)
             poll_within_s = min(poll_within_s, update.poll_within_s)
             is_behind |= update.is_behind
             warm = marked[marked["phase"] == WARMUP]
@@ -86,33 +115,76 @@ class TurnsEngine:
         messages += self._go_on()
         if any(isinstance(message, Failed | Died) for message in messages):
             messages = [message for message in messages if not isinstance(message, Ended)]
+        if self._load and not self._measuring:
+            poll_within_s = min(poll_within_s, RELOAD_POLL_S)
         return self._in_order(EngineUpdate(join(records), tuple(messages), poll_within_s, is_behind))
 
-    def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: PLR0911  one case for each kind
-        """Return the messages to pass on for a message of one engine. Process, phases and memory are those of A."""
+    def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: C901, PLR0911  one case for each kind
+        """Return the messages to pass on for a message of one engine. Process, phases and memory are those of A.
+
+        Of an engine that was loaded anew, only its process is passed on, and what goes wrong.
+        """
+        name = f"{SIDES[side]}: load {self._load + 1}" if self._load else SIDES[side]
         match message:
             case Reached():
                 self._reached_ns[side] = message.monotonic_ns
                 return []
             case Loaded():
-                return [OfVariant(side, message), *([message] if side == 0 else [])]
+                self._load_ns[side] = self._clock() - self._began_ns[side]
+                return [] if self._load else [OfVariant(side, message), *([message] if side == 0 else [])]
             case StageMemory():
                 self._ready[side] |= message.stage == "steady"
-                return [message] if side == 0 else [OfVariant(side, message)]
-            case Started() | PhaseBegan():
+                return [] if self._load else [message] if side == 0 else [OfVariant(side, message)]
+            case Started():
                 return [message] if side == 0 else []
+            case PhaseBegan():
+                return [message] if side == 0 and not self._load else []
             case LogLine():
                 return [replace(message, message=f"{SIDES[side]}: {message.message}")]
             case Failed():
-                return [replace(message, message=f"{SIDES[side]}: {message.message}")]
+                # What a user could have mended before the session is no reason to discard what it has measured.
+                stage = "engine" if self._load else message.stage
+                return [replace(message, stage=stage, message=f"{name}: {message.message}")]
             case Died():
-                return [replace(message, cause=f"{SIDES[side]}: {message.cause}")]
+                return [replace(message, cause=f"{name}: {message.cause}")]
             case Ended():
                 self._ended[side] = True
-                return [message] if all(self._ended[: self._started]) and (self._started == 2 or self._stopping) else []
+                return self._one_ended(side, message)
             case RecordsLost():
                 return [message]
         return []  # an A/B session does not use bursts and slow inferences
+
+    def _one_ended(self, side: int, ended: Ended) -> list[Message]:
+        goes_on = self._goes_on()
+        told: list[Message] = [Reloading()] if goes_on and side == 0 else []
+        if not all(self._ended[: self._started]) or not (self._started == 2 or self._stopping):
+            return told
+        if not goes_on:
+            return [ended]
+        return [*told, *self._load_anew()]
+
+    def _goes_on(self) -> bool:
+        """Whether there is time for another load."""
+        if self._stopping or self._first is None or self._make_again is None:
+            return False
+        begin_ns = self._clock() + self._reload_ns
+        return self._planner.after(self._first, self._load + 1, begin_ns, self._reload_ns) is not None
+
+    def _load_anew(self) -> list[Message]:
+        """Start both engines again in new processes. Both load at the same time, since nothing is measured."""
+        assert self._make_again
+        self.close()
+        self._load += 1
+        self._measuring = False
+        self._ready, self._ended = [False, False], [False, False]
+        self._reached_ns = [self._clock()] * 2
+        self._engines = (self._make_again(0), self._make_again(1))
+        try:
+            self._begin(0)
+            self._begin(1)
+        except InputError as error:
+            return [Failed("engine", f"load {self._load + 1}: {error}")]
+        return []
 
     def _go_on(self) -> list[Message]:
         """Start the second engine when the first has warmed up, and the turns when both have."""
@@ -120,24 +192,38 @@ class TurnsEngine:
             return []
         if self._started == 1 and self._ready[0]:
             try:
-                self._engines[1].start()
+                self._begin(1)
             except InputError as error:
                 return [Failed("start", f"B: {error}")]
             self._started = 2
         elif all(self._ready):
+            return self._begin_turns()
+        return []
+
+    def _begin_turns(self) -> list[Message]:
+        begin_ns = self._clock() + LEAD_NS
+        if self._first is None:
+            warmup_ns = max(RELOAD_WARMUP_NS, RELOAD_WARMUP_RUNS * max(self._latency_ns))
+            self._reload_ns = sum(self._load_ns) + warmup_ns + LEAD_NS
+            reload_ns = self._reload_ns if self._make_again else None
             try:
-                turns = self._make_plan(self._clock() + LEAD_NS, max(self._latency_ns))
+                turns = self._first = self._planner.first(begin_ns, max(self._latency_ns), reload_ns)
             except ValueError as error:
                 return [Failed("first", f"--max-duration is too short: {error}")]
-            for side, engine in enumerate(self._engines):
-                engine.take_turns(turns.spans(side))
-            self._measuring = True
-            return [TurnsBegan(turns)]
-        return []
+        else:
+            self._reload_ns = begin_ns - min(self._began_ns)
+            following = self._planner.after(self._first, self._load, begin_ns, self._reload_ns)
+            if following is None:
+                return [Ended("duration", self._clock())]
+            turns = following
+        for side, engine in enumerate(self._engines):
+            engine.take_turns(turns.spans(side))
+        self._measuring = True
+        return [TurnsBegan(turns, self._load)]
 
     def _in_order(self, update: EngineUpdate) -> EngineUpdate:
         """Put the records of both engines in order. Before the turns they are in order, since only one engine runs."""
-        if not self._measuring:
+        if self._first is None:
             return update
         reached = [2**62 if over else ns for over, ns in zip(self._ended, self._reached_ns, strict=True)]
         return self._order.release(replace(update, messages=(*update.messages, Reached(min(reached)))))

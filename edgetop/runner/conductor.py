@@ -26,6 +26,7 @@ from edgetop.engines.engine_protocol import (
     Message,
     OfVariant,
     PhaseBegan,
+    Reloading,
     Sampled,
     Started,
     join_updates,
@@ -231,6 +232,9 @@ class Conductor:
         state.take_records(update.records)
         samples = [message for message in update.messages if isinstance(message, Sampled)]
         readings = self._sensors.with_samples(readings, samples)
+        if any(isinstance(message, Reloading) for message in update.messages):
+            self._sensors.engine_reloads()
+        sensor_events = self._sensors.of_one_engine(sensor_events)
         for message in update.messages:
             self._handle(message)
             if isinstance(message, Failed | Died | Ended):

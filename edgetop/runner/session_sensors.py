@@ -29,6 +29,8 @@ class SessionSensors:
         self._engine_sensors = engine_sensors
         self._state = session_state
         self._ends_with_engine: set[str] = set()  # sources of the events of the engine's sensors
+        self._is_engine_away = False  # whether its process ends, and another one is going to be started
+        self._silenced: set[str] = set()  # sources of the engine whose loss was not reported
         self._shift_ns = 0  # time from the first session's origin to that of this one
 
     def start(self) -> None:
@@ -37,8 +39,13 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Find the sensors of the engine's process and begin to read them. Returns their sources."""
+        """Find the sensors of the engine's process and begin to read them. Returns their sources.
+
+        They take the place of those of an earlier process of the engine.
+        """
         found = self._engine_sensors(pid)
+        if self._is_engine_away:  # it was reported with the first process what cannot be read
+            found, self._is_engine_away = replace(found, missing=()), False
         self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
         self._add(found)
         return found.sources
@@ -82,6 +89,22 @@ class SessionSensors:
             for event in events
             if event.body != Remark("sensor-lost") or event.source not in self._ends_with_engine
         )
+
+    def engine_reloads(self) -> None:
+        """Expect another process of the engine: that the sensors of the present one are lost is no news."""
+        self._is_engine_away = True
+
+    def of_one_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
+        """Drop the events that only say that the engine's process was replaced by another one."""
+        kept = []
+        for event in events:
+            if self._is_engine_away and event not in self.without_engine([event]):
+                self._silenced.add(event.source)
+            elif event.body == Remark("sensor-back") and event.source in self._silenced:
+                self._silenced.remove(event.source)
+            else:
+                kept.append(event)
+        return tuple(kept)
 
     def _add(self, found: Found) -> None:
         self._sampler.add(found.sources)

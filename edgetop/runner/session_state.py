@@ -295,8 +295,12 @@ class SessionState:
                 self._variant_said(message)
             case TurnsBegan():
                 plan = message.plan
-                body = kinds.TurnsBegan(replace(plan, begin_ns=plan.begin_ns - self._origin_ns))
-                self._engine_reached(plan.begin_ns, body, "turns begin")
+                plan = replace(plan, begin_ns=plan.begin_ns - self._origin_ns)
+                if message.load:
+                    text = f"load {message.load + 1} of {plan.loads}: turns begin"
+                    self._engine_reached(message.plan.begin_ns, kinds.LoadBegan(message.load, plan), text)
+                else:
+                    self._engine_reached(message.plan.begin_ns, kinds.TurnsBegan(plan), "turns begin")
             case Failed():
                 self.add_event(kinds.EngineFailed(message.stage), "critical", "engine", message.message)
             case Died():

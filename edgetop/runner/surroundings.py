@@ -35,8 +35,14 @@ class Surroundings:
         self._survey_due_ns = 0
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
-        """Watch the engine's process, whose sensors are `sources`."""
+        """Watch the engine's process, whose sensors are `sources`.
+
+        Call this again if another process takes its place: a survey that has begun goes on, and leaves out all
+        processes that edgetop has started.
+        """
         self._pid = pid
+        if self._began_ns is not None:
+            return
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":

@@ -286,6 +286,14 @@ class TurnsBegan(Body):
     plan: Plan = _part()
 
 
+class LoadBegan(Body):
+    """Both models of an A/B session were loaded anew, and their turns began."""
+
+    kind = "ab-load"
+    load: int  # number of the load: 1 for the second
+    plan: Plan = _part()
+
+
 class TurnsSettled(Body):
     """It is known how long after each switch latencies do not count."""
 
@@ -317,6 +325,7 @@ class QuadDone(Body):
     a: QuadFigures = _part("a_")
     b: QuadFigures = _part("b_")
     p50_ratio: int | float | None = _optional()
+    load: int | None = _optional()  # number of the load, from 0; None in recordings in which each was loaded once
 
 
 # Sensors and the board.
@@ -479,7 +488,8 @@ class AlertBegan(Body):
 _CLASSES: tuple[type[Body], ...] = (
     Remark, PhaseBegan, SessionOver, Rotated, Cut, ClockStepped, GateSet, GateFailed, AlertRuleSet, HookDone,
     AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
-    SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, TurnsSettled, QuadDone,
+    SlowInference, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts, TurnsBegan, LoadBegan, TurnsSettled,
+    QuadDone,
     SensorMissing, SensorSlow, Competing, ThreadsUsed, ClockSource, SettingChanged, LimitReached, RecordingTrouble,
     RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary, CoarseTimes, ThrottleBegan,
     ThrottleEnded, SlowdownBegan, AlertBegan,

@@ -3,11 +3,14 @@
 First A runs alone, which shows how small a difference the board can distinguish (A/A). Then come quads of turns, ABBA
 or BAAB at random. A drift that is even over a quad affects both sides alike, and no periodic disturbance can follow the
 random order.
+
+Two loads of one file differ by some percent, because their code and data lie elsewhere in memory. So both models are
+loaded anew several times, each time in new processes, and the quads are divided among these loads.
 """
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from edgetop.session.seconds import NS
@@ -20,6 +23,8 @@ LEAST_QUADS = 8  # number of quads for which there must be time
 SHORTEST_NS, LONGEST_NS = NS // 8, 2 * NS
 RUNS_A_TURN = 50  # turns are made longer to hold this many runs, if there is time
 LEAST_RUNS_A_TURN = 4
+# Loads that a session makes room for, even if each then has only one quad. The interval of a ratio needs six.
+WANTED_LOADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,18 @@ class Plan:
     begin_ns: int
     turn_ns: int
     order: str  # sides of the turns after those of A alone, such as "ABBABAAB"
+    # Number of turns in which A runs alone first: 0 after both were loaded anew.
+    alone: int = field(default=ALONE, metadata={"is_written": lambda _, value: value != ALONE})
+    loads: int = field(default=1, metadata={"is_written": lambda _, value: value != 1})  # planned for the session
+
+    @property
+    def quads(self) -> int:
+        return len(self.order) // 4
 
     @property
     def quads_ns(self) -> int:
         """When the quads begin, after the turns in which A runs alone."""
-        return self.begin_ns + ALONE * self.turn_ns
+        return self.begin_ns + self.alone * self.turn_ns
 
     @property
     def end_ns(self) -> int:
@@ -40,7 +52,7 @@ class Plan:
     def spans(self, side: int) -> list[list[int]]:
         """Return the beginning and end of each span in which a side runs. Adjacent turns are one span."""
         spans: list[list[int]] = []
-        for number, letter in enumerate("A" * ALONE + self.order):
+        for number, letter in enumerate("A" * self.alone + self.order):
             begin_ns = self.begin_ns + number * self.turn_ns
             if letter != SIDES[side]:
                 continue
@@ -54,17 +66,71 @@ class Plan:
         return {"begin_ns": self.begin_ns, "turn_ns": self.turn_ns, "order": self.order}
 
 
-def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
-    """Plan turns within `duration_ns` for a model that takes `latency_ns`. A turn lasts `least_ns` or more if possible.
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans the turns of each load of a session within `duration_ns`, reloading included."""
 
-    The order follows from `seed`. Raises ValueError, which says how much time is needed, if there is too little time
-    for enough turns.
+    duration_ns: int
+    seed: int  # of the order of turns
+    least_ns: int = SHORTEST_NS  # shortest turn, if there is time
+
+    def first(self, begin_ns: int, latency_ns: int, reload_ns: int | None = None) -> Plan:
+        """Plan the turns of the first load, for models that take `latency_ns`.
+
+        `reload_ns` is the time to load both anew; None if they cannot be. Raises ValueError, which says how much time
+        is needed, if there is too little time for enough turns.
+        """
+        wanted = 1 if reload_ns is None else _wanted_loads(self.duration_ns, reload_ns, 0)
+        turn_ns = self._turn_ns(self.duration_ns - (wanted - 1) * (reload_ns or 0), latency_ns)
+        loads, quads = _divided(self.duration_ns - ALONE * turn_ns, reload_ns, turn_ns, 0)
+        return Plan(begin_ns, turn_ns, self._order(0, quads), loads=loads)
+
+    def after(self, first: Plan, load: int, begin_ns: int, reload_ns: int) -> Plan | None:
+        """Plan the turns of a later load, from 1 on, which begin at `begin_ns`. None: the session's time is over.
+
+        `reload_ns` is how long the last reload took.
+        """
+        left_ns = first.begin_ns + self.duration_ns - begin_ns
+        if left_ns < 4 * first.turn_ns:
+            return None
+        loads, quads = _divided(left_ns, reload_ns, first.turn_ns, load)
+        return Plan(begin_ns, first.turn_ns, self._order(load, quads), alone=0, loads=loads)
+
+    def _turn_ns(self, measured_ns: int, latency_ns: int) -> int:
+        most_ns, needed_ns = measured_ns // (ALONE + 4 * LEAST_QUADS), LEAST_RUNS_A_TURN * latency_ns
+        wanted_ns = max(self.least_ns, RUNS_A_TURN * latency_ns)
+        turn_ns = max(min(wanted_ns, max(self.least_ns, LONGEST_NS), most_ns), needed_ns)
+        if turn_ns > most_ns:
+            least_s = math.ceil((needed_ns * (ALONE + 4 * LEAST_QUADS) + self.duration_ns - measured_ns) / NS)
+            raise ValueError(f"an inference takes {latency_ns / NS:.2g} s: give {least_s} s or more, for enough turns")
+        return turn_ns
+
+    def _order(self, load: int, quads: int) -> str:
+        lot = random.Random(self.seed if load == 0 else f"{self.seed} {load}")  # noqa: S311  the same for a seed
+        return "".join(lot.choice(("ABBA", "BAAB")) for _ in range(quads))
+
+
+def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
+    """Return how many loads the time is divided among, the present one included, `done` loads not.
+
+    Loads up to WANTED_LOADS may take half of the time.
     """
-    most_ns, needed_ns = duration_ns // (ALONE + 4 * LEAST_QUADS), LEAST_RUNS_A_TURN * latency_ns
-    turn_ns = max(min(max(least_ns, RUNS_A_TURN * latency_ns), max(least_ns, LONGEST_NS), most_ns), needed_ns)
-    if turn_ns > most_ns:
-        least_s = math.ceil(needed_ns * (ALONE + 4 * LEAST_QUADS) / NS)
-        raise ValueError(f"an inference takes {latency_ns / NS:.2g} s: give {least_s} s or more, for enough turns")
-    quads = (duration_ns // turn_ns - ALONE) // 4
-    lot = random.Random(seed)  # noqa: S311  the order must be the same for a seed
-    return Plan(begin_ns, turn_ns, "".join(lot.choice(("ABBA", "BAAB")) for _ in range(quads)))
+    return max(1, min(WANTED_LOADS - done, 1 + left_ns // 2 // max(reload_ns, 1)))
+
+
+def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
+    """Return the number of loads of the whole session, and the number of quads of the present one.
+
+    Beyond WANTED_LOADS, the turns of a load take at least as long as loading both.
+    """
+    quad_ns = 4 * turn_ns
+    if reload_ns is None:
+        return 1, left_ns // quad_ns
+    load_ns = math.ceil(max(reload_ns, 1) / quad_ns) * quad_ns
+    loads = max(_wanted_loads(left_ns, reload_ns, done), (left_ns + reload_ns) // (reload_ns + load_ns))
+    return done + loads, max(1, (left_ns - (loads - 1) * reload_ns) // (loads * quad_ns))
+
+
+def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
+    """Plan the turns of a session in which each model is loaded once. The arguments are those of `Planner`."""
+    return Planner(duration_ns, seed, least_ns).first(begin_ns, latency_ns)

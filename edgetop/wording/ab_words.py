@@ -6,6 +6,7 @@ from typing import Any
 
 from edgetop import formatting
 from edgetop.analysis.ab_figures import METRICS, AbView, Ratio, Turn, VariantFigures
+from edgetop.analysis.paired import LEAST_PAIRS
 from edgetop.formatting import rounded
 
 FACTOR = 2.0  # from which on a ratio is written as such
@@ -28,12 +29,15 @@ def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
 
 def turn_words(turn: Turn) -> str:
     """
-    >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12))
-    ('A alone, turn 3 of 12', 'quad 4 of 12, B')
+    >>> turn_words(Turn("", 3, 12)), turn_words(Turn("B", 4, 12)), turn_words(Turn("B", 1, 3, 2, 9))
+    ('A alone, turn 3 of 12', 'quad 4 of 12, B', 'load 2 of 9, quad 1 of 3, B')
     """
     if not turn.variant:
         return f"A alone, turn {turn.number} of {turn.count}"
-    return f"quad {turn.number} of {turn.count}, {turn.variant}"
+    if turn.is_over:
+        return f"load {turn.load + 1} of {turn.loads} begins"
+    load = f"load {turn.load} of {turn.loads}, " if turn.loads > 1 else ""
+    return f"{load}quad {turn.number} of {turn.count}, {turn.variant}"
 
 
 def verdict_words(ratio: Ratio) -> str:
@@ -86,8 +90,17 @@ def ab_lines(view: AbView) -> Iterator[str]:
     after = "" if view.left_out_ns is None else f" in the first {view.left_out_ns / 1e6:.0f} ms after a switch"
     left_out = f"{formatting.count(sum(variant.left_out for variant in view.variants))} inferences{after} left out"
     yield f"           {view.quads} quads{disturbed}, of turns of {view.plan.turn_ns / 1e9:.3g} s; {left_out}"
+    yield f"           {loads_words(view)}"
     if (smallest := view.smallest["p50"]) is not None:
         yield f"           by A alone, {_share(smallest)} can be told apart at p50 in the time that was given"
+
+
+def loads_words(view: AbView) -> str:
+    """Return how many loads the ratios rest on."""
+    loads = "one load" if view.loads == 1 else f"{view.loads} loads"
+    if view.loads >= LEAST_PAIRS:
+        return f"{loads} of each model; the intervals hold what loads differ by"
+    return f"{loads} of each model: {LEAST_PAIRS} or more would tell a small difference (longer --max-duration)"
 
 
 def _value(view: AbView, metric: str, side: int) -> str:
@@ -105,6 +118,7 @@ def ab_document(view: AbView) -> dict[str, Any]:
         "variants": [_variant(figures) for figures in view.variants],
         "ratios": {name: ratio and _ratio(ratio) for name, ratio in view.ratios.items()},
         "smallest": {name: rounded(smallest, 6) for name, smallest in view.smallest.items()},
+        "loads": view.loads,
         "quads": view.quads,
         "disturbed": view.disturbed,
         "turn_s": rounded(view.plan.turn_ns / 1e9, 6),

@@ -20,11 +20,11 @@ from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import data_of, decoded, read_event
-from edgetop.session.event_kinds import QuadDone, TurnsSettled
+from edgetop.session.event_kinds import LoadBegan, QuadDone, TurnsSettled
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
-from edgetop.session.turns import NS, Plan, plan
+from edgetop.session.turns import NS, Plan, Planner, plan
 from edgetop.wording.ab_words import change_words
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import ended_event, make_manifest, phase_event
@@ -84,6 +84,19 @@ def events_of(batches: Sequence[Batch]) -> list[Event]:
     return [event for batch in batches for event in quads.fold(batch)]
 
 
+def over_loads(events: Sequence[Event], *, spread: float = 0.0, seed: int = 0) -> list[Event]:
+    """The same quads, three of each load. Loads differ by `spread`: B's ratio to A has that standard deviation."""
+    offs = np.exp(np.random.default_rng(seed).normal(0, spread, 99))
+    made = []
+    for event in events:
+        if isinstance(event.body, QuadDone) and not event.body.alone:
+            load = event.body.quad // 3
+            body = replace(event.body, load=load, p50_ratio=float((event.body.p50_ratio or 1) * offs[load]))
+            event = replace(event, body=body)  # noqa: PLW2901
+        made.append(event)
+    return made
+
+
 def view_of(events: Sequence[Event], turns: Plan, until: float = 0.01) -> AbView:
     fold = AbFold()
     fold.on_event(read_event(0, "ab-turns", "info", "engine", "", turns.to_json()))
@@ -99,7 +112,7 @@ TURNS = plan(1 * NS, MS, duration_ns=16 * NS, seed=4)
 
 @pytest.mark.parametrize(("ratio", "verdict"), [(1.05, "slower"), (0.95, "faster"), (1.0, "same"), (1.004, "same")])
 def test_the_ratio_of_b_to_a_is_found(ratio: float, verdict: str) -> None:
-    view = view_of(events_of(batches_of(TURNS, run_of(TURNS, ratio))), TURNS)
+    view = view_of(over_loads(events_of(batches_of(TURNS, run_of(TURNS, ratio)))), TURNS)
     p50, throughput = view.ratios["p50"], view.ratios["throughput"]
     assert p50
     assert throughput
@@ -205,7 +218,7 @@ def test_neighbours_delaying_half_of_the_inferences_hide_nothing() -> None:
     random = np.random.default_rng(1)
     rows["latency_ns"] += (random.random(len(rows)) < 0.5) * (random.gamma(2, 10 * MS, len(rows))).astype(int)
     kept = rows[random.random(len(rows)) < 0.1]  # as few as get a turn
-    events = events_of(batches_of(TURNS, kept))
+    events = over_loads(events_of(batches_of(TURNS, kept)))
     p50 = view_of(events, TURNS).ratios["p50"]
     assert p50
     assert p50.verdict == "slower"
@@ -213,6 +226,64 @@ def test_neighbours_delaying_half_of_the_inferences_hide_nothing() -> None:
     before = [replace(event, body=replace(event.body, p50_ratio=None)) for event in quads]  # as once recorded
     assert (old := view_of(before, TURNS).ratios["p50"])
     assert old.verdict == "unknown"
+
+
+def test_what_loads_differ_by_is_in_the_interval() -> None:
+    """Each quad is precise, and one load of B is a few percent faster or slower than another."""
+    events, same = events_of(batches_of(TURNS, run_of(TURNS, 1.0))), 0
+    for seed in range(20):
+        view = view_of(over_loads(events, spread=0.02, seed=seed), TURNS)
+        assert view.loads == 9
+        p50 = view.ratios["p50"]
+        assert p50
+        assert 0.01 < p50.ci95[1] - p50.ci95[0] < 0.08
+        assert not view.is_resolved
+        same += p50.verdict in ("same", "unknown")
+    assert same >= 19
+
+
+@pytest.mark.parametrize(("loads", "seen"), [(1, "unknown"), (5, "unknown"), (6, "slower")])
+def test_few_loads_tell_no_small_difference(loads: int, seen: str) -> None:
+    verdicts = []
+    for ratio in (1.06, 1.3):
+        events = over_loads(events_of(batches_of(TURNS, run_of(TURNS, ratio))))
+        kept = [e for e in events if not isinstance(e.body, QuadDone) or (e.body.load or 0) < loads]
+        if loads == 1:  # as in recordings in which each was loaded once
+            kept = [replace(e, body=replace(e.body, load=None)) if isinstance(e.body, QuadDone) else e for e in events]
+        view = view_of(kept, TURNS)
+        assert view.loads == loads
+        p50 = view.ratios["p50"]
+        verdicts.append(p50 and p50.verdict)
+    assert verdicts == [seen, "slower"]
+
+
+def test_a_hundredth_is_found_over_loads() -> None:
+    """A session of 8 loads or more whose loads differ by 0.3 %, as of models above a millisecond."""
+    events = events_of(batches_of(TURNS, run_of(TURNS, 1.01)))
+    verdicts = []
+    for seed in range(20):
+        p50 = view_of(over_loads(events, spread=0.003, seed=seed), TURNS, until=0.003).ratios["p50"]
+        verdicts.append(p50.verdict if p50 else None)
+    assert verdicts.count("slower") >= 15
+    assert "faster" not in verdicts
+
+
+def test_quads_of_each_load_are_those_of_its_turns() -> None:
+    planner = Planner(16 * NS, 4)
+    first = planner.first(NS, MS, NS // 2)
+    second = planner.after(first, 1, first.end_ns + NS, NS // 2)
+    assert second
+    rows = np.concatenate([run_of(first, 1.02), run_of(second, 1.1)])
+    begin = Event(second.begin_ns, LoadBegan(1, second), "info", "engine", "")
+    batches = batches_of(first, run_of(first, 1.02))
+    late = rows[rows["t_ns"] >= second.begin_ns]
+    batches += [Batch(second.begin_ns, events=(begin,)), Batch(second.end_ns, late)]
+    batches.append(Batch(events=(ended_event(second.end_ns, "duration"),)))
+    quads = [event.body for event in events_of(batches) if isinstance(event.body, QuadDone)]
+    assert [quad.quad for quad in quads] == [*range(-6, first.quads + second.quads)]
+    assert [quad.load for quad in quads] == [0] * (6 + first.quads) + [1] * second.quads
+    ratios = [np.mean([quad.p50_ratio for quad in quads if quad.load == load and not quad.alone]) for load in (0, 1)]
+    assert ratios == pytest.approx([1.02, 1.1], abs=0.01)
 
 
 def test_hostile_quads_are_passed_over() -> None:
@@ -236,7 +307,7 @@ def analysed(readings: Readings | None = None) -> Analysis:
     batches = batches_of(TURNS, run_of(TURNS, 1.05), readings)
     quads = QuadEvents()
     for batch in batches:
-        analysis.fold(replace(batch, events=(*batch.events, *quads.fold(batch))))
+        analysis.fold(replace(batch, events=(*batch.events, *over_loads(quads.fold(batch)))))
     analysis.fold(Batch(TURNS.end_ns + NS, events=(ended_event(TURNS.end_ns + NS, "duration"),)))
     return analysis
 
@@ -251,7 +322,8 @@ def test_the_report_has_it_and_its_verdict_begins_with_it() -> None:
     document = report_document(analysed())
     assert document["ab"]["ratios"]["p50"]["verdict"] == "slower"
     assert [variant["name"] for variant in document["ab"]["variants"]] == ["one.onnx", "other.onnx"]
-    assert document["verdict"]["words"].startswith("FINISHED: B is slower at p50: +4.9 %")
+    assert document["verdict"]["words"].startswith("FINISHED: B is slower at p50: +4.8 %")
+    assert document["ab"]["loads"] == 9
     assert document["slowdowns"] in (None, [])
     assert set(document["ab"]["ratios"]) == {"p50", "p90", "p99", "throughput", "energy"}
 

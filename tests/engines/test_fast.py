@@ -1,7 +1,6 @@
 """Engines that are faster than any model: each inference is reported in its order or counted as lost."""
 
 import threading
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from edgetop.engines.engine_protocol import Ended, Engine, PhaseBegan, RecordsLost
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.turn_engine import TurnsEngine
-from edgetop.session.turns import NS, plan
+from edgetop.session.turns import NS, Planner
 from tests.support import fast_engine, onnx_models
 from tests.support.engine_runs import Heard, hear_out, hear_until_measuring, spec_for
 from tests.support.waiting import wait_until
@@ -72,7 +71,7 @@ def test_two_in_turns_are_reported_in_their_order(model: Path, counts: Path) -> 
         engine_at(400_000, model, counts, in_turns=True),
         engine_at(400_000, model, counts, in_turns=True),
     )
-    heard = polled_as_asked(TurnsEngine(engines, partial(plan, duration_ns=8 * NS, seed=0)))
+    heard = polled_as_asked(TurnsEngine(engines, Planner(8 * NS, 0)))
     assert_all_counted(heard, counts)
     measured = heard.in_phase("measure")
     assert np.count_nonzero(np.diff(measured["variant"])) > 20

@@ -1,7 +1,6 @@
 """Two engines as one: what is told of each, in which order, and how they end."""
 
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,15 +18,16 @@ from edgetop.engines.engine_protocol import (
     OfVariant,
     PhaseBegan,
     Reached,
+    Reloading,
     StageMemory,
     Started,
     TurnsBegan,
 )
 from edgetop.engines.process_engine import ProcessEngine
-from edgetop.engines.turn_engine import TurnsEngine
+from edgetop.engines.turn_engine import TurnsEngine, reloading
 from edgetop.errors import InputError
 from edgetop.session.records import MEASURE, WARMUP
-from edgetop.session.turns import NS, Plan, plan
+from edgetop.session.turns import NS, Plan, Planner
 from tests.support import onnx_models
 from tests.support.engine_runs import run_whole, spec_for
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
@@ -49,8 +49,8 @@ class Scripted(ScriptedEngine):
 
 
 def in_turns(first: Scripted, second: Scripted, duration_s: int = 30) -> TurnsEngine:
-    make = partial(plan, duration_ns=duration_s * NS, seed=0)
-    return TurnsEngine((first, second), make, clock=lambda: NS)  # type: ignore[arg-type]  # they have what is used
+    planner = Planner(duration_s * NS, 0)
+    return TurnsEngine((first, second), planner, clock=lambda: NS)  # type: ignore[arg-type]  # they have what is used
 
 
 def polled(engine: TurnsEngine, times: int) -> list[EngineUpdate]:
@@ -148,13 +148,105 @@ def test_inferences_too_long_for_the_time_are_refused() -> None:
     assert "give 448 s or more" in last.message
 
 
+class Moving:
+    """A clock that moves on by 20 ms at each look."""
+
+    def __init__(self) -> None:
+        self.ns = NS
+
+    def __call__(self) -> int:
+        self.ns += 20_000_000
+        return self.ns
+
+
+def reloaded(first: tuple[Scripted, Scripted], again: list[Scripted], duration_s: int = 30) -> TurnsEngine:
+    return TurnsEngine(first, Planner(duration_s * NS, 0), lambda _: again.pop(0), clock=Moving())  # type: ignore[arg-type]
+
+
+def over() -> EngineUpdate:
+    return said(Ended("duration", 9))
+
+
+def test_both_are_loaded_anew_when_their_turns_are_over() -> None:
+    before = warm(said(), said(), said(), over()), warm(over())
+    later = warm(said(Reached(2**60), records=inferences([300]))), warm(said(Reached(2**60)))
+    engine = reloaded(before, list(later))
+    engine.start()
+    updates = polled(engine, 12)
+    told = messages_of(updates)
+    assert [began.load for began in told if isinstance(began, TurnsBegan)] == [0, 1]
+    plans = [began.plan for began in told if isinstance(began, TurnsBegan)]
+    assert plans[1].alone == 0
+    assert plans[1].begin_ns > plans[0].begin_ns
+    assert [one.calls for one in (*before, *later)] == [["start", "turns", "close"]] * 2 + [["start", "turns"]] * 2
+    assert (later[0].turns, later[1].turns) == (plans[1].spans(0), plans[1].spans(1))
+    assert [type(one) for one in told if isinstance(one, Started | Reloading | Ended)] == [Started, Reloading, Started]
+    assert len([one for one in told if isinstance(one, Loaded)]) == 1
+    records = np.concatenate([update.records for update in updates])
+    assert (records["phase"] == WARMUP).sum() == 2 * len(WARM)  # those of the later loads are left out
+    assert records[records["phase"] == MEASURE]["t_ns"].tolist() == [300]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (Died("SIGKILL", loading=True), Died("B: load 2: SIGKILL", loading=True)),
+        (Failed("model", "no such file"), Failed("engine", "B: load 2: no such file")),
+    ],
+)
+def test_one_that_cannot_be_loaded_anew_is_told(last: Message, told: Message) -> None:
+    """It is the engine's failure, so the recording of what was measured is kept."""
+    engine = reloaded((warm(said(), said(), over()), warm(over())), [warm(), Scripted(said(last))])
+    engine.start()
+    assert messages_of(polled(engine, 12))[-1] == told
+
+
+def test_it_ends_when_no_time_is_left_for_another_load() -> None:
+    first, second = warm(said(), said(), said()), warm(said())
+    clock = Moving()
+    engine = TurnsEngine((first, second), Planner(4 * NS, 0), lambda _: warm(), clock=clock)  # type: ignore[arg-type, return-value]
+    engine.start()
+    told = messages_of(polled(engine, 6))
+    clock.ns += 4 * NS
+    for one in (first, second):
+        one.say(over())
+    told += messages_of(polled(engine, 1))
+    assert isinstance(told[-1], Ended)
+    assert not any(isinstance(one, Reloading) for one in told)
+
+
+def test_a_stop_ends_it_without_another_load() -> None:
+    engine = reloaded((warm(said(), said(), over()), warm(said(), said(), over())), [])
+    engine.start()
+    polled(engine, 4)
+    engine.stop()
+    assert messages_of(polled(engine, 8))[-1] == Ended("duration", 9)
+
+
+@pytest.mark.slow
+def test_real_engines_are_loaded_in_other_processes(tmp_path: Path) -> None:
+    model = tmp_path / "tiny.onnx"
+    model.write_bytes(onnx_models.onnx_tiny())
+    spec = replace(spec_for(model, threads=1), runs=None, in_turns=True, warmup_runs=5)
+    engines = ProcessEngine(spec), ProcessEngine(spec)
+    planner = Planner(int(8 * NS * TIME_FACTOR), 1)
+    heard = run_whole(TurnsEngine(engines, planner, lambda _: ProcessEngine(reloading(spec))))
+    began, pids = heard.all(TurnsBegan), {one.pid for one in heard.all(Started)}
+    assert len(pids) == len(began) > 1
+    assert heard.one(Ended).reason == "duration"
+    records = heard.in_phase("measure")
+    assert (np.diff(records["t_ns"]) > 0).all()
+    spans = [(one.plan.begin_ns, one.plan.end_ns) for one in began]
+    within = [any(begin <= t < end for begin, end in spans) for t in records["t_ns"].tolist()]
+    assert np.mean(within) > 0.99
+
+
 @pytest.mark.slow
 def test_real_engines_run_in_their_turns_and_nowhere_else(tmp_path: Path) -> None:
     model = tmp_path / "tiny.onnx"
     model.write_bytes(onnx_models.onnx_tiny())
     spec = replace(spec_for(model, threads=1), runs=None, in_turns=True, warmup_runs=20)
-    make = partial(plan, duration_ns=NS, seed=1)
-    heard = run_whole(TurnsEngine((ProcessEngine(spec), ProcessEngine(spec)), make))
+    heard = run_whole(TurnsEngine((ProcessEngine(spec), ProcessEngine(spec)), Planner(NS, 1)))
     turns, records = heard.one(TurnsBegan).plan, heard.in_phase("measure")
     assert heard.one(Ended).reason == "duration"
     assert (np.diff(records["t_ns"]) > 0).all()

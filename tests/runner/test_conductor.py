@@ -23,6 +23,7 @@ from edgetop.engines.engine_protocol import (
     PhaseBegan,
     ProfilerChosen,
     RecordsLost,
+    Reloading,
     Started,
 )
 from edgetop.engines.spec import EngineSpec
@@ -810,6 +811,28 @@ def test_sensors_of_an_ended_engine_are_not_lost(last: Ended | Died) -> None:
     session = Session(engine=engine, sampler=BereftSampler(engine), engine_sensors=lambda _: of_engine, board=of_board)
     session.run()
     assert [event.source for event in session.sink.events("sensor-lost")] == ["sensor temp/board"]
+
+
+class ReplacedSampler(BrokenSampler):
+    """Finds a sensor of the engine lost while it reloads, and back later."""
+
+    def __init__(self) -> None:
+        super().__init__(good_drains=99)
+        self._kinds = iter(["", "sensor-lost", "", "sensor-back", "sensor-lost", "sensor-back"])
+
+    def drain(self) -> tuple[Readings, tuple[Event, ...]]:
+        readings, _ = super().drain()
+        kind = next(self._kinds, "")
+        return readings, (read_event(0, kind, "warning", "sensor temp/engine", "gone"),) if kind else ()
+
+
+def test_sensors_of_an_engine_that_is_replaced_are_not_lost() -> None:
+    """When it is lost or back later, that is told."""
+    updates = (said(STARTED), said(Reloading()), said(STARTED), said(), said(), said(), said(OVER))
+    of_engine = Found((Still("engine", 1.0),), (Missing("mem/pss", "too old"),))
+    session = Session(*updates, sampler=ReplacedSampler(), engine_sensors=lambda _: of_engine)
+    session.run()
+    assert [len(session.sink.events(kind)) for kind in ("sensor-lost", "sensor-back", "sensor-missing")] == [1, 1, 1]
 
 
 def test_an_engine_that_cannot_be_started_leaves_nothing_behind(tmp_path: Path) -> None:

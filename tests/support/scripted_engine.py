@@ -35,6 +35,10 @@ class ScriptedEngine:
         self._fails_to_close = fails_to_close
         self.calls: list[str] = []
 
+    def say(self, update: EngineUpdate) -> None:
+        """Give this update after all others."""
+        self._updates.append(update)
+
     def start(self) -> None:
         self.calls.append("start")
         if self._refuses:

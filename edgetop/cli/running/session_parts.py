@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
@@ -178,31 +178,40 @@ def process_engine(
 
     `child`: a process that waits for the specification already. Raises InputError where the limits cannot be had.
     """
+    return engine_maker(choice, stack, child)(spec)
+
+
+def engine_maker(
+    choice: ModelChoice, stack: ExitStack, child: "Child | None" = None
+) -> Callable[[EngineSpec], ProcessEngine]:
+    """Return a function that makes engines as `process_engine` does; the limits hold for all of them together."""
     prefix = stack.enter_context(enclosed(choice.limit)).prefix
     python = interpreter(choice.python)
-    return ProcessEngine(spec, python, prefix=prefix, memory_limit=choice.limit.memory_bytes, child=child)
+    return partial(ProcessEngine, python=python, prefix=prefix, memory_limit=choice.limit.memory_bytes, child=child)
 
 
 def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
-    """Return the two engines of an A/B session as one. Each variant has limits of its own.
+    """Return the two engines of an A/B session as one, which loads both anew. Each variant has limits of its own.
 
     `board`: its sensors. `folder`: of the recording, or None. Raises InputError for a model or an interpreter that is
     not there.
     """
-    from edgetop.engines.turn_engine import TurnsEngine  # noqa: PLC0415  of `ab` alone
-    from edgetop.session.turns import SHORTEST_NS, SIDES, plan  # noqa: PLC0415
+    from edgetop.engines.turn_engine import TurnsEngine, reloading  # noqa: PLC0415  of `ab` alone
+    from edgetop.session.turns import SHORTEST_NS, SIDES, Planner  # noqa: PLC0415
 
     subject, duration_ns = request.subject, request.phases.duration_ns
     assert isinstance(subject, VariantsSubject)
     assert duration_ns is not None
-    engines = []
+    engines, makers = [], []
     for variant, side in zip(subject.variants, SIDES, strict=True):
-        spec = with_outputs_file(_variant_spec(request, variant.model), folder, side)
-        engines.append(process_engine(variant.model, spec, stack))
+        spec = _variant_spec(request, variant.model)
+        make = engine_maker(variant.model, stack)
+        engines.append(make(with_outputs_file(spec, folder, side)))
+        makers.append(partial(make, reloading(spec)))
     has_power = any(info.kind == "power" and info.role == "total" for s in board.sources for info in s.sensors)
     least_ns = subject.turn_ns or (POWER_TURN_NS if has_power else SHORTEST_NS)
-    make = partial(plan, duration_ns=duration_ns, seed=subject.order_seed, least_ns=least_ns)
-    return TurnsEngine((engines[0], engines[1]), make)
+    planner = Planner(duration_ns, subject.order_seed, least_ns)
+    return TurnsEngine((engines[0], engines[1]), planner, lambda side: makers[side]())
 
 
 def _variant_spec(request: RunRequest, choice: ModelChoice) -> EngineSpec:
