@@ -1,5 +1,6 @@
 """Two engines as one: what is told of each, in which order, and how they end."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from edgetop.errors import InputError
 from edgetop.session.records import MEASURE, WARMUP
 from edgetop.session.turns import NS, Plan, Planner
 from tests.support import onnx_models
-from tests.support.engine_runs import run_whole, spec_for
+from tests.support.engine_runs import Heard, hear_out, run_whole, spec_for
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 from tests.support.waiting import TIME_FACTOR
 
@@ -229,11 +230,15 @@ def test_real_engines_are_loaded_in_other_processes(tmp_path: Path) -> None:
     model.write_bytes(onnx_models.onnx_tiny())
     spec = replace(spec_for(model, threads=1), runs=None, in_turns=True, warmup_runs=5)
     engines = ProcessEngine(spec), ProcessEngine(spec)
-    planner = Planner(int(8 * NS * TIME_FACTOR), 1)
-    heard = run_whole(TurnsEngine(engines, planner, lambda _: ProcessEngine(reloading(spec))))
-    began, pids = heard.all(TurnsBegan), {one.pid for one in heard.all(Started)}
-    assert len(pids) == len(began) > 1
-    assert heard.one(Ended).reason == "duration"
+    engine, heard = TurnsEngine(engines, Planner(100 * NS, 1), lambda _: ProcessEngine(reloading(spec))), Heard()
+    engine.start()
+    while not heard.listen(engine) and len(heard.all(TurnsBegan)) < 3:
+        time.sleep(0.01)
+    engine.stop()
+    began, pids = hear_out(engine, heard).all(TurnsBegan), {one.pid for one in heard.all(Started)}
+    engine.close()
+    assert len(pids) == len(began) == 3
+    assert heard.one(Ended).reason == "stop"
     records = heard.in_phase("measure")
     assert (np.diff(records["t_ns"]) > 0).all()
     spans = [(one.plan.begin_ns, one.plan.end_ns) for one in began]
