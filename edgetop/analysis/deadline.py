@@ -1,10 +1,10 @@
-"""The load and its declared deadline: how often it was missed, why, and the headroom; the same words everywhere."""
+"""The declared deadline of a load: how often it was missed, why, and the headroom."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgetop import formatting
-from edgetop.analysis.slowdowns.tail import CAUSES, SlowInference, tail_parts, tail_words
+from edgetop.analysis.slowdowns.tail import SlowInference, TailPart, tail_parts
 from edgetop.analysis.statistics import Statistics
 from edgetop.session.manifest import Load
 
@@ -14,9 +14,17 @@ TOO_SLOW = "too slow"
 
 @dataclass(frozen=True, slots=True)
 class MissCause:
+    """Why a deadline, or the time until the next inference, is not kept.
+
+    Times have three digits: an event about it stays the same until they change.
+    """
+
     name: str  # TOO_SLOW at full speed, "slow" now, "waiting", "unknown", or one of the causes of slow inferences
-    brief: str  # for the first line of a screen
-    words: str  # for the log and the report
+    p50_ns: float  # of service time
+    budget_ns: float  # how long an inference may take
+    full_speed_ns: float | None = None  # p50 of the burst; None: unknown
+    is_random: bool = False  # whether the arrivals of the load are random
+    parts: tuple[TailPart, ...] = ()  # the slow inferences by their causes, most first
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,73 +86,50 @@ def view_deadline(
 
 
 def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
-    """The cause if an inference alone takes longer than it may; `full_speed_ns`: p50 of the burst, None: not known.
+    """Return the cause if an inference alone takes longer than it may, or None.
 
-    >>> too_slow(38.2e6, 33e6, 38e6).words
-    'the model needs 38.2 ms and has 33 ms: too slow, at full speed too'
-    >>> too_slow(38.2e6, 33e6, 28e6).words
-    'the model needs 38.2 ms and has 33 ms: too slow now, at full speed it needs 28 ms'
+    `full_speed_ns`: p50 of the burst; None if it is unknown.
+
+    >>> too_slow(38.2e6, 33e6, 38e6).name, too_slow(38.2e6, 33e6, 28e6).name
+    ('too slow', 'slow')
     """
     if p50_ns <= budget_ns:
         return None
-    needs, has = _ms(p50_ns), _ms(budget_ns)
-    words, is_always = f"the model needs {needs} ms and has {has} ms", (full_speed_ns or 0.0) > budget_ns
-    if is_always:
-        words += ": too slow, at full speed too"
-    elif full_speed_ns is not None:
-        words += f": too slow now, at full speed it needs {_ms(full_speed_ns)} ms"
-    return MissCause(TOO_SLOW if is_always else "slow", f"needs {needs} of {has} ms", words)
+    is_always = (full_speed_ns or 0.0) > budget_ns
+    name = TOO_SLOW if is_always else "slow"
+    return MissCause(name, three_digits(p50_ns), three_digits(budget_ns), _known(full_speed_ns))
 
 
 def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:
     """Return the cause of the misses; "unknown" without evidence of a cause."""
-    slow = too_slow(late.p50_ns, deadline_ns, full_speed_ns)
-    if slow:
+    if slow := too_slow(late.p50_ns, deadline_ns, full_speed_ns):
         return slow
-    fits = f"p50 of {_ms(late.p50_ns)} ms fits, but"
+    parts: tuple[TailPart, ...] = ()
     if late.slow * 2 < late.misses:
-        words = f"{fits} calls start late: they wait for earlier ones{', as arrivals come at random' * at_random}"
-        return MissCause("waiting", "calls wait for earlier ones", words)
-    parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
-    if not parts or parts[0].cause == "unexplained":
-        return MissCause("unknown", "some calls slow, cause unknown", f"{fits} some calls take longer, cause unknown")
-    who = parts[0].who[0][0] if parts[0].who else ""
-    brief = CAUSES[parts[0].cause][1].format(who=who or "another process")
-    return MissCause(parts[0].cause, f"slow calls: {brief}", f"{fits} some calls take longer: {tail_words(parts)}")
+        name = "waiting"
+    else:
+        parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
+        name = parts[0].cause if parts and parts[0].cause != "unexplained" else "unknown"
+    p50_ns, budget_ns = three_digits(late.p50_ns), three_digits(deadline_ns)
+    return MissCause(name, p50_ns, budget_ns, _known(full_speed_ns), at_random, parts)
 
 
-def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.3g}"
+def _known(ns: float | None) -> float | None:
+    return None if ns is None else three_digits(ns)
 
 
-def load_words(load: Load) -> str:
-    """Describe the arrival of inferences; "" where they come back to back, one at a time.
-
-    >>> load_words(Load(mode="poisson", rate_hz=30.0, streams=2, duty_on_ns=2 * 10**9, duty_off_ns=8 * 10**9))
-    '30 Hz at random in each of 2 streams, 2s on and 8s off'
-    >>> load_words(Load(mode="replayed", rate_hz=28.4))
-    '28.4 Hz as in another session'
-    >>> load_words(Load(delay_ns=5 * 10**8))
-    '500ms after each inference'
+def three_digits(value: float) -> float:
     """
-    words = []
-    each = f" in each of {load.streams} streams" if load.streams > 1 else ""
-    if load.rate_hz is not None:
-        how = {"poisson": "at random", "replayed": "as in another session"}.get(load.mode, "evenly")
-        words.append(f"{_hz(load.rate_hz)} Hz {how}{each}")
-    elif load.delay_ns:
-        words.append(f"{formatting.span(load.delay_ns)} after each inference{each}")
-    elif each:
-        words.append(f"back to back{each}")
-    if load.duty_on_ns and load.duty_off_ns:
-        words.append(f"{formatting.span(load.duty_on_ns)} on and {formatting.span(load.duty_off_ns)} off")
-    return ", ".join(words)
+    >>> three_digits(38_043_266.9), three_digits(24.41)
+    (38000000.0, 24.4)
+    """
+    return float(f"{value:.3g}")
 
 
-def _hz(asked_hz: float) -> str:
+def asked_rate(asked_hz: float) -> str:
     """Format the requested rate.
 
-    >>> _hz(30.0), _hz(0.1), _hz(33.333333), _hz(100_000.0)
+    >>> asked_rate(30.0), asked_rate(0.1), asked_rate(33.333333), asked_rate(100_000.0)
     ('30', '0.1', '33.33', '100 k')
     """
     return f"{asked_hz:.4g}" if asked_hz < 9_999.5 else formatting.count(asked_hz)
@@ -155,22 +140,4 @@ def overload_words(asked_hz: float, done_hz: float) -> str:
     >>> overload_words(30.0, 24.07)
     '30 Hz asked, 24.1 Hz done'
     """
-    return f"{_hz(asked_hz)} Hz asked, {formatting.rate(done_hz)} Hz done"
-
-
-def headroom_words(headroom_ms: float) -> str:
-    """Describe the time between p99 and the deadline.
-
-    >>> headroom_words(8.1), headroom_words(-2)
-    ('p99 leaves 8.100 ms', 'p99 exceeds it by 2.000 ms')
-    """
-    ms = formatting.milliseconds(abs(headroom_ms) * 1e6)
-    return f"p99 leaves {ms} ms" if headroom_ms >= 0 else f"p99 exceeds it by {ms} ms"
-
-
-def max_rate_words(max_rate_hz: float) -> str:
-    """
-    >>> max_rate_words(41.23)
-    'fits up to 41.2 Hz'
-    """
-    return f"fits up to {formatting.rate(max_rate_hz)} Hz"
+    return f"{asked_rate(asked_hz)} Hz asked, {formatting.rate(done_hz)} Hz done"

@@ -332,7 +332,7 @@ class Folds:
             stalls=(*stalls, going_on) if is_open else stalls,
             growth=self.growth_view(),
             began_measuring_ns=self.progress.began_measuring_ns,
-            why_missed=deadline.cause.words if deadline and deadline.cause else "",
+            why_missed=deadline.cause if deadline else None,
         )
 
     def memory_left_mib(self) -> float | None:

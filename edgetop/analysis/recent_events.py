@@ -8,8 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from edgetop.analysis.alerts.alert import NEAR_TRIP, RULE, Alert, AlertsView, ended_words
-from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown, SlowdownsView, slowdown_events
+from edgetop.analysis.alerts.alert import Alert, AlertsView
+from edgetop.analysis.alerts.alert_codes import NEAR_TRIP, RULE
+from edgetop.analysis.derived_event import DerivedEvent
+from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
 from edgetop.session.event_kinds import AlertBegan, RecordsLost, Remark
 from edgetop.session.events import Event
@@ -143,13 +145,11 @@ def _derived(throttles: ThrottlesView, alerts: AlertsView) -> list[Event]:
 
 def _misses(span: Alert) -> Iterator[Event]:
     if span.end_ns is not None:
-        worst = f": {span.figures.max:.3g} % of a minute's inferences at worst" if span.figures else ""
-        text = f"the deadline is met again, after {span.lasted}{worst}"
-        yield Event(span.end_ns, Remark("deadline-end"), "info", SOURCE, text)
-    yield Event(span.begin_ns, Remark("deadline-begin"), "warning", SOURCE, span.text)
+        yield DerivedEvent(span.end_ns, Remark("deadline-end"), "info", about=span)
+    yield DerivedEvent(span.begin_ns, Remark("deadline-begin"), "warning", about=span)
 
 
 def _events(alert: Alert) -> Iterator[Event]:
     if alert.end_ns is not None:
-        yield Event(alert.end_ns, Remark("alert-ended"), "info", SOURCE, ended_words(alert))
-    yield Event(alert.begin_ns, AlertBegan(alert.name), alert.severity, SOURCE, alert.text)
+        yield DerivedEvent(alert.end_ns, Remark("alert-ended"), "info", about=alert)
+    yield DerivedEvent(alert.begin_ns, AlertBegan(alert.name), alert.severity, about=alert)

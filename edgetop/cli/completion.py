@@ -69,7 +69,7 @@ def _topics() -> Iterator[str]:
 
 
 def _events() -> Iterable[str]:
-    from edgetop.analysis.alerts.alert import ANY, NAMES  # noqa: PLC0415  only where it is asked for
+    from edgetop.wording.alert_names import ANY, NAMES  # noqa: PLC0415  only where it is asked for
 
     return (*NAMES, ANY)
 

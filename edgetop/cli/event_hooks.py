@@ -18,10 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from edgetop.analysis.alerts.alert import ANY, AlertNews, alert_document
+from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.cli.output import print_text
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.events import Body, Severity
+from edgetop.wording.alert_names import ANY
+from edgetop.wording.alert_words import alert_document, problem_words
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
@@ -183,7 +185,7 @@ class EventHooks:
     def observe(self, analysis: "Analysis") -> None:
         for alert in self._news.due(analysis.alerts_view()):
             document = alert_document(alert)
-            document["message"] = alert.text[:MOST_CHARACTERS]
+            document["message"] = problem_words(alert)[:MOST_CHARACTERS]
             about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}
             self.offer(alert.name, {**document, **about})
 

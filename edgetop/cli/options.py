@@ -119,8 +119,8 @@ i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAM
 
 def event_hook(text: str) -> "Hook":
     """`throttled='notify-send hot'`: a name, and a command that is run without a shell."""
-    from edgetop.analysis.alerts.alert import ANY, NAMES  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.event_hooks import Hook  # noqa: PLC0415
+    from edgetop.wording.alert_names import ANY, NAMES  # noqa: PLC0415  --help needs none of it
 
     name, equals, command = text.partition("=")
     if not equals:

@@ -7,9 +7,9 @@ provider, its threads.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from edgetop.analysis.deadline import load_words
 from edgetop.comparison.sample import Group, Sample
 from edgetop.session.events import Notice
+from edgetop.wording.load_words import load_words
 
 START_C = 2.0
 AMBIENT_C = 1.0

@@ -14,7 +14,7 @@ from textual.events import Click, Key
 from textual.screen import Screen
 from textual.timer import Timer
 
-from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
+from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
 from edgetop.analysis.recent_events import derived_events
 from edgetop.analysis.timeline import Lens
@@ -44,6 +44,7 @@ from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
 from edgetop.ui.screenshot import Exports
 from edgetop.ui.text import Line
 from edgetop.ui.themes import Theme
+from edgetop.wording.alert_words import alert_words, title_words
 
 NS = 1_000_000_000
 GARBAGE_OBJECTS = (

@@ -13,6 +13,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import COURSE, MAX_GATES, Course, Json, Summary, changes, to_json
 from edgetop.wording import verdict_words
+from edgetop.wording.event_words import worded
 
 WINDOW_NS = 10 * NS
 STEPS_S = (3, 10, 30)  # of a chart: it covers the last minute, the last few, ten
@@ -46,8 +47,10 @@ class Summaries:
         new = [event for event in landmarks if (event.kind, event.t_ns // NS) not in self._known]
         self._known = frozenset((event.kind, event.t_ns // NS) for event in landmarks)
         # A log line is shortened: viewers show it in one line.
-        events = [[round((view.progress.now_ns - event.t_ns) / NS, 1), event.severity, event.message[:MAX_MESSAGE]]
-                  for event in reversed(new[:most])]  # fmt: skip
+        events = [
+            [round((view.progress.now_ns - event.t_ns) / NS, 1), event.severity, event.message[:MAX_MESSAGE]]
+            for event in map(worded, reversed(new[:most]))
+        ]
         return {"changed": changed, **({"events": events} if events else {})}
 
     def _summary(self, view: MonitorView) -> Summary:

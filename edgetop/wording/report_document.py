@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from edgetop.analysis.ab_figures import AbView
-from edgetop.analysis.alerts.alert import AlertsView, alerts_document
+from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView, forecast
@@ -16,7 +16,7 @@ from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.session_report import Report, report
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView, tail_words
+from edgetop.analysis.slowdowns.tail import STANDS_OUT, SlowInference, TailPart, TailView
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttles_document
 from edgetop.analysis.verdict import Verdict
 from edgetop.formatting import rounded
@@ -26,6 +26,9 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_document
+from edgetop.wording.alert_words import alerts_document
+from edgetop.wording.load_words import late_words
+from edgetop.wording.tail_words import tail_words
 
 
 def report_document(analysis: Folds) -> dict[str, Any]:
@@ -70,7 +73,7 @@ def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
         "longest_run": deadline.longest_run,
         "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
         "max_rate_hz": rounded(deadline.max_rate_hz),
-        "cause": deadline.cause.words if deadline.cause else None,
+        "cause": late_words(deadline.cause) if deadline.cause else None,
     }
 
 

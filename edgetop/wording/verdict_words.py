@@ -6,10 +6,11 @@ from edgetop import formatting
 from edgetop.analysis import verdict_reasons as why
 from edgetop.analysis.deadline import overload_words
 from edgetop.analysis.memory_use import leak_ends, leak_rate
-from edgetop.analysis.slowdowns.slowdown import cause_words
 from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.wording.ab_words import difference_words, turn_words
+from edgetop.wording.load_words import late_in_brief, late_words
+from edgetop.wording.slowdown_words import cause_words
 
 STATES: Mapping[State, str] = {
     **{state: state.value.replace("-", " ").upper() for state in State},
@@ -130,7 +131,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
             trip = "" if trip_c is None else f" of {trip_c:.0f}"
             return f"{celsius:.0f}{trip} C"
         case why.LateBecause(cause=miss):
-            return miss.brief
+            return late_in_brief(miss)
         case why.MissedNow(share):
             return f"now {formatting.fine_percent(share)} missed"
         case why.LeakRate(growth):
@@ -183,7 +184,7 @@ def past_words(trouble: why.Past) -> str:  # noqa: PLR0911  a sentence for each 
         case why.WasOverloaded(asked_hz, done_hz):
             return f"was overloaded: {overload_words(asked_hz, done_hz)}"
         case why.MissedDeadline(deadline_ms, share, cause, is_explained):
-            because = f" ({cause.words})" if cause and not is_explained else ""
+            because = f" ({late_words(cause)})" if cause and not is_explained else ""
             return f"missed its deadline of {deadline_ms:g} ms: {formatting.fine_percent(share)}{because}"
         case why.Leaked(growth):
             return f"leaked {leak_rate(growth)}"

@@ -16,6 +16,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.event_codec import data_of
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
+from edgetop.wording.alert_words import problem_words
 from edgetop.wording.report_document import report_document
 from tests.analysis.slowdowns.test_throttles import CLOCK, FLAG, ZONE, pieces, view, whole
 
@@ -93,7 +94,7 @@ def test_a_throttling_and_its_slowdown_are_one_alert() -> None:
     later = Slowdown(44 * NS, 48 * NS, "thermal", 1.3, 0.9, ())
     crowd = Slowdown(22 * NS, 30 * NS, "contention", 1.3, 0.9, ())
     alerts = sorted(derived_alerts(Findings((of_heat, crowd, later), throttles)), key=lambda alert: alert.begin_ns)
-    assert [(alert.begin_ns // NS, alert.name, alert.text) for alert in alerts] == [
+    assert [(alert.begin_ns // NS, alert.name, problem_words(alert)) for alert in alerts] == [
         (20, "throttled", "30 % slower: thermal (cpu at 85 C)"),
         (22, "slowed", "30 % slower: contention"),
         (44, "throttled", "30 % slower: thermal"),

@@ -38,6 +38,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import EngineInfo, Load, Model
 from edgetop.session.records import FIRST, WARMUP, Inferences
 from edgetop.session.seconds import NS
+from edgetop.wording.event_words import worded
 from tests.support.sessions import MS, back_to_back, ended_event, folded, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
 
@@ -295,7 +296,7 @@ def test_misses_begin_and_end_once_however_they_are_scattered() -> None:
     assert [(event.t_ns // NS, event.kind, event.severity) for event in found] == [
         (53, "deadline-end", "info"), (20, "deadline-begin", "warning"),
     ]  # fmt: skip
-    assert found[0].message.startswith("the deadline is met again, after 33.0s: 5")
+    assert worded(found[0]).message.startswith("the deadline is met again, after 33.0s: 5")
     assert late.verdict.state is not State.MISSING_DEADLINE
 
 
@@ -319,7 +320,7 @@ def test_a_model_too_slow_for_its_deadline_is_so_everywhere() -> None:
     because, share, _ = view.verdict.reasons
     assert isinstance(because, LateBecause)
     assert (view.verdict.state, because.cause.name, share) == (State.MISSING_DEADLINE, TOO_SLOW, MissedNow(1.0))
-    assert f"the deadline of 33 ms is missed: {why}" in [event.message for event in view.events.newest_first]
+    assert f"the deadline of 33 ms is missed: {why}" in [worded(event).message for event in view.events.newest_first]
     ended_then = over(session_of(stretch((40, 38.0)), load=load))
     assert ended_then.past == (MissedDeadline(33.0, 1.0, because.cause),)
     assert ended_then.gist == ended_then.past[0]

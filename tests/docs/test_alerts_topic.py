@@ -4,9 +4,11 @@ import json
 import re
 from importlib import resources
 
-from edgetop.analysis.alerts.alert import NAMES, Alert, AlertsView, alert_document, alerts_document
+from edgetop.analysis.alerts.alert import Alert, AlertsView
 from edgetop.analysis.alerts.alert_rules import PER_SECOND, parse_rule
 from edgetop.analysis.session_gates import METRICS
+from edgetop.wording.alert_names import NAMES
+from edgetop.wording.alert_words import alert_document, alerts_document
 
 TOPIC = resources.files("edgetop").joinpath("docs/alerts.md").read_text(encoding="utf-8")
 EXAMPLE = TOPIC[TOPIC.index('{"event"') : TOPIC.index("`begin_s` and")]

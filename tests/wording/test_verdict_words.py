@@ -14,7 +14,7 @@ from edgetop.analysis.verdict_reasons import State
 from edgetop.session.seconds import NS
 from edgetop.wording import verdict_words
 
-CAUSE = MissCause(TOO_SLOW, "needs 38 of 33 ms", "the model needs 38 ms and has 33 ms")
+CAUSE = MissCause(TOO_SLOW, 38e6, 33e6, 38e6)
 LEAK = GrowthView(Slope(12.0, 10.0, 14.0), is_leak=True, hours_left=12.53)
 FAILED = GateResult(parse_gate("max>33ms"), 40.0, ok=False, reason="max>33ms: 40 ms")
 FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
@@ -86,7 +86,7 @@ def test_each_reason_has_its_words(reason: why.Reason, words: str) -> None:
         (why.Raised(3, 10), "3 of 10 inferences raised an error", "3 errors"),
         (
             why.MissedDeadline(33.0, 1.0, CAUSE),
-            "missed its deadline of 33 ms: 100.0 % (the model needs 38 ms and has 33 ms)",
+            "missed its deadline of 33 ms: 100.0 % (the model needs 38 ms and has 33 ms: too slow, at full speed too)",
             "missed 100.0 %, too slow",
         ),
         (why.MissedDeadline(33.0, 0.136, None), "missed its deadline of 33 ms: 13.6 %", "missed 13.6 %"),

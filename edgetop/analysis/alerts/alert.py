@@ -1,44 +1,22 @@
-"""One alert, the names of all alerts, their words and JSON, and which of them to notify a person of.
+"""One alert, and which alerts to notify a person of.
 
 They are the same on screen, in the report and for hooks.
 """
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-from edgetop.formatting import duration, rounded
+from edgetop.analysis.deadline import MissCause
+from edgetop.analysis.faults import Fault
+from edgetop.analysis.memory_use import GrowthView
+from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.analysis.slowdowns.throttles import ThrottleSpan
 from edgetop.session.events import Severity
-
-if TYPE_CHECKING:
-    from edgetop.session.manifest import Manifest  # the names of alerts complete options: without numpy
 
 MAX_ALERTS = 200  # of each kind, the latest
 APART_NS = 60_000_000_000  # an alert that comes and goes is reported no more often
 FRESH_NS = 60_000_000_000  # an alert that ended longer ago is not reported: the reader may have joined late
-
-RULE, INTERNAL_ERROR = "alert", "internal-error"
-ENDED = "ended"
-ANY = "any"
-NEAR_TRIP = "near-trip"
-
-# name -> its meaning: for `--on-event`, JSON, and the documentation (`edgetop help alerts`).
-NAMES: Mapping[str, str] = {
-    "throttled": "the board slows itself: heat, power, voltage",
-    "slowed": "inferences take longer for another cause",
-    NEAR_TRIP: "a zone is within 5 C of the temperature at which it throttles",
-    "misses": "1 % of the last minute's inferences missed the deadline",
-    "overloaded": "a paced load asks for more than the engine can do",
-    "stalled": "an inference does not come back",
-    "leak": "the engine's memory grows and does not level off",
-    "recording-failed": "nothing is recorded: a full disk",
-    "engine-died": "the engine ended by itself",
-    "gate-failed": "a gate ended the session",
-    INTERNAL_ERROR: "a part of the analysis failed: an error of edgetop",
-    RULE: "a rule of --alert holds",
-    ENDED: "the session is over",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +35,40 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
+class ThrottleAt:
+    """A throttling that the board reports, with the name of the clock that it is judged by."""
+
+    span: ThrottleSpan
+    clock: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overloaded:
+    """A queue grows without end. The achieved rate has three digits."""
+
+    asked_hz: float
+    done_hz: float
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The deadline is missed."""
+
+    deadline_ms: float
+    cause: MissCause | None = None  # None: unknown
+
+
+# Text: a rule as it was written, or what a recorded event told; "": the name of the alert says it all.
+About = str | Slowdown | ThrottleAt | Missed | Overloaded | GrowthView | Fault
+
+
+@dataclass(frozen=True, slots=True)
 class Alert:
-    name: str  # one of NAMES
+    name: str  # `edgetop.wording.alert_names` has all of them
     severity: Severity
     begin_ns: int
     end_ns: int | None  # None: it continues, or did to the end of the session
-    text: str  # the problem, in words
+    about: About = ""  # what the problem is
     rule: str = ""  # as it was written; "": edgetop's own
     figures: Figures | None = None  # None: it is not about a value
     is_once: bool = False  # only the first one is reported to a person
@@ -73,69 +79,12 @@ class Alert:
         """Return the alert's identity: at most one alert with the same key is active at a time."""
         return self.name, self.rule
 
-    @property
-    def lasted(self) -> str:
-        return "" if self.end_ns is None else duration(self.end_ns - self.begin_ns)
-
 
 @dataclass(frozen=True, slots=True)
 class AlertsView:
     newest_first: tuple[Alert, ...]  # by their beginnings
     now_ns: int
     missing: tuple[Alert, ...] = ()  # when the deadline was missed, oldest first: for the log, not for hooks
-
-
-def began_words(alert: Alert) -> str:
-    """Return the problem in words; for a rule, with the worst value so far."""
-    figures = alert.figures
-    if figures is None or alert.name == "leak":
-        return alert.text
-    return f"{alert.text}: {figures.worst:.4g} {figures.unit}".rstrip()
-
-
-def ended_words(alert: Alert) -> str:
-    """
-    >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9, "an inference has not come back"))
-    'over after 40.0s: an inference has not come back'
-    """
-    if alert.name == NEAR_TRIP:
-        return f"no zone is within 5 C of throttling any more, after {alert.lasted}"
-    worst = f", {alert.figures.worst:.4g} {alert.figures.unit} at worst".replace("  ", " ") if alert.figures else ""
-    return f"over after {alert.lasted}: {alert.text}{worst}"
-
-
-def title_words(manifest: "Manifest | None") -> str:
-    """Describe the session of an alert, for a person away from the screen."""
-    if manifest is None:
-        return "edgetop"
-    return f"edgetop {manifest.name}{' SIMULATED' if manifest.board.simulated else ''}"
-
-
-def alert_words(alert: Alert) -> str:
-    """
-    >>> alert_words(Alert("throttled", "critical", 0, None, "31 % slower: thermal"))
-    'throttled: 31 % slower: thermal'
-    """
-    return began_words(alert) if alert.name in (RULE, ENDED) else f"{alert.name}: {began_words(alert)}"
-
-
-def alert_document(alert: Alert) -> dict[str, Any]:
-    figures = alert.figures
-    return {
-        "event": alert.name,
-        "rule": alert.rule or None,
-        "severity": alert.severity,
-        "message": alert.text,
-        "begin_s": rounded(alert.begin_ns / 1e9),
-        "end_s": None if alert.end_ns is None else rounded(alert.end_ns / 1e9),
-        "unit": figures.unit or None if figures else None,
-        **{name: rounded(getattr(figures, name)) if figures else None for name in ("min", "mean", "max")},
-    }
-
-
-def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
-    """Return the alerts as JSON, oldest first, without the end of the session."""
-    return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]
 
 
 @dataclass(slots=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.alerts.alert import MAX_ALERTS, RULE, Alert, Figures
+from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, Figures
+from edgetop.analysis.alerts.alert_codes import RULE
 from edgetop.analysis.session_gates import Gate, parse_gate
 from edgetop.formatting import parse_clock_time
 from edgetop.nearest import nearest_hint

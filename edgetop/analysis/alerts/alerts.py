@@ -13,16 +13,17 @@ from operator import attrgetter
 
 import numpy as np
 
-from edgetop.analysis.alerts.alert import ENDED, INTERNAL_ERROR, MAX_ALERTS, NEAR_TRIP, Alert, AlertsView, Figures
+from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView, Figures, Missed, Overloaded, ThrottleAt
+from edgetop.analysis.alerts.alert_codes import ENDED, INTERNAL_ERROR, NEAR_TRIP
 from edgetop.analysis.alerts.alert_rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
-from edgetop.analysis.deadline import WORTH_REPORTING, overload_words
+from edgetop.analysis.deadline import WORTH_REPORTING, MissCause, three_digits
 from edgetop.analysis.faults import Fault
-from edgetop.analysis.memory_use import GrowthView, leak_rate
+from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
-from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling, slowdown_words
-from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView, begun_words
+from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
+from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import (
@@ -43,10 +44,8 @@ from edgetop.session.seconds import NS
 
 # Edgetop's own rules, by the names of their alerts. Each has a hysteresis wider than the usual fluctuation.
 OWN = {
-    NEAR_TRIP: AlertRule("a zone is within 5 C of throttling", "headroom", "<", 5.0, 7.0, "C", for_s=5),
-    "misses": AlertRule(
-        "more than 1 % of the last minute missed the deadline", "misses%", ">", 1.0, 0.5, "%", for_s=10
-    ),
+    NEAR_TRIP: AlertRule("", "headroom", "<", 5.0, 7.0, "C", for_s=5),
+    "misses": AlertRule("", "misses%", ">", 1.0, 0.5, "%", for_s=10),
 }
 # In the last minute: isolated misses are one span.
 MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_REPORTING, 100 * WORTH_REPORTING, "%")
@@ -69,7 +68,7 @@ class Findings:
     stalls: tuple[Span, ...] = ()
     growth: GrowthView = NO_GROWTH
     began_measuring_ns: int | None = None
-    why_missed: str = ""  # the deadline, the last time; "": not known
+    why_missed: MissCause | None = None  # the deadline, the last time; None: not known
 
 
 def derived_alerts(findings: Findings) -> Iterator[Alert]:
@@ -77,15 +76,14 @@ def derived_alerts(findings: Findings) -> Iterator[Alert]:
     yield from _slower(findings)
     for begin_ns, end_ns in findings.overloads:
         last = findings.overload if (begin_ns, end_ns) == findings.overloads[-1] else None
-        text = f"a queue grows without end{f': {overload_words(last.asked_hz, last.done_hz)}' if last else ''}"
-        yield Alert("overloaded", "critical", begin_ns, end_ns, text)
+        about = Overloaded(last.asked_hz, three_digits(last.done_hz)) if last else ""
+        yield Alert("overloaded", "critical", begin_ns, end_ns, about)
     for begin_ns, end_ns in findings.stalls:
-        yield Alert("stalled", "critical", begin_ns, end_ns, "an inference has not come back")
-    rate, slope = leak_rate(findings.growth), findings.growth.mib_per_h
-    if rate and slope:
+        yield Alert("stalled", "critical", begin_ns, end_ns)
+    growth, slope = findings.growth, findings.growth.mib_per_h
+    if growth.is_leak and slope:
         figures = Figures("MiB/h", slope.low, slope.value, slope.high)
-        text = f"the engine's memory grows by {rate}, since the start, and does not level off"
-        yield Alert("leak", "warning", findings.began_measuring_ns or 0, None, text, figures=figures)
+        yield Alert("leak", "warning", findings.began_measuring_ns or 0, None, growth, figures=figures)
 
 
 def _slower(findings: Findings) -> Iterator[Alert]:
@@ -93,13 +91,13 @@ def _slower(findings: Findings) -> Iterator[Alert]:
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
-        text = slowdown_words(effect) if effect else begun_words(span, findings.throttles.clock)
-        yield Alert("throttled", "critical", span.start_ns, span.end_ns, text)
+        about = effect or ThrottleAt(span, findings.throttles.clock)
+        yield Alert("throttled", "critical", span.start_ns, span.end_ns, about)
     for slowdown in findings.slowdowns:
         if not is_throttling(slowdown):
-            yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
+            yield Alert("slowed", "warning", slowdown.start_ns, slowdown.end_ns, slowdown)
         elif not any(span.overlaps(slowdown) for span in findings.throttles.spans):
-            yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, slowdown_words(slowdown))
+            yield Alert("throttled", "critical", slowdown.start_ns, slowdown.end_ns, slowdown)
 
 
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
@@ -211,18 +209,18 @@ class Alerts(TracksReader):
         self._inferences.wanted = {excursions.rule.series for excursions in (*self._rules, self._missing)}
         self._sensors.register(self._inferences.wanted)
 
-    def missing(self, why: str = "") -> tuple[Alert, ...]:
+    def missing(self, why: MissCause | None = None) -> tuple[Alert, ...]:
         """Return the times of missed deadlines, oldest first; a time ends at the last miss before a minute without one.
 
         `why`: the cause of the last one.
         """
         rest_ns = (MINUTE_S - 1) * NS  # after the last miss, which is still in the last minute
-        text = f"the deadline of {(self._load.deadline_ns or 0) / 1e6:g} ms is missed"
+        deadline_ms = (self._load.deadline_ns or 0) / 1e6
         spans = self._missing.alerts()
         return tuple(
             replace(
                 span,
-                text=f"{text}: {why}" if why and span is spans[-1] else text,
+                about=Missed(deadline_ms, why if span is spans[-1] else None),
                 end_ns=None if span.end_ns is None else span.end_ns - rest_ns,
             )
             for span in spans
@@ -254,7 +252,7 @@ class Alerts(TracksReader):
     def view(self, findings: Findings, faults: Iterable[Fault] = ()) -> AlertsView:
         """Return the latest alerts of the session, and all that continue. `faults`: of the analysis."""
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
-        alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, f"{of.name}: {of.words}") for of in faults]
+        alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, of) for of in faults]
         for excursions in self._rules:
             if excursions.rule.series == THROTTLED:
                 alerts += throttled_alerts(excursions.rule, findings.throttles, self._now_ns)

@@ -1,4 +1,4 @@
-"""A slowdown, all slowdowns of a session, and their words, the same in verdict, report and event log.
+"""A slowdown, all slowdowns of a session, and their events.
 
 The events are derived, not recorded: each analysis of the recording derives them again.
 """
@@ -10,19 +10,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.signals import LIMITS, Cause
-from edgetop.formatting import clock_time, duration
 from edgetop.session.event_kinds import Remark, SlowdownBegan
-from edgetop.session.events import Event
 
 MAX_SLOWDOWNS = 500  # the latest
 # At this scatter ten windows of the least slowdown differ from fifty before with less than the certainty of a slowdown.
 TOO_SCATTERED = 0.04
-SOURCE = "analysis"
 
 Then = Literal["", "slower", "faster"]
-_AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still after", "faster": "less slow after"}
 
 Rows = npt.NDArray[np.void]
 
@@ -65,38 +62,9 @@ def is_throttling(slowdown: Slowdown) -> bool:
     return slowdown.cause in LIMITS or (slowdown.from_start and slowdown.cause != "contention")
 
 
-def slower_words(slowdown: Slowdown) -> str:
-    """
-    >>> slower_words(Slowdown(0, None, "thermal", 1.314, 0.9, ()))
-    '31 % slower'
-    """
-    return "slower" if slowdown.latency_ratio is None else f"{(slowdown.latency_ratio - 1) * 100:.0f} % slower"
-
-
-def cause_words(slowdown: Slowdown) -> str:
-    """Return the cause, with the first piece of evidence."""
-    if slowdown.cause == "unknown":
-        return "unknown cause"
-    if not slowdown.evidence:
-        return slowdown.cause
-    return f"{slowdown.cause} ({slowdown.evidence[0].removesuffix(f' at {clock_time(slowdown.start_ns)}')})"
-
-
-def slowdown_words(slowdown: Slowdown) -> str:
-    """
-    >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, ("cpu at 85 C",)))
-    '31 % slower: thermal (cpu at 85 C)'
-    """
-    if slowdown.from_start:
-        return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {cause_words(slowdown)}"
-    return f"{slower_words(slowdown)}: {cause_words(slowdown)}"
-
-
-def slowdown_events(view: SlowdownsView) -> Iterator[Event]:
+def slowdown_events(view: SlowdownsView) -> Iterator[DerivedEvent]:
     """Yield an event for each beginning and end, the newest first."""
     for slowdown in reversed(view.slowdowns):
-        cause = slowdown.cause
         if slowdown.end_ns is not None:
-            text = f"{_AFTER[slowdown.then]} {duration(slowdown.end_ns - slowdown.start_ns)} ({cause})"
-            yield Event(slowdown.end_ns, Remark("slowdown-ended"), "info", SOURCE, text)
-        yield Event(slowdown.start_ns, SlowdownBegan(cause), "warning", SOURCE, slowdown_words(slowdown))
+            yield DerivedEvent(slowdown.end_ns, Remark("slowdown-ended"), "info", about=slowdown)
+        yield DerivedEvent(slowdown.start_ns, SlowdownBegan(slowdown.cause), "warning", about=slowdown)

@@ -31,22 +31,13 @@ MINOR_FAULT_NS = 500  # with a page to be cleared; more on a small board, so tha
 RARE = 0.05  # of the half minute before: what leaves its range more often coincides by chance,
 LASTS_S = 3  # less its end: what began then may still last
 LEAST_BEFORE_S = 10  # to know what is rare
-NAMED = 3  # of those who took the CPU
 AFTER_BURST_NS = 100_000_000  # caches are cold after one
 
-# In words, and in brief, in the order in which coincidences are believed.
-CAUSES = {
-    "contention": ("while another process took the CPU", "{who} took the CPU"),
-    "cpu-quota": ("while its CPU quota was used up", "CPU quota used up"),
-    "page-faults": ("with page faults", "page faults"),
-    "burst": ("just after instrumented inferences", "operators profiled"),
-    "sensor-read": ("during a slow read of a sensor", "slow sensor reads"),
-    "slowdown": ("within a slowdown", "in a slowdown"),
-    "memory-pressure": ("while memory was short", "memory was short"),
-    "limit": ("while the board was limited", "the board was limited"),
-    "clock": ("while the clock was low", "the clock was low"),
-    "unexplained": ("unexplained", ""),
-}
+# In the order in which coincidences are believed.
+CAUSES = (
+    "contention", "cpu-quota", "page-faults", "burst", "sensor-read", "slowdown", "memory-pressure", "limit", "clock",
+    "unexplained",
+)  # fmt: skip
 
 Rows = npt.NDArray[np.void]
 
@@ -209,14 +200,3 @@ def tail_parts(slowest: Sequence[SlowInference]) -> tuple[TailPart, ...]:
     who = {cause: Counter(one.who for one in slowest if one.cause == cause and one.who) for cause in counts}
     order = sorted(counts, key=lambda cause: (cause == "unexplained", -counts[cause], cause))
     return tuple(TailPart(cause, counts[cause], tuple(who[cause].most_common())) for cause in order)
-
-
-def part_words(part: TailPart) -> str:
-    """`22 while another process took the CPU (stress-ng)`."""
-    who = ", ".join(name for name, _ in part.who[:NAMED])
-    return f"{part.count} {CAUSES[part.cause][0]}{f' ({who})' if who else ''}"
-
-
-def tail_words(parts: Sequence[TailPart]) -> str:
-    """Join all parts; "" where there is no tail."""
-    return ", ".join(map(part_words, parts))

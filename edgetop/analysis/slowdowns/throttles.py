@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.analysis.derived_event import SOURCE
 from edgetop.analysis.slowdowns.recorded_throttles import RecordedThrottle, RecordedThrottles
 from edgetop.analysis.slowdowns.serialization import FORM, fork
 from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST, Cause
-from edgetop.analysis.slowdowns.slowdown import SOURCE, Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttle_spans import (
     FLICKER_NS,
     HOLD_NS,

@@ -29,6 +29,7 @@ from edgetop.formatting import clean, shortened
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.seconds import NS
 from edgetop.wording.ab_words import verdict_words
+from edgetop.wording.event_words import worded
 
 MOST_OPERATORS, MOST_MARKS = 20, 500
 AB_BINS, MOST_QUADS = 80, 100  # of an A/B session: bars of a histogram; points of the ratio over time
@@ -98,7 +99,7 @@ def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
     """Marks and events; the pointer shows their words."""
     from bokeh.models import HoverTool  # noqa: PLC0415
 
-    events = [one for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
+    events = [worded(one) for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
     if not events:
         return
     chart = timeline("marks and events", "", x_range, crosshair)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from edgetop import formatting
-from edgetop.analysis.deadline import headroom_words, load_words, max_rate_words
 from edgetop.analysis.forecast.heat_forecast import left, outlook
 from edgetop.analysis.program_frames import FramesView, total_words
 from edgetop.analysis.report_operators import OperatorFigures
@@ -27,7 +26,7 @@ from edgetop.analysis.report_parts import (
 )
 from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.analysis.slowdowns.tail import TailView, tail_words
+from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import throttles_document, throttles_words
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Verdict
@@ -37,6 +36,8 @@ from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
+from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
+from edgetop.wording.tail_words import tail_words
 
 MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
 WIDTH, BRIEF_LINES = 80, 23
@@ -287,7 +288,7 @@ def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
         headroom = headroom_words(round(deadline.headroom_ns / 1e6, 6))
         yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom}"
         if deadline.cause:
-            yield f"           {clean(deadline.cause.words)}"
+            yield f"           {clean(late_words(deadline.cause))}"
         if max_rate_hz := rounded(deadline.max_rate_hz):
             yield f"           by its service time it {max_rate_words(max_rate_hz)}"
 

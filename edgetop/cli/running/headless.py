@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from edgetop import formatting
-from edgetop.analysis.alerts.alert import AlertNews, alert_words, title_words
+from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.verdict_reasons import State
@@ -20,6 +20,7 @@ from edgetop.feeds.feed_protocol import Feed
 from edgetop.formatting import clean
 from edgetop.notification import notification
 from edgetop.wording import verdict_words
+from edgetop.wording.alert_words import alert_words, title_words
 
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000

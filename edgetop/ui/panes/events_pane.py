@@ -12,6 +12,7 @@ from edgetop.session.events import Event
 from edgetop.session.seconds import NS
 from edgetop.ui.panes.pane import Area, Drawing, Item
 from edgetop.ui.text import BLANK, Line, line, wrapped
+from edgetop.wording.event_words import worded
 
 STYLES = {"info": "text", "warning": "warning", "critical": "critical"}
 _LEAST = {"info": "all", "warning": "warnings and worse", "critical": "critical only"}
@@ -32,7 +33,7 @@ def title(view: MonitorView, area: Area) -> str:
 
 def one_line(view: MonitorView, area: Area) -> Line:
     newest = view.events.newest_first[:1]
-    return _lines(newest[0], area)[0] if newest else line(("no events", "dim"))
+    return _lines(worded(newest[0]), area)[0] if newest else line(("no events", "dim"))
 
 
 def items(view: MonitorView, area: Area) -> Sequence[Item]:
@@ -40,7 +41,7 @@ def items(view: MonitorView, area: Area) -> Sequence[Item]:
     listing = area.listing
     listed = [
         event
-        for event in view.events.newest_first
+        for event in map(worded, view.events.newest_first)
         if listing.takes(f"{event.severity} {event.kind} {event.source} {event.message}")
         and _GRAVITY[event.severity] >= _GRAVITY[listing.least]
     ]

@@ -7,9 +7,8 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.deadline import DeadlineView, headroom_words, max_rate_words
+from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
-from edgetop.analysis.slowdowns.tail import part_words
 from edgetop.analysis.statistics import Statistics
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown
 from edgetop.session import histogram
@@ -19,6 +18,8 @@ from edgetop.ui.panes.ab_pane import ab_body, ab_line, ab_title
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import end_labels, plot, slowed, with_axis
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
+from edgetop.wording.load_words import headroom_words, max_rate_words
+from edgetop.wording.tail_words import part_words
 
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
 COLUMNS = (

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.deadline import load_words
 from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
+from edgetop.wording.load_words import load_words
 
 LABEL_CELLS = 11
 

@@ -11,7 +11,7 @@ HOT = Alert("alert", "warning", 100 * NS, None, "temp>80C", "temp>80C")
 
 def told(news: AlertNews, now_s: int, *alerts: Alert) -> list[str]:
     newest_first = sorted(alerts, key=lambda alert: -alert.begin_ns)
-    return [alert.text for alert in news.due(AlertsView(tuple(newest_first), now_s * NS))]
+    return [str(alert.about) for alert in news.due(AlertsView(tuple(newest_first), now_s * NS))]
 
 
 def times(alert: Alert, seconds: Iterable[int]) -> list[int]:
@@ -65,17 +65,17 @@ def test_a_late_reader_gets_what_goes_on_and_not_the_past() -> None:
 
 
 def test_two_rules_are_two_things() -> None:
-    other = replace(HOT, text="p99>33ms", rule="p99>33ms", begin_ns=90 * NS)
+    other = replace(HOT, about="p99>33ms", rule="p99>33ms", begin_ns=90 * NS)
     assert told(AlertNews(), 110, HOT, other) == ["p99>33ms", "temp>80C"]
 
 
 def test_of_those_that_are_told_each_none_is_left_out() -> None:
     news = AlertNews(each=("throttled",))
     hot = Alert("throttled", "critical", 10 * NS, 15 * NS, "thermal")
-    weak = replace(hot, begin_ns=12 * NS, end_ns=None, text="under-voltage")
+    weak = replace(hot, begin_ns=12 * NS, end_ns=None, about="under-voltage")
     assert told(news, 11, replace(hot, end_ns=None)) == ["thermal"]
     assert told(news, 13, replace(hot, end_ns=None), weak) == ["under-voltage"]
-    again = [replace(hot, begin_ns=begin * NS, end_ns=(begin + 3) * NS, text=str(begin)) for begin in (20, 26)]
+    again = [replace(hot, begin_ns=begin * NS, end_ns=(begin + 3) * NS, about=str(begin)) for begin in (20, 26)]
     assert told(news, 40, hot, weak, *again) == ["20", "26"]
     assert told(news, 41, hot, weak, *again) == []
     assert told(news, 42, hot, replace(weak, begin_ns=11 * NS), *again) == []

@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.alert import NAMES, Alert, alert_words
+from edgetop.analysis.alerts.alert import Alert, Overloaded
 from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.alerts.alerts import Incidents, Stalls
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.recent_events import LOGGED
+from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.verdict_reasons import State
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS
+from edgetop.wording.alert_names import NAMES
+from edgetop.wording.alert_words import alert_words
+from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import MS, differences, ended_event, make_inferences, make_sensor, make_session, seconds_of
 from tests.support.slow_sessions import analysed, session_of, stretch
@@ -41,7 +45,9 @@ def test_a_session_rule_is_judged_and_logged_with_figures() -> None:
     analysis = with_events(session_of([10.0] * 120, {"temp/soc": HOT}), RULE)
     [alert] = of(analysis, "alert")
     assert (alert.begin_ns // NS, alert.end_ns // NS if alert.end_ns else None) == (40, 80)
-    log = [(event.t_ns // NS, event.kind, event.message) for event in analysis.view(None).events.newest_first]
+    log = [
+        (event.t_ns // NS, event.kind, event.message) for event in map(worded, analysis.view(None).events.newest_first)
+    ]
     assert log[:2] == [
         (80, "alert-ended", "over after 40.0s: temp>80C for=30s, 81.5 C at worst"),
         (40, "alert-began", "temp>80C for=30s"),
@@ -93,7 +99,8 @@ def test_throttled_and_slowed_follow_from_slowdowns() -> None:
     }
     [alert] = of(analysed(latency, hot), "throttled")
     assert 58 <= alert.begin_ns // NS <= 62
-    assert alert.text.startswith("40 % slower")
+    assert isinstance(alert.about, Slowdown)
+    assert alert.about.latency_ratio == pytest.approx(1.4, abs=0.01)
     assert of(analysed(latency), "slowed")
 
 
@@ -114,7 +121,8 @@ def test_a_queue_without_end_is_told_and_when_it_has_drained() -> None:
         21,
         60,
     )  # from when one inference waits
-    assert "20 Hz asked" in alert.text
+    assert isinstance(alert.about, Overloaded)
+    assert alert.about.asked_hz == 20
 
 
 def test_a_stall_is_told_while_it_lasts() -> None:
@@ -146,7 +154,7 @@ def test_how_a_session_ended_is_told(reason: str, names: list[str]) -> None:
     incidents = Incidents()
     incidents.fold((read_event(1, "engine-died", "critical", "engine", "SIGSEGV"), ended_event(2, reason)))
     assert [alert.name for alert in incidents.alerts] == names
-    assert all(alert.text == "SIGSEGV" for alert in list(incidents.alerts)[:-1])
+    assert all(alert.about == "SIGSEGV" for alert in list(incidents.alerts)[:-1])
 
 
 def test_several_things_hold_at_once() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.slowdowns.tail import CAUSES, KEPT, TailView, tail_words
+from edgetop.analysis.slowdowns.tail import KEPT, TailView
 from edgetop.analysis.verdict_reasons import Lasts, State, Told
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
@@ -74,7 +74,6 @@ def changing(usual: float, then: float, at_s: int = 60) -> list[float]:
 
 def test_an_even_session_has_no_tail() -> None:
     assert tail_of(made({})) == TailView()
-    assert tail_words(()) == ""
 
 
 def test_before_anything_is_measured_there_is_no_tail() -> None:
@@ -328,10 +327,6 @@ def test_the_tail_is_the_same_however_the_session_came(
         watched.tail()
     assert differences(split.tail(), whole.tail()) == []
     assert differences(watched.tail(), whole.tail()) == []
-
-
-def test_every_cause_has_words() -> None:
-    assert all(CAUSES.values())
 
 
 def test_contention_names_the_process_in_the_slowdown() -> None:

@@ -9,6 +9,7 @@ from edgetop.analysis.verdict_reasons import Lasts, LimitedBy, SlowedBy, State, 
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
+from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import analysed, session_of, stretch
@@ -19,7 +20,9 @@ CONTENTION = {"load/steal": stretch((60, 0.0), (60, 30.0))}
 
 
 def events_of(analysis: Analysis) -> list[tuple[float, str, str]]:
-    return [(event.t_ns / NS, event.kind, event.message) for event in analysis.view(None).events.newest_first]
+    return [
+        (event.t_ns / NS, event.kind, event.message) for event in map(worded, analysis.view(None).events.newest_first)
+    ]
 
 
 def test_beginning_and_end_stand_among_the_events_in_their_time() -> None:

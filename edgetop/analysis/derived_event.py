@@ -1,0 +1,17 @@
+"""An event that the analysis found: it has no message, but what it is about."""
+
+from dataclasses import KW_ONLY, dataclass
+
+from edgetop.session.events import Event
+
+SOURCE = "analysis"
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedEvent(Event):
+    """Its message is made by `edgetop.wording.event_words`."""
+
+    source: str = SOURCE
+    message: str = ""
+    _: KW_ONLY
+    about: object = None  # the `Slowdown` or the `Alert` that begins or ends

@@ -1,0 +1,99 @@
+"""The load, its deadline, and why it is missed, in words."""
+
+from edgetop import formatting
+from edgetop.analysis.deadline import TOO_SLOW, MissCause, asked_rate
+from edgetop.session.manifest import Load
+from edgetop.wording.tail_words import TAIL_CAUSES, tail_words
+
+
+def late_words(cause: MissCause) -> str:
+    """Return the cause of misses for the log and the report.
+
+    >>> late_words(MissCause(TOO_SLOW, 38.2e6, 33e6, 38e6))
+    'the model needs 38.2 ms and has 33 ms: too slow, at full speed too'
+    >>> late_words(MissCause("slow", 38.2e6, 33e6, 28e6))
+    'the model needs 38.2 ms and has 33 ms: too slow now, at full speed it needs 28 ms'
+    >>> late_words(MissCause("slow", 38.2e6, 33e6))
+    'the model needs 38.2 ms and has 33 ms'
+    >>> late_words(MissCause("waiting", 10e6, 33e6, is_random=True))
+    'p50 of 10 ms fits, but calls start late: they wait for earlier ones, as arrivals come at random'
+    >>> late_words(MissCause("unknown", 10e6, 33e6))
+    'p50 of 10 ms fits, but some calls take longer, cause unknown'
+    """
+    needs, fits = _ms(cause.p50_ns), f"p50 of {_ms(cause.p50_ns)} ms fits, but"
+    match cause.name:
+        case "too slow":
+            return f"the model needs {needs} ms and has {_ms(cause.budget_ns)} ms: too slow, at full speed too"
+        case "slow":
+            full_ns = cause.full_speed_ns
+            now = "" if full_ns is None else f": too slow now, at full speed it needs {_ms(full_ns)} ms"
+            return f"the model needs {needs} ms and has {_ms(cause.budget_ns)} ms{now}"
+        case "waiting":
+            at_random = ", as arrivals come at random" if cause.is_random else ""
+            return f"{fits} calls start late: they wait for earlier ones{at_random}"
+        case "unknown":
+            return f"{fits} some calls take longer, cause unknown"
+        case _:
+            return f"{fits} some calls take longer: {tail_words(cause.parts)}"
+
+
+def late_in_brief(cause: MissCause) -> str:
+    """Return the cause of misses for the first line of a screen.
+
+    >>> late_in_brief(MissCause(TOO_SLOW, 38.2e6, 33e6, 38e6)), late_in_brief(MissCause("waiting", 10e6, 33e6))
+    ('needs 38.2 of 33 ms', 'calls wait for earlier ones')
+    """
+    if cause.name in (TOO_SLOW, "slow"):
+        return f"needs {_ms(cause.p50_ns)} of {_ms(cause.budget_ns)} ms"
+    if cause.name == "waiting":
+        return "calls wait for earlier ones"
+    if cause.name == "unknown":
+        return "some calls slow, cause unknown"
+    who = cause.parts[0].who[0][0] if cause.parts[0].who else "another process"
+    return f"slow calls: {TAIL_CAUSES[cause.name][1].format(who=who)}"
+
+
+def _ms(ns: float) -> str:
+    return f"{ns / 1e6:.3g}"
+
+
+def load_words(load: Load) -> str:
+    """Describe the arrival of inferences; "" where they come back to back, one at a time.
+
+    >>> load_words(Load(mode="poisson", rate_hz=30.0, streams=2, duty_on_ns=2 * 10**9, duty_off_ns=8 * 10**9))
+    '30 Hz at random in each of 2 streams, 2s on and 8s off'
+    >>> load_words(Load(mode="replayed", rate_hz=28.4))
+    '28.4 Hz as in another session'
+    >>> load_words(Load(delay_ns=5 * 10**8))
+    '500ms after each inference'
+    """
+    words = []
+    each = f" in each of {load.streams} streams" if load.streams > 1 else ""
+    if load.rate_hz is not None:
+        how = {"poisson": "at random", "replayed": "as in another session"}.get(load.mode, "evenly")
+        words.append(f"{asked_rate(load.rate_hz)} Hz {how}{each}")
+    elif load.delay_ns:
+        words.append(f"{formatting.span(load.delay_ns)} after each inference{each}")
+    elif each:
+        words.append(f"back to back{each}")
+    if load.duty_on_ns and load.duty_off_ns:
+        words.append(f"{formatting.span(load.duty_on_ns)} on and {formatting.span(load.duty_off_ns)} off")
+    return ", ".join(words)
+
+
+def headroom_words(headroom_ms: float) -> str:
+    """Describe the time between p99 and the deadline.
+
+    >>> headroom_words(8.1), headroom_words(-2)
+    ('p99 leaves 8.100 ms', 'p99 exceeds it by 2.000 ms')
+    """
+    ms = formatting.milliseconds(abs(headroom_ms) * 1e6)
+    return f"p99 leaves {ms} ms" if headroom_ms >= 0 else f"p99 exceeds it by {ms} ms"
+
+
+def max_rate_words(max_rate_hz: float) -> str:
+    """
+    >>> max_rate_words(41.23)
+    'fits up to 41.2 Hz'
+    """
+    return f"fits up to {formatting.rate(max_rate_hz)} Hz"
