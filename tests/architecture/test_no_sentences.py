@@ -1,0 +1,82 @@
+"""The analysis gives codes, numbers and spans; `edgetop.wording` makes the sentences."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ANALYSIS = Path(__file__).parents[2] / "edgetop" / "analysis"
+WORDS = 3  # so many words are a sentence
+_WORD = re.compile(r"\S*[A-Za-z]\S*")
+
+# Sentences that are still made in the analysis, by file. Each number may only become smaller.
+STILL_THERE: dict[str, int] = {
+    "ab_figures.py": 2,
+    "alerts/alert_rules.py": 3,
+    "deadline.py": 1,
+    "energy.py": 16,
+    "event_index.py": 1,
+    "faults.py": 3,
+    "folds.py": 1,
+    "forecast/elsewhere.py": 1,
+    "forecast/heat_forecast.py": 22,
+    "memory_use.py": 5,
+    "notices.py": 62,
+    "operator_bounds.py": 2,
+    "operator_hints.py": 22,
+    "program_frames.py": 3,
+    "report_parts.py": 1,
+    "session_gates.py": 14,
+    "slowdowns/evidence.py": 19,
+    "slowdowns/from_start.py": 12,
+    "slowdowns/signals.py": 3,
+    "slowdowns/throttles.py": 8,
+    "tracks.py": 1,
+    "vitals.py": 6,
+}
+
+
+def test_no_sentence_is_made_in_the_analysis() -> None:
+    found = {}
+    for path in sorted(ANALYSIS.rglob("*.py")):
+        if count := len(list(_sentences(ast.parse(path.read_text())))):
+            found[path.relative_to(ANALYSIS).as_posix()] = count
+    assert found == STILL_THERE
+
+
+def test_a_sentence_is_found_and_what_is_none_is_not() -> None:
+    source = '''
+"""A docstring of a module has words."""
+def f(name):
+    """A docstring has words."""
+    assert name, "an assertion may have words"
+    if not name:
+        raise ValueError(f"{name}: an error has words")
+    yield f"{name} has words"
+    yield "it is slow"
+    yield "not-settled"
+    yield f"{name} %"
+'''
+    assert list(_sentences(ast.parse(source))) == ["{} has words", "it is slow"]
+
+
+def _sentences(tree: ast.Module) -> Iterator[str]:
+    """Yield the texts of at least WORDS words, except docstrings, messages of exceptions and assertions."""
+    ignored: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise | ast.Assert) or (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        ):
+            ignored.update(ast.walk(node))
+    for node in ast.walk(tree):
+        if node in ignored:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            ignored.update(part for part in node.values if isinstance(part, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if len(_WORD.findall(text.replace("{}", "x"))) >= WORDS:
+            yield text
