@@ -108,6 +108,7 @@ class WaitingRows:
 def _size(rows: Any) -> int:
     if isinstance(rows, Seconds):
         own = rows.rows.nbytes + rows.bucket.nbytes + rows.bucket_count.nbytes
+        own += _size(rows.streams.seconds) if rows.streams else 0
         return own + (_size(rows.response) if rows.response else 0)
     if isinstance(rows, tuple):
         return sum(_EVENT_BYTES + len(getattr(row, "message", ())) for row in rows)

@@ -26,10 +26,12 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import from_json, to_json
 from edgetop.session.operators import Burst, OperatorInfo
 from edgetop.session.records import INFERENCE, PHASES, READING, Inferences, Readings
-from edgetop.session.seconds import SECOND, Seconds
+from edgetop.session.seconds import SECOND, Seconds, StreamSeconds
 
 # Kinds 1 to 4 and 6 to 9 are taken: development versions wrote them.
 MANIFEST, INTERVAL, TALLY, INFERENCES, READINGS, EVENTS, SECONDS, BURSTS, PARTIAL = 0, 5, 10, 11, 12, 13, 14, 15, 16
+# The streams of SECONDS and of PARTIAL. They are parts of their own, so that an older edgetop can read the rest.
+STREAMS, PARTIAL_STREAMS = 17, 18
 MAX_NUMBERS = 8 * 1024 * 1024  # most numbers of one column, which then takes 64 MiB
 LEVEL = 1  # of zlib; higher levels take twice the time and save 3 %
 
@@ -50,6 +52,7 @@ def pack(batch: Batch) -> bytes:
         (READINGS, batch.readings, _pack_readings),
         (EVENTS, batch.events, _pack_events),
         (SECONDS, batch.seconds, _pack_seconds),
+        (STREAMS, _streams_of(batch.seconds), _pack_streams),
         (BURSTS, batch.bursts, _pack_bursts),
         (INFERENCES, batch.inferences, _pack_inferences),
     )
@@ -97,6 +100,8 @@ def unpack(
         for kind, (name, read) in READERS.items()
         if kind in parts and (wanted is None or name in wanted)
     }
+    if STREAMS in parts and "seconds" in fields:
+        fields["seconds"] = _with_streams(fields["seconds"], parts[STREAMS], most_numbers)
     batch = Batch(until_ns=until_ns, **fields)
     if most_inferences is None or len(batch.inferences) <= most_inferences:
         return batch
@@ -182,7 +187,11 @@ def _pack_seconds(seconds: Seconds) -> bytes:
 
 
 def _read_seconds(data: bytes, most: int) -> Seconds:
-    columns = Columns(data, most)
+    return _take_both(Columns(data, most))
+
+
+def _take_both(columns: Columns) -> Seconds:
+    """Read seconds with their response time up to the end of the data."""
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)
@@ -200,6 +209,31 @@ def _take_seconds(columns: Columns) -> Seconds:
         raise ValueError("histograms of another length")
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     return Seconds(rows, offsets, bucket.astype(np.int16), counts.astype(np.int32))
+
+
+def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
+    return () if seconds.streams is None else seconds.streams
+
+
+def _pack_streams(streams: StreamSeconds) -> bytes:
+    """Encode the streams of seconds: how many each second has, their numbers, and their rows as those of seconds."""
+    return pack_numbers(np.diff(streams.offsets)) + pack_numbers(streams.number) + _pack_seconds(streams.seconds)
+
+
+def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
+    """Decode the streams of `seconds` and return the seconds with them."""
+    columns = Columns(data, most)
+    lengths = columns.take(len(seconds))
+    number = columns.take()
+    rows = _take_both(columns)
+    if (lengths < 0).any() or (lengths > 256).any() or int(lengths.sum()) != len(number) or len(rows) != len(number):
+        raise ValueError("streams of other seconds")
+    if len(number) and not 0 <= number.min() <= number.max() <= 255:
+        raise ValueError("the number of a stream does not fit")
+    if (rows.response is None) is not (seconds.response is None):
+        raise ValueError("streams with or without response time, unlike their seconds")
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return replace(seconds, streams=StreamSeconds(offsets, number.astype(np.uint8), rows) if len(number) else None)
 
 
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
@@ -285,12 +319,18 @@ def interval_of(parts: Parts) -> int | None:
 
 def pack_partial(second: Seconds) -> bytes:
     """Encode a second that is not complete, for recordings without single inferences."""
-    return pack_part(PARTIAL, _pack_seconds(second)) if len(second) else b""
+    if not len(second):
+        return b""
+    streams = b"" if second.streams is None else pack_part(PARTIAL_STREAMS, _pack_streams(second.streams))
+    return pack_part(PARTIAL, _pack_seconds(second)) + streams
 
 
 def partial_of(parts: Parts) -> Seconds | None:
     """Decode the second that `pack_partial` encoded, or return None. Raises ValueError if it is invalid."""
-    return _read_seconds(parts[PARTIAL], MAX_NUMBERS) if PARTIAL in parts else None
+    if PARTIAL not in parts:
+        return None
+    second = _read_seconds(parts[PARTIAL], MAX_NUMBERS)
+    return _with_streams(second, parts[PARTIAL_STREAMS], MAX_NUMBERS) if PARTIAL_STREAMS in parts else second
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,8 @@ class Recorder:
         self._accepted_ns = 0  # the journal has everything up to this time, except what was dropped
         self._received = self._accepted = 0  # inferences received: in all, and when the journal last accepted a batch
         self._gap = _Gap()
-        self._partial = PartialSecond(manifest.load.deadline_ns, is_paced=manifest.load.is_paced)
+        load = manifest.load
+        self._partial = PartialSecond(load.deadline_ns, is_paced=load.is_paced, split_by=manifest.split_by)
         self._tables_failed = self._drop_reported = False
         self._events: list[Event] = []
         max_bytes = self._keep.max_bytes

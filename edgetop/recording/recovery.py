@@ -22,7 +22,7 @@ from edgetop.recording.journal import JournalState, Unwritten, read_unwritten, s
 from edgetop.recording.packing import Tally
 from edgetop.recording.rows import MAX_SESSION_NS, sound
 from edgetop.recording.session_folder import END_NOTE, JOURNAL, MANIFEST, WriterLock, has_journal, read_manifest
-from edgetop.recording.snapshot import Snapshot
+from edgetop.recording.snapshot import InferencesSince, Snapshot, aggregator_of
 from edgetop.session.batch import Batch
 from edgetop.session.clock import boot_id
 from edgetop.session.event_kinds import SessionOver
@@ -30,7 +30,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
 from edgetop.session.phases import Phases
 from edgetop.session.records import MEASURE, NO_INFERENCES, WARMUP, Inferences, join, last_end_ns, measured
-from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
 END_NOTE_BYTES = 4096
 LONGEST_GAP_S = 3_600  # seconds are rebuilt only up to this time after the last complete second
@@ -196,7 +196,7 @@ class _JournalEnd:
         self.manifest = manifest
         self.until_ns = 0
         self.seconds_until_ns: int | None = None
-        self.inferences: list[Inferences] = []  # those since the last complete second, and the piece before
+        self.since = InferencesSince()  # the last complete second
         self.damaged_bytes = self.longest_frame = 0
         self.state = JournalState()
 
@@ -207,12 +207,8 @@ class _JournalEnd:
         seconds = sound("seconds", batch.seconds)
         if len(seconds):
             self.seconds_until_ns = int(seconds.rows["t_ns"][-1]) + NS
-        inferences = sound("inferences", batch.inferences)
-        if len(inferences):
-            self.inferences.append(inferences)
-        begin = 0 if self.seconds_until_ns is None else self.seconds_until_ns
-        while len(self.inferences) > 1 and self.inferences[1]["t_ns"][0] < begin:
-            self.inferences.pop(0)
+        self.since.add(sound("inferences", batch.inferences))
+        self.since.begin(self.seconds_until_ns or 0, self.manifest.split_by)
 
 
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
@@ -223,29 +219,29 @@ def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
         begin = last.seconds_until_ns = 0 if rows is None else int(rows.rows["t_ns"][-1]) + NS
     # Row groups back to the first one that began before `begin`, needed if the journal begins later.
     earlier: list[Inferences] = []
-    first_ns = int(last.inferences[0]["t_ns"][0]) if last.inferences else begin
+    pieces = last.since.pieces
+    first_ns = int(pieces[0]["t_ns"][0]) if pieces else begin
     for rows in snapshot.last_rows("inferences") if first_ns >= begin else ():
         earlier.insert(0, sound("inferences", rows))
         first_ns = int(earlier[0]["t_ns"][0]) if len(earlier[0]) else first_ns
         if first_ns < begin:
             break
-    inferences = join([NO_INFERENCES, *earlier, *last.inferences])
+    inferences = join([NO_INFERENCES, *earlier, last.since.joined()])
     later = inferences[inferences["t_ns"] >= begin]
     if not len(later):
         partial: Seconds = sound("seconds", last.state.partial)  # the recording has no single inferences
         return partial.where(partial.rows["t_ns"] >= begin)
-    counted = measured(inferences[inferences["t_ns"] < begin])
+    before = inferences[inferences["t_ns"] < begin]
     first = max(begin // NS, int(later["t_ns"][0]) // NS - LONGEST_GAP_S)
     later = later[later["t_ns"] < (first + 2 * LONGEST_GAP_S) * NS]
-    load = last.manifest.load
-    aggregator = SecondAggregator(load.deadline_ns, first, counted, is_paced=load.is_paced)
+    aggregator = aggregator_of(last.manifest, first, measured(before))
     return concatenate([aggregator.add(later), aggregator.close()])
 
 
 def _closing(snapshot: Snapshot, last: _JournalEnd, seconds: Seconds, reason: str | None, lost: Lost | None) -> Batch:
     begin = last.seconds_until_ns or 0
     until_ns = max(last.until_ns, begin)
-    recorded = last.inferences or [sound("inferences", rows) for rows in islice(snapshot.last_rows("inferences"), 1)]
+    recorded = last.since.pieces or [sound("inferences", rows) for rows in islice(snapshot.last_rows("inferences"), 1)]
     otherwise_ns = until_ns if len(seconds) else begin  # without single inferences
     warmup_runs, warmup_ns, measured_runs = _counts(snapshot, seconds)
     over = SessionOver(

@@ -147,8 +147,7 @@ def sound(name: str, rows: Any) -> Any:
     if name == "operators":
         return tuple(b for b in rows if are_sound_operators(np.array([b.t_ns]), b.calls, b.total_ns).all())
     if name == "seconds":
-        mask = _are_sound_seconds(rows)
-        return where(rows, mask if rows.response is None else mask & _are_sound_seconds(rows.response))
+        return where(rows, _are_sound_seconds(rows) & _have_sound_streams(rows))
     mask = _in_time(rows["t_ns"])
     if name == "readings":
         return where(rows, mask & (np.abs(rows["value"]) < MAX_VALUE))  # false for NaN
@@ -167,8 +166,23 @@ def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
     return _in_time(t_ns) & (total_ns >= 0) & (total_ns < MAX_SESSION_NS) & (calls > 0)
 
 
+def _have_sound_streams(seconds: Seconds) -> Mask:
+    """Whether the rows of the streams of each second are plausible and add up to the second."""
+    streams = seconds.streams
+    if streams is None:
+        return np.ones(len(seconds), np.bool_)
+    rows, owner = streams.seconds.rows, streams.owner
+    sound = _are_sound_seconds(streams.seconds) & (rows["t_ns"] == seconds.rows["t_ns"][owner])
+    sound &= np.diff(owner * 256 + streams.number, prepend=-1) > 0  # ascending within a second
+    mask = np.bincount(owner[~sound], minlength=len(seconds)) == 0
+    has_rows = np.diff(streams.offsets) > 0
+    for name in ("count", "errors"):
+        mask &= ~has_rows | (np.bincount(owner, rows[name], len(seconds)) == seconds.rows[name])
+    return np.asarray(mask)
+
+
 def _are_sound_seconds(seconds: Seconds) -> Mask:
-    """Whether the figures and the histogram of each second are plausible."""
+    """Whether the figures and the histograms of each second are plausible."""
     rows = seconds.rows
     mask: Mask = _in_time(rows["t_ns"]) & (rows["t_ns"] % NS == 0) & np.isfinite(rows["m2_ns2"])
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count", "m2_ns2"):
@@ -177,7 +191,7 @@ def _are_sound_seconds(seconds: Seconds) -> Mask:
     second = np.repeat(np.arange(len(rows)), np.diff(seconds.offsets))
     mask &= np.bincount(second[buckets], minlength=len(rows)) == 0
     mask &= np.bincount(second, weights=seconds.bucket_count, minlength=len(rows)) == rows["count"]
-    return mask
+    return mask if seconds.response is None else mask & _are_sound_seconds(seconds.response)
 
 
 def sound_batch(batch: Batch) -> Batch:

@@ -20,9 +20,9 @@ from edgetop.recording.journal import Follower, JournalState, SegmentReader, ope
 from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
 from edgetop.recording.session_folder import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Load, Manifest
+from edgetop.session.manifest import Manifest
 from edgetop.session.operators import OperatorInfo
-from edgetop.session.records import NO_INFERENCES, Inferences, Readings, join, measured
+from edgetop.session.records import NO_INFERENCES, Inferences, Readings, SplitBy, join, latest
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 if TYPE_CHECKING:  # loads Arrow
@@ -62,24 +62,43 @@ class Problems:
         return sum(rows for (name, _), rows in self._rows.items() if name == table)
 
 
+class InferencesSince:
+    """The inferences since the end of a second, and the last of each stream before it."""
+
+    def __init__(self) -> None:
+        self.pieces: list[Inferences] = []  # the first may begin before
+        self._last = NO_INFERENCES
+
+    def add(self, inferences: Inferences) -> None:
+        if len(inferences):
+            self.pieces.append(inferences)
+
+    def begin(self, end_ns: int, split_by: SplitBy) -> None:
+        """Forget inferences before `end_ns` of which no second needs more than the last of each stream."""
+        while len(self.pieces) > 1 and self.pieces[1]["t_ns"][0] < end_ns:
+            self._last = latest(join([self._last, self.pieces.pop(0)]), split_by)
+
+    def joined(self) -> Inferences:
+        return join([self._last, *self.pieces])
+
+
 class MissingSeconds:
     """Rebuilds seconds that were in damaged frames, from their inferences that are in other frames."""
 
-    def __init__(self, load: Load, begin_ns: int | None) -> None:
-        """Rebuild seconds for a session with this load.
+    def __init__(self, manifest: Manifest, begin_ns: int | None) -> None:
+        """Rebuild seconds for a session with this manifest.
 
         `begin_ns` is the end of the last second before the first batch, or None if it is unknown.
         """
-        self._load = load
+        self._manifest = manifest
         self._begin_ns = begin_ns
-        self._inferences: list[Inferences] = []
+        self._since = InferencesSince()
 
     def completed(self, batch: Batch) -> Batch:
         """Return the batch with missing seconds added in front of its own seconds. Takes the batches in order."""
         if batch.manifest is not None:
-            self._load = batch.manifest.load
-        if len(inferences := sound("inferences", batch.inferences)):
-            self._inferences.append(inferences)
+            self._manifest = batch.manifest
+        self._since.add(sound("inferences", batch.inferences))
         seconds = sound("seconds", batch.seconds)
         if not len(seconds):
             return batch
@@ -87,23 +106,26 @@ class MissingSeconds:
         if self._begin_ns is not None and first_ns > self._begin_ns:
             batch = replace(batch, seconds=concatenate([self._made(self._begin_ns, first_ns), batch.seconds]))
         self._begin_ns = end_ns
-        while len(self._inferences) > 1 and self._inferences[1]["t_ns"][0] < end_ns:
-            self._inferences.pop(0)
+        self._since.begin(end_ns, self._manifest.split_by)
         return batch
 
     def _made(self, begin_ns: int, end_ns: int) -> Seconds:
-        inferences = join([NO_INFERENCES, *self._inferences])
-        before = measured(inferences[inferences["t_ns"] < begin_ns])
+        split_by, inferences = self._manifest.split_by, self._since.joined()
+        before = latest(inferences[inferences["t_ns"] < begin_ns], split_by)
         inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
         made = []
         for second in np.unique(inside["t_ns"] // NS):  # a second about which nothing is known gets no row
-            aggregator = SecondAggregator(
-                self._load.deadline_ns, int(second), before[-1:], is_paced=self._load.is_paced
-            )
+            aggregator = aggregator_of(self._manifest, int(second), before)
             piece = inside[inside["t_ns"] // NS == second]
             made += [aggregator.add(piece), aggregator.close()]
-            before = join([before[-1:], measured(piece)])
+            before = latest(join([before, piece]), split_by)
         return concatenate(made)
+
+
+def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
+    """Return an aggregator that makes seconds as the session's writer did; see SecondAggregator."""
+    load = manifest.load
+    return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
 
 
 class Snapshot:
@@ -180,7 +202,7 @@ class Snapshot:
         """Return an object that adds missing seconds to the batches of all segments, given in order."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
-        return MissingSeconds(self._manifest.load, begin_ns)
+        return MissingSeconds(self._manifest, begin_ns)
 
     def follow(self) -> Follower:
         """Return a follower of what the writer appends after this snapshot."""

@@ -157,6 +157,9 @@ class StreamSeconds:
     # A row for each second and stream. It begins with its second, and has response time if that has. No `streams`.
     seconds: Seconds
 
+    def __len__(self) -> int:
+        return len(self.number)
+
     @property
     def owner(self) -> npt.NDArray[np.int64]:
         """The position of each row's second."""
