@@ -26,6 +26,7 @@ from edgetop.recording.parquet_tables import ROW_GROUP_ROWS, Tables
 from edgetop.recording.rows import FIELDS, TABLES, between, joined
 from edgetop.recording.session_folder import JOURNAL, read_manifest, set_aside
 from edgetop.recording.snapshot import MissingSeconds, Snapshot
+from edgetop.recording.stream_columns import with_stream_columns
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import lost_in_all
 from edgetop.session.seconds import Seconds
@@ -102,7 +103,10 @@ class WaitingRows:
         step = len(rows) if name == "operators" else ROW_GROUP_ROWS
         for begin in range(0, len(rows), step):
             group = between(rows, begin, begin + step)
-            self._tables.append(name, to_arrow(name, group, self._sensor_ids), self._source)
+            table = to_arrow(name, group, self._sensor_ids)
+            if name == "seconds" and self._tables.has_streams:
+                table = with_stream_columns(table, group)
+            self._tables.append(name, table, self._source)
 
 
 def _size(rows: Any) -> int:
@@ -123,8 +127,9 @@ def run_job(folder: Path, job: TableJob) -> Progress:
     journal = folder / JOURNAL
     done = job.progress
     try:
-        tables = Tables(journal, job.piece_bytes)
-        missing = Snapshot(folder, job.manifest or read_manifest(folder)).missing_seconds()
+        manifest = job.manifest or read_manifest(folder)
+        tables = Tables(journal, job.piece_bytes, has_streams=manifest.split_by is not None)
+        missing = Snapshot(folder, manifest).missing_seconds()
         sources, state = {}, JournalState(done.tally, done.missing)
         for number in segments(journal):
             if job.manifest is None and number >= job.before:

@@ -49,6 +49,14 @@ def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
+def columns_in(row_group: bytes) -> int:
+    """Return the number of columns of a row group. Raises ValueError if `row_group` is not an index entry."""
+    try:
+        return len(_parsed(row_group)[_GROUP_COLUMNS][1][1])
+    except (KeyError, TypeError, IndexError):
+        raise ValueError("an index entry without columns") from None
+
+
 def shifted(row_group: bytes, shift: int) -> bytes:
     """Return the index entry of a row group whose data was moved by `shift` bytes.
 

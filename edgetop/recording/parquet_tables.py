@@ -23,6 +23,7 @@ from edgetop.recording.catalog import CATALOG, Catalog, RowGroup, piece_name, pi
 from edgetop.recording.columns import SCHEMAS, Infos, as_described, completed
 from edgetop.recording.rows import release_memory
 from edgetop.recording.session_folder import SOCKET, Descriptor, set_aside, write_all, write_manifest
+from edgetop.recording.stream_columns import SECONDS_OF_STREAMS, with_streams_of
 from edgetop.session.manifest import Manifest
 
 ROW_GROUP_ROWS = 65_536
@@ -46,12 +47,14 @@ class _Piece:
 class Tables:
     """Writes the tables of one session."""
 
-    def __init__(self, folder: Path, piece_bytes: int | None = None) -> None:
+    def __init__(self, folder: Path, piece_bytes: int | None = None, *, has_streams: bool = False) -> None:
         """Continue the tables in the journal's folder, or begin them.
 
-        Inferences go into a new piece when one has reached `piece_bytes`; None means that they have one piece. Raises
-        OSError, and ValueError if the tables of an earlier writer are damaged.
+        Inferences go into a new piece when one has reached `piece_bytes`; None means that they have one piece.
+        `has_streams`: whether the seconds have columns for their streams; an earlier writer may have begun without.
+        Raises OSError, and ValueError if the tables of an earlier writer are damaged.
         """
+        self._schemas = {**SCHEMAS, "seconds": SECONDS_OF_STREAMS if has_streams else SCHEMAS["seconds"]}
         self._folder = folder
         self._piece_bytes = piece_bytes
         catalog = read_catalog(folder)
@@ -61,6 +64,8 @@ class Tables:
         for name, number in pieces(folder):
             groups = catalog.of(name, number)
             metadata_of(name, groups)
+            if groups:
+                self._schemas[name] = _schema_of(name, groups)
             end = max((group.end for group in groups), default=0)
             piece = self._open_piece(name, number, end)
             if catalog.is_spoilt:  # keep row groups that a damaged entry may have named
@@ -79,6 +84,10 @@ class Tables:
         return _Piece(number, Descriptor(open_regular(path, os.O_RDWR | os.O_CREAT)), size)
 
     @property
+    def has_streams(self) -> bool:
+        return self._schemas["seconds"] is SECONDS_OF_STREAMS
+
+    @property
     def size_bytes(self) -> int:
         return sum(self._marks().values())
 
@@ -92,7 +101,7 @@ class Tables:
         if not pieces or (limit is not None and pieces[-1].size >= limit):
             self._add_piece(name)
         piece = _with_magic(pieces[-1])
-        body, index = footer.split(_encoded(SCHEMAS[name], rows))
+        body, index = footer.split(_encoded(self._schemas[name], rows))
         write_all(piece.file.fd, body, piece.size)
         offset, piece.size = piece.size, piece.size + len(body)
         for entry in footer.row_groups_of(index, offset - len(footer.MAGIC)):
@@ -162,7 +171,7 @@ class Tables:
         whole = self._joined(name)
         groups = self._groups_of(name, whole)
         rows = sum(group.rows for group in groups)
-        end = footer.footer_of(_template(SCHEMAS[name]), rows, [group.entry for group in groups])
+        end = footer.footer_of(_template(self._schemas[name]), rows, [group.entry for group in groups])
         os.ftruncate(whole.file.fd, whole.size)
         write_all(whole.file.fd, end, whole.size)
         os.fsync(whole.file.fd)
@@ -227,9 +236,15 @@ def _template(schema: pa.Schema) -> bytes:
     return footer.split(_encoded(schema, schema.empty_table()))[1]
 
 
+def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
+    """Return the schema in which row groups were written. Raises ValueError if an entry is damaged."""
+    is_of_streams = name == "seconds" and groups and footer.columns_in(groups[0].entry) == len(SECONDS_OF_STREAMS)
+    return SECONDS_OF_STREAMS if is_of_streams else SCHEMAS[name]
+
+
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
     """Return the Parquet metadata of a piece that has no footer yet. Raises ValueError if an entry is damaged."""
-    schema = SCHEMAS[name]
+    schema = _schema_of(name, groups)
     end = footer.footer_of(_template(schema), sum(group.rows for group in groups), [group.entry for group in groups])
     try:
         metadata = pq.read_metadata(pa.BufferReader(footer.MAGIC + end))
@@ -260,6 +275,11 @@ class TableFile:
             self._file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
             self._groups = [self._file.metadata.row_group(number) for number in range(self._file.num_row_groups)]
             self._times = list(map(_times_in, self._groups))
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether its seconds have columns for their streams."""
+        return SECONDS_OF_STREAMS.names[-1] in self._file.schema_arrow.names
 
     @property
     def unpacked_bytes(self) -> int:
@@ -307,11 +327,13 @@ class TableFile:
         left out. `infos` holds the lists of operators that bursts share, and is updated.
         """
         with _arrow_errors():
-            table = as_described(self._file.read_row_groups(list(numbers)), SCHEMAS[self.name])
+            schema = SECONDS_OF_STREAMS if self.name == "seconds" else SCHEMAS[self.name]
+            table = as_described(self._file.read_row_groups(list(numbers)), schema)
             if self.name == "operators":
                 sound = columns.sound_rows(completed(table, SCHEMAS[self.name]))
                 return columns.bursts_from_arrow([sound], infos), len(table) - len(sound)
-            return columns.from_arrow(self.name, table, sensor_ids), 0
+            rows = columns.from_arrow(self.name, table, sensor_ids)
+            return (with_streams_of(table, rows) if self.name == "seconds" else rows), 0
 
 
 def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:

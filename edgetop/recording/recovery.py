@@ -72,7 +72,7 @@ def _recover(folder: Path) -> None:
     closing = closing_of(snapshot, before, is_live=False)
     assert closing.manifest
     sensor_ids = [info.id for info in closing.manifest.sensors]
-    tables = Tables(journal)
+    tables = Tables(journal, has_streams=closing.manifest.split_by is not None)
     missing = snapshot.missing_seconds()
     sources = {_CLOSING: False, CATALOG: snapshot.catalog.is_spoilt}
     for number in snapshot.segments:

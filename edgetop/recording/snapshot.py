@@ -7,7 +7,7 @@ is a table to read, which a session that just began does not have.
 
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import numpy as np
 from edgetop.files import open_regular
 from edgetop.recording.catalog import CatalogContent, RowGroup, piece_name, read_catalog
 from edgetop.recording.journal import Follower, JournalState, SegmentReader, open_segment, segment_name, segments
-from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound
+from edgetop.recording.rows import FIELDS, TABLES, WHOLE, Span, sound, within
 from edgetop.recording.session_folder import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
@@ -103,6 +103,10 @@ class MissingSeconds:
         if not len(seconds):
             return batch
         first_ns, end_ns = int(seconds.rows["t_ns"][0]), int(seconds.rows["t_ns"][-1]) + NS
+        if (split_by := self._manifest.split_by) and seconds.streams is None:
+            own = within(Span(first_ns, end_ns), self._since.joined())
+            if own[split_by].any():  # written by an earlier version of edgetop
+                batch = replace(batch, seconds=with_streams(seconds, [own], self._manifest))
         if self._begin_ns is not None and first_ns > self._begin_ns:
             batch = replace(batch, seconds=concatenate([self._made(self._begin_ns, first_ns), batch.seconds]))
         self._begin_ns = end_ns
@@ -126,6 +130,23 @@ def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> Se
     """Return an aggregator that makes seconds as the session's writer did; see SecondAggregator."""
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
+
+
+def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
+    """Add the streams that seconds of an earlier version of edgetop lack, where all their inferences are recorded.
+
+    The seconds must be in order.
+    """
+    aggregator = aggregator_of(manifest, int(seconds.rows["t_ns"][0]) // NS, NO_INFERENCES)
+    made = concatenate([*(aggregator.add(sound("inferences", piece)) for piece in inferences), aggregator.close()])
+    if made.streams is None or (made.response is None) is not (seconds.response is None):
+        return seconds
+    places = np.minimum(np.searchsorted(made.rows["t_ns"], seconds.rows["t_ns"]), len(made) - 1)
+    is_same = np.ones(len(seconds), np.bool_)
+    for name in ("t_ns", "count", "errors"):
+        is_same &= made.rows[name][places] == seconds.rows[name]
+    pool = concatenate([made, replace(seconds.between(0, 1), streams=None)])
+    return replace(seconds, streams=pool.take(np.where(is_same, places, len(made))).streams)
 
 
 class Snapshot:
@@ -282,7 +303,16 @@ class Snapshot:
         rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
         if left_out:
             self.problems.leave_out(file.place, numbers[0], left_out)
+        if file.name == "seconds" and not file.has_streams and self._has_models and len(rows):
+            span = Span(int(rows.rows["t_ns"][0]), int(rows.rows["t_ns"][-1]) + NS)
+            return with_streams(rows, (within(span, piece) for piece in self.rows("inferences", span)), self._manifest)
         return rows
+
+    @property
+    def _has_models(self) -> bool:
+        """Whether the session may have run several models."""
+        watched = self._manifest.watched
+        return self._manifest.ab is not None or (watched is not None and len(watched.streams) > 1)
 
     @contextlib.contextmanager
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:

@@ -48,9 +48,9 @@ def export(selection: Selection, output: Output) -> None:
     with output.folder() as folder:
         folder.chmod(FOLDER_MODE)
         (folder / JOURNAL).mkdir(FOLDER_MODE)
-        tables = Tables(folder / JOURNAL)
-        counts = _Counts()
         recording = selection.recording
+        tables = Tables(folder / JOURNAL, has_streams=recording.manifest.split_by is not None)
+        counts = _Counts()
         waiting = WaitingRows(tables, "cut", [info.id for info in recording.manifest.sensors])
         for name in ("inferences", "readings", "operators", "seconds"):
             for rows in recording.rows(name, span) if name in selection.tables else ():
@@ -94,7 +94,8 @@ def _moved(rows: Any, by_ns: int) -> Any:
         return tuple(replace(burst, t_ns=burst.t_ns - by_ns) for burst in rows)
     if isinstance(rows, Seconds):
         response = None if rows.response is None else _moved(rows.response, by_ns)
-        return replace(rows, rows=_moved(rows.rows, by_ns), response=response)
+        streams = rows.streams and replace(rows.streams, seconds=_moved(rows.streams.seconds, by_ns))
+        return replace(rows, rows=_moved(rows.rows, by_ns), response=response, streams=streams)
     moved = rows.copy()
     moved["t_ns"] -= by_ns
     return moved
