@@ -18,7 +18,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.events import Severity
 from edgetop.session.operators import joined as joined_bursts
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, PHASES, join
-from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, StreamSeconds, concatenate
 
 NO_ROWS: dict[str, Any] = {
     "inferences": NO_INFERENCES,
@@ -171,10 +171,16 @@ def _have_sound_streams(seconds: Seconds) -> Mask:
     streams = seconds.streams
     if streams is None:
         return np.ones(len(seconds), np.bool_)
+    unsound = streams.owner[~_are_sound_seconds(streams.seconds)]
+    return np.asarray(add_up(seconds, streams) & (np.bincount(unsound, minlength=len(seconds)) == 0))
+
+
+def add_up(seconds: Seconds, streams: StreamSeconds) -> Mask:
+    """Whether the streams of each second are in order, begin with it and have as many inferences as it has."""
     rows, owner = streams.seconds.rows, streams.owner
-    sound = _are_sound_seconds(streams.seconds) & (rows["t_ns"] == seconds.rows["t_ns"][owner])
-    sound &= np.diff(owner * 256 + streams.number, prepend=-1) > 0  # ascending within a second
-    mask = np.bincount(owner[~sound], minlength=len(seconds)) == 0
+    fits = rows["t_ns"] == seconds.rows["t_ns"][owner]
+    fits &= np.diff(owner * 256 + streams.number, prepend=-1) > 0
+    mask = np.bincount(owner[~fits], minlength=len(seconds)) == 0
     has_rows = np.diff(streams.offsets) > 0
     for name in ("count", "errors"):
         mask &= ~has_rows | (np.bincount(owner, rows[name], len(seconds)) == seconds.rows[name])

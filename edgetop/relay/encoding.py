@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.recording.packing import pack, pack_part, split, unpack
-from edgetop.recording.rows import MAX_SESSION_NS, sound_batch
+from edgetop.recording.rows import MAX_SESSION_NS, add_up, sound_batch
 from edgetop.relay.relay_frames import MAX_PAYLOAD
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
@@ -136,6 +136,12 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
         _check_seconds(response, until_ns)
         _require(response.response is None)
         _require(all((response.rows[name] == rows[name]).all() for name in ("t_ns", "count")))
+    if (streams := seconds.streams) is not None:
+        _check_seconds(streams.seconds, until_ns)
+        _require(add_up(seconds, streams).all())
+        held = np.diff(np.append(0, np.cumsum(streams.seconds.bucket_count))[streams.seconds.offsets])
+        counted, of_rows = (np.bincount(streams.number, each, 256) for each in (held, streams.seconds.rows["count"]))
+        _require((counted == of_rows).all())  # no stream has the histogram of another one
 
 
 def _shortened(batch: Batch) -> Batch:
@@ -175,6 +181,7 @@ LOG_HZ = 10
 MAX_SINGLE = 4_096  # most single inferences of one batch, whatever time it covers
 # Most rows in one frame.
 READINGS_AT_ONCE, AGGREGATES_AT_ONCE, SECONDS_AT_ONCE, EVENTS_AT_ONCE, BURSTS_AT_ONCE = 8_192, 2_048, 128, 250, 16
+STREAMS_AT_ONCE, BUCKETS_AT_ONCE = 1_024, 100_000  # rows of streams, and buckets of their histograms
 
 
 def thinned(batch: Batch, span_s: float) -> Batch:
@@ -217,12 +224,13 @@ def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
 
 def in_pieces(batch: Batch) -> Iterator[Batch]:
     """Split a batch into pieces that each fit into a frame. The first piece has all single inferences."""
+    cuts = _cuts(batch.seconds)
     for number in itertools.count():
         first = number == 0
         piece = Batch(
             until_ns=batch.until_ns,
             inferences=batch.inferences if first else batch.inferences[:0],
-            seconds=batch.seconds.between(*_range(number, SECONDS_AT_ONCE, len(batch.seconds))),
+            seconds=batch.seconds.between(*cuts[number : number + 2]) if number + 1 < len(cuts) else NO_SECONDS,
             readings=batch.readings[slice(*_range(number, READINGS_AT_ONCE))],
             events=batch.events[slice(*_range(number, EVENTS_AT_ONCE))],
             manifest=batch.manifest if first else None,
@@ -236,5 +244,21 @@ def in_pieces(batch: Batch) -> Iterator[Batch]:
         yield piece
 
 
-def _range(number: int, length: int, most: int = 2**62) -> tuple[int, int]:
-    return min(number * length, most), min((number + 1) * length, most)
+def _range(number: int, length: int) -> tuple[int, int]:
+    return number * length, (number + 1) * length
+
+
+def _cuts(seconds: Seconds) -> list[int]:
+    """Return the beginning of each piece of the seconds, and the end of the last one."""
+    share = np.full(len(seconds), 1 / SECONDS_AT_ONCE)  # of a frame, that a second needs
+    if (streams := seconds.streams) is not None:
+        share = np.maximum(share, np.diff(streams.offsets) / STREAMS_AT_ONCE)
+        for rows in filter(None, (streams.seconds, streams.seconds.response)):
+            share = np.maximum(share, np.diff(rows.offsets[streams.offsets]) / BUCKETS_AT_ONCE)
+    cuts, filled = [0], 0.0
+    for place, needed in enumerate(share.tolist()):
+        if filled and filled + needed > 1:
+            cuts.append(place)
+            filled = 0.0
+        filled += needed
+    return [*cuts, len(seconds)]

@@ -19,14 +19,15 @@ import numpy.typing as npt
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import Span
 from edgetop.relay import relay_frames
-from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, Encoder, in_pieces, thinned
+from edgetop.relay.encoding import MAX_SINGLE, NOWHERE, SECONDS_AT_ONCE, STREAMS_AT_ONCE, Encoder, in_pieces, thinned
 from edgetop.relay.relay_frames import Frame
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import ProfileBurst, ProfileBursts
 from edgetop.session.events import Event
+from edgetop.session.manifest import Manifest
 from edgetop.session.operators import BASELINE_BURSTS
 from edgetop.session.records import AGGREGATE, NO_AGGREGATES, NO_INFERENCES, Aggregates, Inferences, Readings
-from edgetop.session.seconds import ABSENT, NS, Seconds, concatenate, summed
+from edgetop.session.seconds import ABSENT, NS, Seconds, StreamSeconds, concatenate, summed
 from edgetop.session.typed_json import JsonValue
 
 FINE_S = 660  # part that is sent in full: the longest window or chart of seconds, and a minute
@@ -36,6 +37,7 @@ JUDGED_AT_ONCE_S, JUDGED_STEP_S = 240, 10
 HISTOGRAMS = 128  # most histograms of the coarse part; each of the 64 blocks of `analysis.precision` holds some whole
 COARSE_ROWS = 2_048  # most rows of seconds in the coarse part: as many as the timeline of a whole session keeps
 AGGREGATES = 256  # most aggregates of each sensor
+FEW_STREAMS = 8  # up to so many, a row of seconds covers the same time as with one
 MAX_EVENTS, MAX_LOG_LINES = 2_000, 200  # a screen keeps a thousand
 MOST_JOINED = 8_192  # most seconds in one histogram, whose counts are int32: 4e8 inferences at 50,000 a second
 
@@ -76,8 +78,15 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
     events = _selected_events(recording.rows("events", span))
     bursts = tuple(next(recording.rows("operators", span), ())[:BASELINE_BURSTS])  # the baseline for later ones
     yield from in_pieces(Batch(aggregates=aggregates, events=events, bursts=bursts))
-    for seconds in _joined_seconds(recording.rows("seconds", span), until_ns):
+    for seconds in _joined_seconds(recording.rows("seconds", span), until_ns, _streams_in(recording.manifest)):
         yield Batch(seconds=seconds)
+
+
+def _streams_in(manifest: Manifest) -> int:
+    """Return how many streams the seconds tell apart."""
+    if manifest.ab:
+        return 2
+    return min(max(1, len(manifest.watched.streams)), 256) if manifest.watched else 1
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
@@ -110,17 +119,18 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
         yield from in_pieces(thinned(replace(batch, inferences=mine), STEP_S))
 
 
-def _joined_seconds(pieces: Iterator[Seconds], until_ns: int) -> Iterator[Seconds]:
+def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) -> Iterator[Seconds]:
     """Merge seconds as the timeline of a whole session does (p50: weighted mean, p99: the highest).
 
-    A histogram holds the latencies of many seconds.
+    A histogram holds the latencies of many seconds, all of one stream. If there are more than a few streams, each row
+    covers more seconds.
     """
     width = every_s = 1
-    while COARSE_ROWS * width * NS < until_ns:
+    while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
         width *= 2
     while HISTOGRAMS * every_s * NS < until_ns:
         every_s *= 2
-    for seconds in _portions(pieces, min(SECONDS_AT_ONCE * width, MOST_JOINED)):
+    for seconds in _portions(pieces, min(min(SECONDS_AT_ONCE, STREAMS_AT_ONCE // streams) * width, MOST_JOINED)):
         yield _joined(summed(seconds, every_s), width)
 
 
@@ -142,21 +152,43 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
     """Merge seconds so that each row covers `width` seconds. Histograms must have been merged over at least `width`."""
+    if width == 1:
+        return seconds
     starts = _starts(seconds.rows, width)
-    offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
-    response = None if seconds.response is None else _joined(seconds.response, width)
-    return Seconds(_joined_rows(seconds.rows, width), offsets, seconds.bucket, seconds.bucket_count, response)
+    joined = _merged(seconds, starts)
+    if seconds.streams is None:
+        return joined
+    return replace(joined, streams=_merged_streams(seconds.streams, starts, joined.rows["t_ns"]))
 
 
 def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
     return np.flatnonzero(np.diff(rows["t_ns"] // (width * NS), prepend=-2))
 
 
-def _joined_rows(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.void]:
-    """Merge rows so that each covers `width` seconds and keeps the start of the first."""
-    if width == 1:
-        return rows
-    starts = _starts(rows, width)
+def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
+    """Merge the rows from each start up to the next one."""
+    offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
+    response = None if seconds.response is None else _merged(seconds.response, starts)
+    return Seconds(_joined_rows(seconds.rows, starts), offsets, seconds.bucket, seconds.bucket_count, response)
+
+
+def _merged_streams(
+    streams: StreamSeconds, starts: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64]
+) -> StreamSeconds:
+    """Merge the rows of each stream within seconds that are merged from each start on; these then begin at `t_ns`."""
+    key = (np.searchsorted(starts, streams.owner, side="right") - 1) * 256 + streams.number
+    order = np.argsort(key, kind="stable")
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    owner, number = np.divmod(key[order][first], 256)
+    merged = _merged(streams.seconds.take(order), first)
+    for rows in filter(None, (merged, merged.response)):
+        rows.rows["t_ns"] = t_ns[owner]
+    offsets = np.append(0, np.cumsum(np.bincount(owner, minlength=len(starts)))).astype(np.int32)
+    return StreamSeconds(offsets, number.astype(np.uint8), merged)
+
+
+def _joined_rows(rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
+    """Merge the rows from each start up to the next one. The merged row keeps the start of the first."""
     joined: npt.NDArray[np.void] = rows[starts].copy()
     group = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count"):

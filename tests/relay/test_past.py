@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.verdict_reasons import State
@@ -153,10 +154,14 @@ def test_a_young_session_comes_whole(tmp_path):
         assert differences(ours.latency, theirs.latency) == []
 
 
+def merged(rows: NDArray[np.void], width: int) -> NDArray[np.void]:
+    return past._joined_rows(rows, past._starts(rows, width))
+
+
 def test_seconds_are_joined_as_a_timeline_joins_them():
     inferences = make_inferences(np.arange(8) * NS, [5, 1, 4, 2, 8, 7, 6, 3])
     seconds = seconds_of(inferences)
-    (joined, rest) = np.split(past._joined_rows(seconds.rows, 4), 2)
+    (joined, rest) = np.split(merged(seconds.rows, 4), 2)
     assert (joined["t_ns"].item(), rest["t_ns"].item()) == (0, 4 * NS)
     assert (joined["count"].item(), joined["min_ns"].item(), joined["max_ns"].item()) == (4, 1, 5)
     assert (joined["p50_ns"].item(), joined["p99_ns"].item()) == (3, 5)
@@ -187,16 +192,16 @@ def test_a_paced_session_has_the_misses_of_the_board(tmp_path):
 def test_runs_of_misses_are_joined_over_the_ends_of_seconds():
     latency_ms = [50, 5, 50, 50, 50, 50, 5, 50]
     inferences = make_inferences(np.arange(8) * NS // 2, np.array(latency_ms) * 10**6)
-    (joined,) = past._joined_rows(seconds_of(inferences, 33_000_000).rows, 4)
+    (joined,) = merged(seconds_of(inferences, 33_000_000).rows, 4)
     assert joined["deadline_misses"] == 6
     assert [joined[f"miss_run_{name}"] for name in ("first", "last", "longest")] == [1, 1, 4]
-    (all_missed,) = past._joined_rows(seconds_of(inferences, 1).rows, 4)
+    (all_missed,) = merged(seconds_of(inferences, 1).rows, 4)
     assert [all_missed[f"miss_run_{name}"] for name in ("first", "last", "longest")] == [8, 8, 8]
 
 
 def test_seconds_in_which_nothing_ran_are_joined_to_nothing():
     rows = seconds_of(make_inferences([0, 9 * NS], [5, 5])).rows
-    joined = past._joined_rows(rows, 2)
+    joined = merged(rows, 2)
     assert joined["count"].tolist() == [1, 0, 0, 0, 1]
     assert joined["min_ns"].tolist() == [5, -1, -1, -1, 5]
     assert joined["p50_ns"].tolist() == [5, -1, -1, -1, 5]
