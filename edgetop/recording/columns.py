@@ -1,5 +1,7 @@
 """The columns of the five Arrow tables, and the conversion of a batch's rows to Arrow and back without loss.
 
+`seconds` has further columns in a session of several models (`stream_columns`).
+
 A change of meaning is a new FORMAT_VERSION. History of format 1: `seconds` got `m2_ns2`, `jitter_sum_ns` and
 `jitter_count`, so that the standard deviation and the jitter are known even if single inferences were not recorded;
 later, for the same reason, `miss_run_*` and the sums and the minimum of response time. `operators` got `origin`, since

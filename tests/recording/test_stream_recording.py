@@ -13,13 +13,14 @@ from edgetop.recording import packing
 from edgetop.recording.columns import SCHEMAS, from_arrow, to_arrow
 from edgetop.recording.reader import Recording
 from edgetop.recording.recorder import Recorder
-from edgetop.recording.rows import sound
+from edgetop.recording.rows import TABLES, Span, sound
 from edgetop.recording.session_folder import Retention
 from edgetop.recording.stream_columns import SECONDS_OF_STREAMS, with_stream_columns, with_streams_of
 from edgetop.session.batch import Batch, merge
 from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
+from tests.support.exports import export
 from tests.support.sessions import MS, differences, make_inferences, make_manifest, seconds_of
 
 TWO = Watched(("python3", "app.py"), streams=(WatchedStream("detector.onnx"), WatchedStream("classifier.onnx")))
@@ -179,6 +180,19 @@ def test_a_rare_stream_goes_on_after_a_crash_where_it_was(tmp_path: Path) -> Non
     )
     folder = written(tmp_path / "s.edgetop", batches(inferences, manifest_of())[:-1], ends=False)
     assert read(folder).of_stream(1).rows["jitter_sum_ns"].tolist()[-1] == 96
+
+
+def test_a_part_of_a_session_has_its_streams(tmp_path: Path) -> None:
+    given_in = batches(program(), manifest_of())
+    folder = written(tmp_path / "s.edgetop", given_in)
+    assert export(folder, "session", tmp_path / "part.edgetop", Span(3 * NS, 7 * NS), TABLES) == []
+    part, wanted = read(tmp_path / "part.edgetop"), merge(given_in).seconds.between(3, 7)
+    assert part.rows["t_ns"].tolist() == [0, NS, 2 * NS, 3 * NS]
+    for number in (0, 1):
+        mine, its = part.of_stream(number), wanted.of_stream(number)
+        assert mine.rows["p99_ns"].tolist() == its.rows["p99_ns"].tolist()
+        assert np.array_equal(mine.histogram(), its.histogram())
+        assert mine.rows["t_ns"].tolist() == part.rows["t_ns"].tolist()
 
 
 def older(folder: Path) -> Path:
