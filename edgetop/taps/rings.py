@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,7 @@ class Rings:
         self.folder: Path | None = None  # None: not yet
         self.sources: set[str] = set()  # of all rings so far
         self._costs: dict[int, int] = {}  # in ns, by ring: the last one that its process has measured
+        self._made: os.stat_result | None = None  # the folder as it was made
         self._lock = -1
         self._open: dict[str, Ring] = {}  # by file name
         self._tries: dict[str, int] = {}  # of files that are no ring yet
@@ -53,7 +55,7 @@ class Rings:
                 self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
                 if (folder / LOCK).stat().st_ino == os.fstat(self._lock).st_ino:
-                    self.folder = folder
+                    self.folder, self._made = folder, folder.lstat()
         return self.folder
 
     @property
@@ -130,12 +132,21 @@ class Rings:
             self._warn("rings-full", text)
         if now_ns >= self._room_due_ns:
             self._room_due_ns = now_ns + ROOM_EVERY_NS
-            if not self.folder.is_dir():
-                self._warn("calls-unseen", f"{self.folder} was removed: processes that start from now on are not seen")
+            if not self._is_there():
+                self._warn(
+                    "calls-unseen",
+                    f"{self.folder} was removed or replaced: processes that start from now on are not seen",
+                )
             elif not has_room(self.folder, RING_BYTES):
                 self._warn("calls-unseen", f"{self.folder.parent} is full: processes that start now are not seen")
         news, self._news = self._news, []
         return news
+
+    def _is_there(self) -> bool:
+        """Whether the folder is the one that was made, and nothing that the program has put in its place."""
+        with contextlib.suppress(OSError):
+            return bool(self.folder and self._made and os.path.samestat(self.folder.lstat(), self._made))
+        return False
 
     def _warn(self, kind: str, text: str) -> None:
         if len(self._told) < MOST_WARNINGS and text not in self._told:
@@ -147,7 +158,11 @@ class Rings:
             ring.close()
         self._open = {}
         if self.folder:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                if stat.S_ISDIR(self.folder.lstat().st_mode):
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                else:  # the program has put it there; rmtree would wait for the writer of a FIFO
+                    self.folder.unlink()
             self.folder = None
         if self._lock >= 0:
             os.close(self._lock)

@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import shutil
+import socket
 import tempfile
 import time
 from pathlib import Path
@@ -162,6 +164,58 @@ def test_a_removed_folder_is_told(taps):
     taps.folder.rmdir()
     _, news, _ = polled(taps)
     assert [message.kind for message in news] == ["calls-unseen"]
+
+
+@pytest.mark.parametrize("kind", ["symlink", "file", "fifo", "folder"])
+def test_a_folder_that_was_replaced_is_told_and_what_is_in_its_place_goes(taps, tmp_path, kind):
+    folder = taps.folder
+    shutil.rmtree(folder)
+    (tmp_path / "others").mkdir()
+    (tmp_path / "others" / "kept").touch()
+    make = {
+        "symlink": lambda: folder.symlink_to(tmp_path / "others"),
+        "file": folder.touch,
+        "fifo": lambda: os.mkfifo(folder),
+        "folder": folder.mkdir,
+    }
+    make[kind]()
+    (warning,) = polled(taps)[1]
+    assert "was removed or replaced" in warning.message
+    taps.close()
+    assert not os.path.lexists(folder)
+    assert (tmp_path / "others" / "kept").exists()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "symlink", "sparse", "folder", "socket"])
+def test_what_is_no_ring_in_the_folder_hides_no_call(taps, kind):
+    """It is met before a ring, beside one, and in the place of one that is read."""
+    for name in ("0-0.tap", "z.tap"):
+        put_no_ring(taps.folder / name, kind)
+    process(taps.folder)
+    counted = len(polled(taps)[0])
+    process(taps.folder)
+    for path in set(taps.folder.glob("*.tap")) - {taps.folder / "0-0.tap", taps.folder / "z.tap"}:
+        counted += len(polled(taps)[0])
+        if path.exists():
+            path.unlink()
+            put_no_ring(path, kind)
+    process(taps.folder)
+    assert counted + len(polled(taps, is_over=True)[0]) == 6
+
+
+def put_no_ring(path, kind):
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "symlink":
+        path.symlink_to("/dev/zero")
+    elif kind == "sparse":
+        with path.open("wb") as file:
+            file.truncate(2**40)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(path))
 
 
 def test_a_ring_that_is_overrun_is_read_as_often_as_it_fills(taps: Taps) -> None:
