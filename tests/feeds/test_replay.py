@@ -2,7 +2,6 @@
 
 import contextlib
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +30,7 @@ from edgetop.session.seconds import NS
 from tests.support import onnx_models
 from tests.support.clocks import ManualClock
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, with_phases
-from tests.support.replays import replay_of
+from tests.support.replays import played, replay_of, take
 from tests.support.scripts import (
     POWER_SENSORS,
     SENSORS,
@@ -57,24 +56,6 @@ def views(analysis: Analysis) -> list[object]:
 
 def assert_same_views(analysis: Analysis, other: Analysis) -> None:
     assert differences(views(analysis), views(other)) == []
-
-
-def take(feed: ReplayFeed, analysis: Analysis) -> Batch | None:
-    batch = feed.read()
-    if batch is not None:
-        analysis.fold(batch)
-    return batch
-
-
-def played(feed: ReplayFeed, clock: ManualClock, steps_s: Sequence[float]) -> Analysis:
-    """From where it stands to its end, in these steps and then in one."""
-    analysis = Analysis()
-    take(feed, analysis)
-    for step_s in (*steps_s, 1e9):
-        clock.advance(step_s)
-        take(feed, analysis)
-    assert feed.is_over
-    return analysis
 
 
 def made(seed: int, count: int, latency_ms: float) -> list[Batch]:

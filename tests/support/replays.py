@@ -1,6 +1,6 @@
 """Recorded sessions on the screen, and as feeds, by a clock that a test moves."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,3 +65,21 @@ async def replayed(
         screen = Replay(app, pilot, feed, script, clock)  # type: ignore[arg-type]
         await screen.settle()
         yield screen
+
+
+def take(feed: ReplayFeed, analysis: Analysis) -> Batch | None:
+    batch = feed.read()
+    if batch is not None:
+        analysis.fold(batch)
+    return batch
+
+
+def played(feed: ReplayFeed, clock: ManualClock, steps_s: Sequence[float]) -> Analysis:
+    """From where it stands to its end, in these steps and then in one."""
+    analysis = Analysis()
+    take(feed, analysis)
+    for step_s in (*steps_s, 1e9):
+        clock.advance(step_s)
+        take(feed, analysis)
+    assert feed.is_over
+    return analysis
