@@ -12,12 +12,13 @@ import os
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from edgetop.errors import InputError
 from edgetop.files import open_regular, read_json, remove_partials, why, write_file
+from edgetop.frozen import frozen
 from edgetop.paths import as_component
 
 SUFFIX, FILE, LOCK, FORMAT_VERSION = ".sweep", "sweep.json", "lock", 1
@@ -37,7 +38,7 @@ GOALS: Mapping[str, tuple[str, bool, str, str]] = {
 KEYS = ("p50_ms", "p99_ms", "items_per_s", "energy_mj", "rss_peak_mib", "max_c")  # of a combination's figures
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     """The settings of one combination. None: the default of `edgetop run`."""
 
@@ -66,7 +67,7 @@ class Settings:
         return " ".join(texts[name] for name in named if getattr(self, name) is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """One session of a sweep, planned or over."""
 
@@ -78,7 +79,7 @@ class Run:
     figures: Mapping[str, float | None] = field(default_factory=dict)  # in short, by the keys of the report
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """The plan of a sweep; its file is written again after each run."""
 
@@ -260,7 +261,7 @@ def figures_of(report: Mapping[str, Any]) -> dict[str, float | None]:
     }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What the user wants of a sweep: the goal, and limits. None: no limit."""
 
@@ -270,7 +271,7 @@ class Wanted:
     max_rss_mib: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Candidate:
     """One combination with the medians of its sessions."""
 
@@ -281,7 +282,7 @@ class Candidate:
     reason: str | None = None  # why it failed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     recommended: Candidate | None  # None: none keeps within the limits
     pareto: tuple[Candidate, ...]  # no other is better in one of latency, energy and memory, and worse in none

@@ -6,7 +6,7 @@ events, live or from a recording, gives the same ratios; it needs no single infe
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.paired import LEAST_PAIRS, Difference, Floats, difference, typical_ratio, undisturbed
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import LoadBegan, QuadDone, QuadFigures, SessionOver, TurnsBegan, TurnsSettled
 from edgetop.session.events import Event
@@ -219,7 +220,7 @@ def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: 
 # Of the events.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ratio:
     """The ratio of a figure of B to that of A."""
 
@@ -234,7 +235,7 @@ class Ratio:
         return max(abs(end - 1) for end in self.ci95)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariantFigures:
     """The figures of one variant, with the keys of the JSON document: each is its median over the quads."""
 
@@ -248,7 +249,7 @@ class VariantFigures:
     energy_mj: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """A turn of an A/B session."""
 
@@ -260,7 +261,7 @@ class Turn:
     is_over: bool = False  # whether it was the last one of its load, and both are being loaded again
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbView:
     plan: Plan  # of the first load
     latest: Plan  # of the latest load

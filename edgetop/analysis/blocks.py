@@ -6,10 +6,11 @@ not depend on how the session was batched.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from edgetop.frozen import frozen
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -84,7 +85,7 @@ class Blocks:
         return twin
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mean:
     """A mean over time with the half of its 95 % confidence interval."""
 

@@ -1,18 +1,18 @@
 """The declared deadline of a load: how often it was missed, why, and the headroom."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from edgetop import formatting
 from edgetop.analysis.slowdowns.tail import SlowInference, TailPart, tail_parts
 from edgetop.analysis.statistics import Statistics
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Load
 
 WORTH_REPORTING = 1e-4  # of inferences: rarer misses are shown in the latency pane alone
 TOO_SLOW = "too slow"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissCause:
     """Why a deadline, or the time until the next inference, is not kept.
 
@@ -27,7 +27,7 @@ class MissCause:
     parts: tuple[TailPart, ...] = ()  # the slow inferences by their causes, most first
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Late:
     """The inferences of a time in which the deadline was missed."""
 
@@ -37,7 +37,7 @@ class Late:
     tail: Sequence[SlowInference]  # the slowest of each second
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadlineView:
     deadline_ns: int
     misses: int

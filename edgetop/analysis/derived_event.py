@@ -1,13 +1,14 @@
 """An event that the analysis found: it has no message, but what it is about."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 
+from edgetop.frozen import frozen
 from edgetop.session.events import Event
 
 SOURCE = "analysis"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DerivedEvent(Event):
     """Its message is made by `edgetop.wording.event_words`."""
 

@@ -10,7 +10,7 @@ draws while the loaded engine rests. If the readings do not suffice for a figure
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgetop import formatting
 from edgetop.analysis.blocks import Mean
@@ -18,6 +18,7 @@ from edgetop.analysis.rail_energy import SensorIntegrals
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
 from edgetop.session.phases import Phases
@@ -38,7 +39,7 @@ SAME_RATE = 0.01
 _MEASURED, _IDLE = range(2)  # phases
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RailView:
     """One power sensor. Its figures are of the measured phase so far; None: it had no reading there."""
 
@@ -54,7 +55,7 @@ class RailView:
     is_even: bool = False  # they come at even intervals: a load in step with them would be seen at one phase only
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PowerView:
     total: RailView | None  # None: no sensor here measures the whole board
     rails: tuple[RailView, ...]  # the others, in the manifest's order
@@ -62,7 +63,7 @@ class PowerView:
     points: Points | None  # its timeline
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CostView:
     """The energy of one inference on one rail, in J, with its 95 % interval, which covers precision only."""
 
@@ -74,7 +75,7 @@ class CostView:
     net_reason: str = ""  # why there is no net figure, where an idle baseline was asked for or taken
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatteryView:
     """How long a battery lasts, and for how many inferences; None: `reason` says why."""
 
@@ -85,7 +86,7 @@ class BatteryView:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EnergyView:
     total: CostView | None  # None: no sensor measures the whole board
     parts: tuple[CostView, ...]  # the other rails, never added up

@@ -9,9 +9,10 @@ import threading
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any, TypeVar, cast
+
+from edgetop.frozen import frozen
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class UnavailableError(Exception):
     """Raised where a figure is read that an error of edgetop has cost. The message is for people."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """An error of edgetop in a part of its analysis."""
 

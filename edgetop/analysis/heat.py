@@ -3,10 +3,11 @@
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
+from edgetop.frozen import frozen
 from edgetop.session.trips import zones_of_interest
 
 GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
@@ -16,7 +17,7 @@ FELL = 0.97  # of the highest clock: a cap below has fallen
 _CPU = re.compile(r"cpu(\d+)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockView:
     label: str
     mhz: TrackView  # of a group, the fastest one now
@@ -25,7 +26,7 @@ class ClockView:
     best_mhz: float | None  # the highest seen in this session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitView:
     """One limit that a flag of the board reports."""
 
@@ -35,7 +36,7 @@ class LimitView:
     was_before: bool  # since boot, before this session
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThermalView:
     zones: tuple[TrackView, ...]  # hottest first; zones that cannot be read last
     hottest: TrackView | None  # among the computing units, if known

@@ -7,13 +7,14 @@ un-instrumented p50 (`scaled_ns`).
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby, islice
 
 import numpy as np
 
 from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
 from edgetop.analysis.timeline import Axis, Points, Timeline
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.event_kinds import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
@@ -29,14 +30,14 @@ MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
 MAX_NAMED = 1_000  # operators in which a thread waited, whatever a runtime may call them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeView:
     op_type: str
     count: int  # operators
     share: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorsView:
     way: str  # how operators are timed; "": they are not
     timed_by: str  # the way in which those that are shown were timed, also where profiling is over; "": not known
@@ -59,7 +60,7 @@ class OperatorsView:
     left_out_runs: int = 0  # instrumented inferences so far, because others took from them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThreadView:
     count: int
     wait_share: float  # of the time of operators: the thread that runs the model waited for the others

@@ -19,6 +19,7 @@ from edgetop.analysis.blocks import Blocks, Floats, Ints
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.formatting import DIGITS, rounded
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import EngineMemory
 from edgetop.session.events import Event, Notice
@@ -43,7 +44,7 @@ LEAST_POINTS = 10  # for an interval
 WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageView:
     """The engine's memory at the end of a step of its run: a part of the JSON document."""
 
@@ -53,7 +54,7 @@ class StageView:
     file_mib: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slope:
     """A change per unit of time, with its 95 % confidence interval."""
 
@@ -62,7 +63,7 @@ class Slope:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GrowthView:
     """The growth of the engine's memory in the measured phase, without file pages, with swapped-out memory."""
 

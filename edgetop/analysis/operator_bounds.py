@@ -4,8 +4,7 @@ The roofline model (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1
 operator can be faster than its bytes through the memory and its FLOPs through the units.
 """
 
-from dataclasses import dataclass
-
+from edgetop.frozen import frozen
 from edgetop.session.ceilings import DTYPE, Ceilings
 
 # Where not even so much of an operator's time is explained by either ceiling, something else takes it: calls,
@@ -15,7 +14,7 @@ EXPLAINED = 0.10
 MEMORY, COMPUTE, OVERHEAD = "memory-bound", "compute-bound", "overhead"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rates:
     """The rates that an operator achieved. None: unknown."""
 

@@ -6,12 +6,12 @@ follows from the differences of bursts, so that it does show a disturbance. Burs
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.blocks import LEAST_FREEDOM, T_975
+from edgetop.frozen import frozen
 from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, OperatorInfo
 
 MAX_OPERATORS = 20_000  # distinguished, whatever a runtime may call them
@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorView:
     position: int  # run order
     name: str
@@ -47,7 +47,7 @@ class OperatorView:
     settled: bool = True  # enough undisturbed bursts and inferences, and an interval that is narrow
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BurstInfo:
     """The data of a burst beside its operators. Its inferences are instrumented ones."""
 

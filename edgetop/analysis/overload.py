@@ -13,6 +13,7 @@ from collections import deque
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS, Seconds
 
@@ -24,7 +25,7 @@ LEAST_GROWTH = 0.005  # seconds of wait a second
 LIFTED_AT = 0.5  # of the longest wait: from there on the queue drains
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OverloadView:
     asked_hz: float  # of all streams
     done_hz: float

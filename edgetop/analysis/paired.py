@@ -6,11 +6,12 @@ is what Wilcoxon's signed-rank test does not reject (Hollander, Wolfe and Chicke
 """
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+from edgetop.frozen import frozen
 
 Floats = npt.NDArray[np.float64]
 
@@ -23,7 +24,7 @@ EXACT_PAIRS = 50  # up to which the distribution of ranks is counted out
 MOST_OF_A_SIDE = 200  # more are thinned to as many quantiles: the pairs of two sides grow with their product
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Difference:
     value: float
     low: float

@@ -13,12 +13,11 @@ of Business and Economic Statistics 36(4) (cosines, and why few of them: their e
 methods in statistical mechanics, section 3 (correlation time, and the lag at which its sum is cut).
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from edgetop.analysis.blocks import T_975, Floats, Ints
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics, that_ran
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.seconds import NS, QUANTILES, Seconds
 
@@ -37,7 +36,7 @@ LEAST_AGE_S, MOST_AGE_S = 4, 16  # of an estimate, before another is made while 
 Interval = tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrecisionView:
     intervals_ns: tuple[Interval | None, ...] = (None,) * len(QUANTILES)  # 95 %, in the order of QUANTILES
     p99_halves_ns: Interval | None = None  # of the first and of the second half; None: too few inferences in one

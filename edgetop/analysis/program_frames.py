@@ -1,11 +1,11 @@
 """The frames of a program that reports their stages: how long each takes, how many were late or dropped."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgetop.formatting import count, fine_percent, milliseconds
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
@@ -18,7 +18,7 @@ QUANTILES = (0.5, 0.99)
 MAX_VALUE = 1e9  # ms, or dropped frames: a program may report anything
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageView:
     """One stage of the frames. Its times are over the frames that have it."""
 
@@ -30,7 +30,7 @@ class StageView:
     share: float  # of the time of all frames
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FramesView:
     total: StageView
     stages: tuple[StageView, ...]  # with what is between them, they add up to the total; in the order of their report

@@ -1,10 +1,11 @@
 """The progress of a session: its phase, how far it is, and whether it is recorded."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import (
     EngineDied,
@@ -28,7 +29,7 @@ STALLED_AFTER_NS = 5_000_000_000
 STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgressView:
     phase: Phase = "loading"
     now_ns: int = 0

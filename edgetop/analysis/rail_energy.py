@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgetop.analysis.blocks import Blocks, Floats, Ints, Mean, batch_mean
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import of_sensors
@@ -235,7 +236,7 @@ def _spacing(intervals: Floats) -> tuple[float | None, bool]:
     return middle, high - low < EVEN * middle
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Strips:
     """The areas below the lines between readings: their begin, end and height."""
 

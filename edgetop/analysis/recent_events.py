@@ -6,13 +6,14 @@ Slowdowns, throttling and alerts are derived from the recording, and shown among
 import heapq
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgetop.analysis.alerts.alert import Alert, AlertsView
 from edgetop.analysis.alerts.alert_codes import NEAR_TRIP, RULE
 from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView, slowdown_events
 from edgetop.analysis.slowdowns.throttles import ThrottlesView, throttle_events
+from edgetop.frozen import frozen
 from edgetop.session.event_kinds import AlertBegan, RecordsLost, Remark
 from edgetop.session.events import Event
 
@@ -36,7 +37,7 @@ RECURRING = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lasting:
     """A warning or an error, and how often it occurred."""
 
@@ -55,7 +56,7 @@ class Lasting:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EventsView:
     newest_first: tuple[Event, ...]  # the last MAX_EVENTS
     lasting: tuple[Lasting, ...]  # warnings and errors, each trouble once, oldest first; without log lines

@@ -9,6 +9,7 @@ from edgetop.analysis.hotspots import ThreadView, each_call_ns, partitions, scal
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.formatting import rounded_mj
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest
 
 
@@ -35,7 +36,7 @@ class OperatorFigures:
     share_ci95: tuple[float, float] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Profile:
     """The way in which operators were timed."""
 

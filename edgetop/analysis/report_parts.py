@@ -15,6 +15,7 @@ from edgetop.analysis.memory_use import StageView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.formatting import rounded, rounded_mj, rounded_ms
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS, QUANTILES
 
@@ -52,7 +53,7 @@ class ResponseFigures(Times):
     overloaded: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamFigures:
     stream: int
     count: int
@@ -139,7 +140,7 @@ def _times(statistics: Statistics) -> dict[str, Any]:
     return dict(zip(_TIMES, map(rounded_ms, figures), strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A part of the measured phase: the burst at its beginning, or what was sustained."""
 
@@ -168,7 +169,7 @@ def is_throttled(analysis: Folds) -> bool | None:
     return True if view.measured_total or is_limited else False if view.has_flag else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Temperature:
     """The temperature of one zone, in °C."""
 
@@ -178,13 +179,13 @@ class Temperature:
     end: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Warmup:
     runs: int | None
     mean_ms: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Phases:
     init_ms: float | None
     first_ms: float | None
@@ -197,7 +198,7 @@ def phases(analysis: Folds, manifest: Manifest) -> Phases:
     return Phases(rounded_ms(engine.init_ns), rounded_ms(engine.first_ns), warmup)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Memory:
     rss_peak_mib: float | None
     rss_end_mib: float | None
@@ -231,7 +232,7 @@ def memory(analysis: Folds) -> Memory:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overhead:
     """The CPU and memory that edgetop itself uses."""
 
@@ -239,7 +240,7 @@ class Overhead:
     rss_mib: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RailFigures:
     """A rail that supplies a part of the board."""
 

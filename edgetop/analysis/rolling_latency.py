@@ -1,13 +1,12 @@
 """Rolling and whole-session latency: exact in small windows, by mergeable histogram in large ones."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.latest import LatestInferences, LatestSeconds
 from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences, that_ran
 from edgetop.analysis.timeline import Axis, Points, Timeline
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
@@ -18,7 +17,7 @@ RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11  # inferences: as many as se
 RECENT_SECONDS = 601  # kept as histograms: the longest window, and the second in which it begins
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LatencyView:
     window_ns: int | None  # None: since the start, or the last reset
     window: Statistics | None  # None: nothing measured in it
@@ -31,7 +30,7 @@ class LatencyView:
     session_response: Statistics | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recent:
     """The last seconds, by which the present is judged: the same live, in a replay and in a report."""
 

@@ -8,9 +8,9 @@ has not passed.
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
 Report = Any  # of edgetop.analysis.session_report, or its parts, each made when it is read
@@ -27,7 +27,7 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 _GATE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metric:
     """A value of the report that a gate can limit."""
 
@@ -38,7 +38,7 @@ class Metric:
     example: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gate:
     text: str  # as it was written
     name: str
@@ -56,7 +56,7 @@ class Gate:
         return self.metric.only_grows and self.compare in ("", ">", ">=") and self.unit != "%"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GateResult:
     gate: Gate
     value: float | bool | None  # in the gate's own unit; None: not known

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.records import Inferences, copied, response_ns
 from edgetop.session.seconds import QUANTILES, Seconds
@@ -17,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Statistics:
     """Statistics of inferences, all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
 

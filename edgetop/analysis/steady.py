@@ -5,14 +5,13 @@ which the latency goes neither up nor down, of ten minutes at most. Both are com
 of seconds alone, so a replay of a day, without each second's histogram, gives the same.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, known_latencies, levels
 from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
+from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
 LENGTHS_S = (600, 300, 120, 60, 30)
@@ -28,7 +27,7 @@ _AT = between_percentiles((np.arange(LEVELS) + 0.5) / LEVELS)
 Rows = npt.NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpanFigures:
     """The figures of all inferences in a span. Percentiles are made of those of its seconds: good to a few percent."""
 

@@ -8,10 +8,12 @@ last bit, however they were batched. They are stored in single precision, which 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+
+from edgetop.frozen import frozen
 
 RECENT_SECONDS = 3_600
 COARSE_BINS = 2_048
@@ -29,7 +31,7 @@ Ints = npt.NDArray[np.int64]
 Singles = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """The span of session time that every timeline of a screen shows."""
 
@@ -52,7 +54,7 @@ def choose_axis(now_s: float, whole: bool) -> Axis:
     return Axis(0 if whole else to_s - longest, to_s)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lens:
     """The part of a session that timelines show, as the user zooms and pans: its length, and how far back it ends."""
 
@@ -119,7 +121,7 @@ def _end(now_s: float, span: int) -> int:
     return max(span, (int(now_s) // step + 1) * step)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Points:
     """A timeline at POINTS places along an axis; NaN where nothing was measured."""
 

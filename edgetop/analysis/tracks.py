@@ -5,12 +5,13 @@ hour here: none stores readings of its own.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.timeline import Axis, Points, Timeline
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import Remark, SensorMissing
 from edgetop.session.manifest import SensorInfo
@@ -40,7 +41,7 @@ def hold_last(values: Floats, most: int | None = None) -> Floats:
     return held
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReadingBlocks:
     """Readings in blocks of one width. A column is a block, a row a sensor; NaN where nothing was read."""
 
@@ -51,7 +52,7 @@ class ReadingBlocks:
     count: Floats
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrackView:
     """One sensor's state now. `value`: the last reading; `age_s` and, as session time, `read_ns`: when it was read."""
 
@@ -73,7 +74,7 @@ class TrackView:
         return None if self.is_lost else self.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissingSensor:
     """A quantity that this board does not measure."""
 

@@ -3,10 +3,9 @@
 Loads and rates are means since the reading before, so that their integral over the phase is all there was.
 """
 
-from dataclasses import dataclass
-
 from edgetop.analysis.rail_energy import Integral, RailEnergy, SensorIntegrals
 from edgetop.formatting import rounded, rounded_ms
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import of_sensors
@@ -21,7 +20,7 @@ BYTES = {
 LEAST_COVERED = 0.5  # of the phase, by readings, for a count of bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UsageFigures:
     """Usage over the measured phase, which lasted `total_time_ms`; its names are keys of the JSON document.
 

@@ -7,7 +7,7 @@ because it throttles. STEADY is a claim: it needs the absence of any sign agains
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from edgetop.analysis.ab_figures import AbView
@@ -56,6 +56,7 @@ from edgetop.analysis.verdict_reasons import (
     WasSlowed,
     WasThrottled,
 )  # fmt: skip
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:
     from edgetop.analysis.folds import Folds
@@ -66,7 +67,7 @@ OVER = SLOWER_SHARE / 2  # of the burst's p50: with less than this over it, a sl
 UNDISTURBED = (State.MEASURING, State.STEADY, State.UNSETTLED)  # no trouble was found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     state: State
     level: Level

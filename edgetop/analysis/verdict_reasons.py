@@ -3,7 +3,6 @@
 All of it is data. `edgetop.wording.verdict_words` has a sentence for each.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from edgetop.analysis.ab_figures import Ratio, Turn
@@ -12,6 +11,7 @@ from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.frozen import frozen
 
 
 class State(Enum):
@@ -50,86 +50,86 @@ class State(Enum):
     ENDED = "ended"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Told:
     """Text that came with the session: the path of a model, the name of a process, what an engine died of."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NotSeen:
     """Why no inference of a watched program is seen, as the recorded event says it."""
 
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lasts:
     """How long the state has lasted."""
 
     ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LimitedBy:
     """The cause of a throttling: one of `Cause`."""
 
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlowedBy:
     """The slowdown whose cause and first piece of evidence are the reason."""
 
     slowdown: Slowdown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockNow:
     name: str
     mhz: float
     best_mhz: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TemperatureNow:
     celsius: float
     trip_c: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LateBecause:
     cause: MissCause
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissedNow:
     """The share of the last seconds' inferences that missed the deadline."""
 
     share: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LeakRate:
     growth: GrowthView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryFull:
     """When the memory is full, if it grows on."""
 
     growth: GrowthView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overdue:
     """How long no inference has come back."""
 
     ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raised:
     """How many of all inferences raised an error."""
 
@@ -137,7 +137,7 @@ class Raised:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queueing:
     """The requested rate and the achieved one."""
 
@@ -145,67 +145,67 @@ class Queueing:
     done_hz: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scatters:
     """The scatter of the latency from second to second, as a share."""
 
     share: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NothingRecent:
     """Nothing was measured in the last minute."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AwayFromBurst:
     """The change of p50 from the burst, as a share."""
 
     change: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BaselineDone:
     done_ns: int
     asked_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FirstInference:
     """The first inference has not come back."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WarmupDone:
     runs: int
     asked: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndedBy:
     """The `end_reason` of a session that is over."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExitStatus:
     status: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GatesFailed:
     results: tuple[GateResult, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FaultFound:
     """An error of edgetop in its own analysis."""
 
     fault: Fault
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbDifference:
     """The difference of p50 between A and B.
 
@@ -217,7 +217,7 @@ class AbDifference:
     smallest: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AbTurn:
     turn: Turn
 
@@ -232,7 +232,7 @@ Reason = (
 # Past troubles.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WasThrottled:
     times: int
     causes: tuple[str, ...]
@@ -240,7 +240,7 @@ class WasThrottled:
     is_before_measuring: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WasSlowed:
     """Slowdowns that are no throttling. `state`: CONTENDED or SLOWED."""
 
@@ -251,13 +251,13 @@ class WasSlowed:
     who: str = ""  # took the CPU, for CONTENDED; "": unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WasOverloaded:
     asked_hz: float
     done_hz: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissedDeadline:
     """`is_explained`: another past trouble says why."""
 
@@ -267,12 +267,12 @@ class MissedDeadline:
     is_explained: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaked:
     growth: GrowthView
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EndedAs:
     """The state in which a session without past troubles ended, with its first reason."""
 

@@ -1,13 +1,13 @@
 """The vital signs: the distance of each quantity from its limit now. A quantity without a sensor is absent."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgetop import formatting
 from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.verdict import Level
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import MonitorView
@@ -20,7 +20,7 @@ MUCH_SLOWER = 1.5  # p99 over that of the burst
 PI_INPUT, PI_LEAST_V, PI_CLOSE_V = "volt/EXT5V", 4.63, 4.75
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Vital:
     name: str
     text: str  # the figure with its limit and unit

@@ -7,18 +7,18 @@ never break a rule.
 import copy
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 
 PATH = click.Path(path_type=Path)  # the type of an option that is a path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """An option on the command line, with all other options by name."""
 

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from edgetop.cli.output import print_text
 from edgetop.cli.screen_options import ScreenChoices
 from edgetop.errors import InputError
 from edgetop.files import read_json, read_toml, why, write_file
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 from edgetop.paths import config_home, recordings_home
 from edgetop.ui.characters import choose_theme
@@ -72,7 +73,7 @@ def _of_lines(chosen_now: ScreenChoices, config: "Config") -> tuple[int, bool]:
     return chosen_now.refresh_ns or config.refresh_ns or REFRESH_NS, bool(ascii_only)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Config:
     """None: what the files do not say."""
 

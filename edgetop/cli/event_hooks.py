@@ -15,11 +15,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.cli.output import print_text
+from edgetop.frozen import frozen
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.events import Body, Severity
 from edgetop.wording.alert_names import ANY
@@ -43,7 +43,7 @@ MOST_BYTES = 2**20
 NOT_STARTED = 127  # as shells have it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hook:
     event: str  # a name of edgetop.analysis.alerts.alert, or ANY
     command: tuple[str, ...]  # a program that is there, and its arguments

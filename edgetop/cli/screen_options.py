@@ -1,7 +1,6 @@
 """Options of the commands that show a session, on a screen or in lines."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, needs, not_beside, option, rings
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
 NO_SCREEN = ("headless", "detach")
@@ -53,7 +53,7 @@ ALERT = option(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScreenChoices:
     """What the command line says of the screen and of lines; None: nothing."""
 

@@ -21,7 +21,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -32,6 +31,7 @@ from edgetop.doctor.check import BOOTED
 from edgetop.doctor.logout import ask, lingers
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.sensors.root import Root
 
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
@@ -194,7 +194,7 @@ def move_into_scope(command: tuple[str, ...]) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogoutEffect:
     """The effect that a logout would have on the run."""
 

@@ -8,7 +8,7 @@ explains more than what is left of the gap.
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.program_frames import FramesView
 from edgetop.formatting import percent
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest, WatchedStream
 from edgetop.session.records import MEASURE, Inferences
 
@@ -34,7 +35,7 @@ SLOWER_CLOCK = 0.02
 SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # of the upper to the lower quarter of pauses, for latency to follow them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """The data of a session that explains its latency."""
 
@@ -70,7 +71,7 @@ class Evidence:
         return used + sum(waited) / 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cause:
     name: str
     ms: float
@@ -79,7 +80,7 @@ class Cause:
     estimated: bool = False  # it follows from what is known elsewhere, and was not seen in these calls
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     of: str  # "inference" or "frame"
     model: str

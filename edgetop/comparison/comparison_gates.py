@@ -5,11 +5,11 @@ A gate fails where the whole interval lies beyond its limit, and under `strict` 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgetop.analysis.session_gates import METRICS
 from edgetop.comparison.ratios import Comparison, Ratio
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
 _LATENCIES = ("p50", "p90", "p95", "p99", "p999", "mean")
@@ -27,7 +27,7 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
 _GATE = re.compile(r"\s*([a-z0-9]+)\s*([<>])\s*([+-]\d+(?:\.\d*)?)\s*([^\s\d]+)\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelativeGate:
     text: str
     name: str
@@ -36,7 +36,7 @@ class RelativeGate:
     is_percent: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelativeResult:
     gate: RelativeGate
     session: str  # the group that is compared with the baseline

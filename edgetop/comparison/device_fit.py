@@ -11,7 +11,7 @@ has how often it holds.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -20,6 +20,7 @@ from edgetop.analysis.timeline import Floats
 from edgetop.comparison.sample import Sample
 from edgetop.comparison.student import LEVEL, quantile
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 
 FAMILY = "family"  # the label
 LEAST_MODELS = 3
@@ -27,7 +28,7 @@ MOST_LOG = 300.0
 SCATTER = 0.0142  # as the log: two runs of one thing differ by 1 % each, however well a line goes through them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """The properties that models on one line share."""
 
@@ -42,7 +43,7 @@ class Kind:
         return ", ".join(filter(None, (self.from_runtime, there, self.precision, self.family)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """A model on both sides."""
 
@@ -53,7 +54,7 @@ class Pair:
     on_ms: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     kind: Kind
     pairs: tuple[Pair, ...]  # the fastest first
@@ -141,7 +142,7 @@ def kendall(x: Floats, y: Floats) -> float:
     return float((signs[0] * signs[1]).sum() / untied) if untied else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fit:
     lines: tuple[Line, ...]
     refused: tuple[str, ...]  # kinds of model without a line, and why
@@ -149,7 +150,7 @@ class Fit:
     notes: tuple[str, ...]  # what else differs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prediction:
     session: str
     model: str

@@ -5,9 +5,9 @@ provider, its threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from edgetop.comparison.sample import Group, Sample
+from edgetop.frozen import frozen
 from edgetop.session.events import Notice
 from edgetop.wording.load_words import load_words
 
@@ -29,7 +29,7 @@ def _load(one: Sample) -> str:
     return f"{load_words(load) or 'back to back'}, batch {load.batch or 1}{deadline}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """A condition that must be the same in all sessions; None in a session: unknown."""
 

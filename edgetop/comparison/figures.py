@@ -13,6 +13,7 @@ import numpy as np
 
 from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.sample import Sample
+from edgetop.frozen import frozen
 from edgetop.session.trips import trips_c
 
 Number = float | None
@@ -27,7 +28,7 @@ BLIND = 0.4  # the same of times of which a session does not tell how they drift
 SAME_WITHIN = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact:
     """A property of a session, in a row that is not compared."""
 

@@ -6,11 +6,11 @@ of them are taken together; quantised outputs are dequantised before.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.session.outputs import Array, KeptOutputs
 
 MOST_CLASS_AXES = 3  # of an output with more, the classes are along an axis that nothing tells
@@ -29,7 +29,7 @@ AGREEMENT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judge:
     """The references for outputs, besides those of the baseline."""
 
@@ -38,7 +38,7 @@ class Judge:
     metric_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agreement:
     """The agreement of one output of a model with the baseline's."""
 
@@ -193,7 +193,7 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
     return value if math.isfinite(value) else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A row of a comparison; of the baseline's column only what does not need another."""
 

@@ -8,7 +8,7 @@ most, so their level is shared by all. Groups that no significant difference sep
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
+from edgetop.frozen import frozen
 from edgetop.session.events import Notice
 from edgetop.wording.ab_words import verdict_words
 from edgetop.wording.report_document import to_json
@@ -31,7 +32,7 @@ CHANCE = "cannot tell (one of many rows)"
 AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ratio:
     """A figure of a group against the baseline's."""
 
@@ -44,7 +45,7 @@ class Ratio:
     chance: float | None = None  # of such a difference where there is none
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     key: str
     label: str
@@ -53,14 +54,14 @@ class Row:
     ratios: tuple[Ratio | None, ...]  # None: the baseline itself, and in rows that are not compared
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rank:
     rank: int
     sessions: tuple[str, ...]  # the groups that share this rank
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     groups: tuple[Group, ...]  # the first is the baseline
     rows: tuple[Row, ...]

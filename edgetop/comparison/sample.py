@@ -6,7 +6,7 @@ board (memory, CPU, heat) does not belong to one variant, and is left out of bot
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report_parts import PERCENTILE_KEYS, EnergyFigures
 from edgetop.analysis.session_report import Report, report
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
@@ -28,7 +29,7 @@ QUARTERS = 4
 OF_TURNS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "throughput_hz": "throughput", "gross_mj": "energy"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One session of a comparison."""
 
@@ -54,7 +55,7 @@ class Sample:
         return float(np.log1p(max(others, 0.0)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """One column of a comparison: a session, or several of one kind."""
 

@@ -10,16 +10,17 @@ is to be a wide one.
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from edgetop.frozen import frozen
 
 LEVEL = 0.05
 ALIKE = 9.0  # times the variance of the other side: five sessions a side of one law differ by less in 95 of 100
 LONE_FREEDOM = 6  # of two sessions' quarters
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Side:
     """One figure of one side's sessions, on the scale on which it is compared."""
 
@@ -27,7 +28,7 @@ class Side:
     lone: float | None = None  # of one session: the standard deviation of such runs; None: not known
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Contrast:
     """The mean of the second side less that of the first."""
 

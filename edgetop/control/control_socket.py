@@ -12,13 +12,13 @@ import select
 import socket
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetop.control.lock_holders import is_stopped
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.recording.session_folder import SOCKET
 from edgetop.session.events import ACTIONS, Order
 
@@ -27,7 +27,7 @@ MAX_LINE = 4096
 MAX_NOTE = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     error: str = ""  # in words; "" if the order was carried out
     end_reason: str | None = None  # why the session ended; None unless it has

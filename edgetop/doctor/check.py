@@ -1,10 +1,10 @@
 """The input and the result of a check. A result has a status and, if needed, advice and a command that helps."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from edgetop.frozen import frozen
 from edgetop.sensors.root import Root
 
 if TYPE_CHECKING:  # `run` checks logging out before it forks, and must not have loaded numpy by then
@@ -17,7 +17,7 @@ Status = Literal["ok", "warning", "problem"]
 _ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """The result of a check."""
 
@@ -53,7 +53,7 @@ def worst(checks: Iterable[Check]) -> Status:
 BOOTED = "run/systemd/system"  # exists if systemd runs the machine: sd_booted(3)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What checks know about the board and the planned run."""
 

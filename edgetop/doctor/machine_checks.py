@@ -13,13 +13,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetop.doctor.check import BOOTED, Check, Facts, ok, problem, unknown, warning
 from edgetop.engines.spawn import CHILD
 from edgetop.formatting import clean, size
+from edgetop.frozen import frozen
 from edgetop.installation import extra_command
 from edgetop.paths import is_there
 from edgetop.sensors.root import is_compatible
@@ -101,7 +101,7 @@ PASSING = {"tmpfs", "ramfs"}
 REMOTE = {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Disk:
     folder: Path  # the folder of the recordings, or its nearest parent that exists
     file_system: str | None

@@ -3,9 +3,10 @@
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
+from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import Operator, ThreadUse
@@ -15,7 +16,7 @@ from edgetop.session.turns import Plan
 LEAST_POLL_S = 0.005
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Started:
     """The engine runs, but has loaded nothing yet."""
 
@@ -23,7 +24,7 @@ class Started:
     python: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     runtime: str
     version: str
@@ -43,7 +44,7 @@ class Loaded:
         return f"{asked} was asked for, but the runtime left it out and runs on {have}" if asked else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamsSeen:
     """The streams of a watched program whose calls were seen so far. The index of a tuple is the stream's number."""
 
@@ -55,7 +56,7 @@ class StreamsSeen:
     deadline_ns: int | None = None  # deadline of a frame that the program declares
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sampled:
     """Values that the engine reports as a sensor would, such as the durations of a frame's stages."""
 
@@ -63,7 +64,7 @@ class Sampled:
     samples: tuple[tuple[int, float], ...]  # (CLOCK_MONOTONIC in ns, value)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StageMemory:
     """The resident memory of the engine's process at the end of a stage of the run."""
 
@@ -74,13 +75,13 @@ class StageMemory:
     file_kib: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PhaseBegan:
     phase: str
     monotonic_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogLine:
     severity: Severity
     source: str  # "engine", "engine stdout" or "engine stderr"
@@ -88,7 +89,7 @@ class LogLine:
     kind: str = "log"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordsLost:
     """Records of inferences were dropped."""
 
@@ -96,7 +97,7 @@ class RecordsLost:
     why: str = "edgetop fell too far behind"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProfilerChosen:
     """How operators are timed, or why they are not timed, or not any more."""
 
@@ -105,14 +106,14 @@ class ProfilerChosen:
     operators: tuple[Operator, ...] = ()  # of the run that tried the profiler: for their providers, not their times
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BurstBegan:
     """A long burst begins, so nothing is measured for a while."""
 
     monotonic_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BurstTaken:
     """A burst of instrumented inferences has ended; none of them is among the records."""
 
@@ -130,21 +131,21 @@ class BurstTaken:
     plain_disturbed: bool = False  # whether other processes disturbed the plain inferences before the burst
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reached:
     """No stream will report an inference that began before this time. Used only inside an engine."""
 
     monotonic_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backlog:
     """Data after this message waited in the engine because edgetop did not read it; with `is_over`, no longer."""
 
     is_over: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlowInference:
     """An unusually slow inference, with the kernel's counters for a span that ends with it."""
 
@@ -157,7 +158,7 @@ class SlowInference:
     waited_ns: int | None = None  # time in which the engine's loop waited for a CPU; None if unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """The loop has ended."""
 
@@ -165,7 +166,7 @@ class Ended:
     monotonic_ns: int  # when this was sent, which is later than the end of the last inference
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OfVariant:
     """A message of one of the two engines of an A/B session."""
 
@@ -173,7 +174,7 @@ class OfVariant:
     message: Loaded | StageMemory
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnsBegan:
     """Both engines of an A/B session have received their turns."""
 
@@ -181,12 +182,12 @@ class TurnsBegan:
     load: int = 0  # how often both have been loaded before
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reloading:
     """The engine's process is about to end, and another one that runs the same model is going to be started."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failed:
     """The engine could not go on."""
 
@@ -200,7 +201,7 @@ class Failed:
         return self.stage not in ("inference", "engine")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Died:
     """The engine's process ended without a message."""
 
@@ -233,7 +234,7 @@ Message = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineUpdate:
     records: Inferences = field(default_factory=lambda: NO_INFERENCES)  # `t_ns` is CLOCK_MONOTONIC here
     messages: tuple[Message, ...] = ()

@@ -9,11 +9,11 @@ https://protobuf.dev/programming-guides/encoding/).
 import mmap
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.models.protobuf import fields
 from edgetop.models.reading_limits import Budget, MalformedError
 
@@ -30,7 +30,7 @@ _REQUIRED = {1, 7, 8}
 _POINTER = b"version https://git-lfs"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFile:
     path: Path
     format: str  # "onnx" or "tflite"

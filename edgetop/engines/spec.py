@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
 DEFAULT_WARMUP_RUNS = 50
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineSpec:
     model: str  # path
     format: str  # "onnx" or "tflite"

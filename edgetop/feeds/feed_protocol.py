@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Flag, auto
 from typing import Any, Protocol
 
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch, merge
 from edgetop.session.clock import Clock
 from edgetop.session.events import Action, Order, Severity
@@ -30,7 +31,7 @@ class Can(Flag):
     VISIT = auto()  # it is another process's: leaving costs it nothing, and stopping it is asked about
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """Something that happened, as a place to go to."""
 
@@ -39,7 +40,7 @@ class Mark:
     severity: Severity
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transport:
     """The state of a playback: its position, its speed, and the session in which it is."""
 

@@ -8,7 +8,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from edgetop.errors import InputError
 from edgetop.feeds import remote
 from edgetop.feeds.remote import ALIVE_EVERY_NS, PAUSES_S, SILENCE_S, Connect, Conversation, Link
 from edgetop.feeds.ssh import Target
+from edgetop.frozen import frozen
 from edgetop.session.clock import Clock
 from edgetop.session.events import Order
 from edgetop.session.seconds import NS
@@ -41,7 +42,7 @@ _LEVELS = ("critical", "warning", "neutral", "good")
 _TAIL_STEP = 0.25  # of the deadline: boards that differ by less keep their places from second to second
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """A board, as the user names it."""
 
@@ -52,7 +53,7 @@ class Address:
     command: str = "edgetop"  # how edgetop is called there
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoardView:
     address: Address
     state: State = "connecting"
@@ -109,7 +110,7 @@ ORDERS: Mapping[str, Callable[[BoardView], Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Logged:
     t_ns: int  # of the clock's monotonic time here: boards' own clocks differ
     board: str

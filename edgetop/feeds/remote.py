@@ -11,13 +11,13 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from edgetop.control.control_socket import Answer, pack_order, parse_answer
 from edgetop.errors import InputError
 from edgetop.feeds.feed_protocol import BatchQueue, Can, Refusal
 from edgetop.formatting import clean, cut
+from edgetop.frozen import frozen
 from edgetop.relay import relay_frames
 from edgetop.relay.encoding import NOWHERE, Decoder, Position
 from edgetop.relay.relay_frames import Frame, FrameParser
@@ -72,7 +72,7 @@ class Link(Protocol):
 Connect = Callable[[str | None, bool], Link]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Confirmed:
     """The result of an order."""
 
@@ -80,12 +80,12 @@ class Confirmed:
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Over:
     """The session is over, and all of it was sent."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summarised:
     """The changes of the session's summary, and its new events."""
 

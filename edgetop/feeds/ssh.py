@@ -17,12 +17,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from edgetop.errors import InputError
 from edgetop.feeds.remote import LinkEndedError
+from edgetop.frozen import frozen
 
 # The terminal of this process, lent to another process group, which may so ask its user for a password.
 # As a shell does it (tcsetpgrp(3), credentials(7)): what the user types, Ctrl+C and Ctrl+Z too, goes to that group
@@ -104,7 +104,7 @@ _GROUP_OF_ITS_OWN = {"process_group": 0} if sys.version_info >= (3, 11) else {"p
 _KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=20")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     host: str  # [USER@]HOST, as ssh takes it
     session: str | None = None  # None: the newest that runs there

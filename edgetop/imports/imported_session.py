@@ -7,7 +7,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from edgetop import __version__, formatting
 from edgetop.errors import InputError, RecordingError
+from edgetop.frozen import frozen
 from edgetop.imports.measured import NO_SUMMARY, Layers, Measured, SensorLog, Summary, Times
 from edgetop.recording.recorder import Recorder
 from edgetop.recording.removal import remove_session
@@ -55,7 +56,7 @@ COARSE = 0.01  # times the median: latencies that are rounded to larger steps ca
 RUNS = "runs"  # end reason of an imported session: all inferences of the file are done
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imported:
     """A session made from another tool's files."""
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.operators import Operator
 from edgetop.session.typed_json import JsonValue
@@ -25,7 +26,7 @@ TO_DEVICE, COMPUTE, TO_HOST = "h2d", "compute", "d2h"
 _COPIES = {TO_DEVICE: "inputs to the device", TO_HOST: "outputs to the host"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """Figures of all inferences together. Figures that the tool does not print are absent."""
 
@@ -72,7 +73,7 @@ class SensorLog:
     note: str  # how the log reports times, and which lines were left out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layers:
     """The time of each layer in instrumented inferences."""
 
@@ -95,7 +96,7 @@ class Layers:
         return replace(self, operators=tuple(operator for operator in ends if operator))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """The tool that wrote a file, and how it measured."""
 
@@ -108,7 +109,7 @@ class Origin:
 Found = Times | Layers | Summary | SensorLog
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """The data of one run, or of two runs of the same model."""
 

@@ -7,11 +7,11 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.installation import extra_command
 from edgetop.lake.lake_tables import KEYS, TABLES, dataset
 from edgetop.lake.place import Place
@@ -20,7 +20,7 @@ LEAST_PARTS, FILES_A_PART = 4, 256  # partitions of an aggregation on Ray: at le
 EXTRAS = {"duckdb": "lake", "daft": "lake-distributed"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]

@@ -7,13 +7,13 @@ session is compared with what the second one measured.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.forecast.elsewhere import ERROR_SHARE, FARTHEST_C
+from edgetop.frozen import frozen
 from edgetop.lake.lake_tables import TABLE, dataset
 from edgetop.lake.place import Place
 
@@ -23,7 +23,7 @@ LEAST_C = 1.0
 MOST_SESSIONS = 2_000  # of each kind, since memory grows with the number of pairs
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fared:
     cases: int  # pairs of sessions
     told: int  # cases in which the forecast says whether the board throttles

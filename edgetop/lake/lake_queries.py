@@ -8,9 +8,9 @@ that holds the nearest rank, accurate to 0.4 % for any number of files.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.lake.lake_tables import COLUMNS, label_text
 from edgetop.nearest import nearest_hint
 from edgetop.session.histogram import SUB_BUCKET_BITS, UNIT_NS
@@ -18,7 +18,7 @@ from edgetop.session.histogram import SUB_BUCKET_BITS, UNIT_NS
 QUANTILES = {"p50_ms": 500, "p90_ms": 900, "p99_ms": 990, "p999_ms": 999}  # per mille
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """What differs between the SQL of engines."""
 
@@ -46,7 +46,7 @@ DIALECTS: Mapping[str, Dialect] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """A filter for sessions. An empty field matches all."""
 
@@ -64,7 +64,7 @@ class Chosen:
         return " AND ".join(claims)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """A predefined question: figures of groups of sessions."""
 

@@ -7,7 +7,6 @@ the figures. Intervals, words and corrections are those of `edgetop compare`.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +15,14 @@ import numpy as np
 from edgetop.comparison.figures import FIGURES, Figure
 from edgetop.comparison.ratios import Row, discovered, judged
 from edgetop.comparison.student import LEVEL, Contrast
+from edgetop.frozen import frozen
 from edgetop.wording.report_document import to_json
 
 FIGURES_OF = ("p50_ms", "p99_ms", "throughput_hz", "throttled_share", "temp_end_c", "gross_mj", "rss_peak_mib")
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Regression:
     """A version compared with the version before it."""
 

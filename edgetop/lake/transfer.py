@@ -23,7 +23,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -36,6 +36,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report
 from edgetop.errors import InputError, OutputError, RecordingError
 from edgetop.files import open_regular, sync_folder, write_file
+from edgetop.frozen import frozen
 from edgetop.lake.lake_tables import FILES, MANIFEST, TABLE, dataset, partition, row_of, table_path
 from edgetop.lake.place import Place, digest_of, refuse_full
 from edgetop.paths import as_component
@@ -78,7 +79,7 @@ BESIDE = (*OUTPUT_FILES, LOG)  # files of a session beside its tables
 FOLDER = "files"  # the lake's folder for those files
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pushed:
     session: str
     sent: int  # bytes that were sent

@@ -18,12 +18,12 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.metrics.metric_families import families
 from edgetop.metrics.prometheus import OPENMETRICS, PLAIN, rendered
 
@@ -41,7 +41,7 @@ LATE_S = 1.0  # a scrape may be
 _NO_HEADERS: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Scrape:
     at_s: float  # of time.monotonic
     interval_s: float  # since the one before, or LONGEST_INTERVAL_S

@@ -5,7 +5,7 @@ What is not known is absent, never 0. How many series there are is bounded, what
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.tracks import TrackView
 from edgetop.analysis.verdict import ROTATED, final_verdict
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.manifest import Manifest
 from edgetop.wording import verdict_words
@@ -41,7 +42,7 @@ BOUNDS_NS: npt.NDArray[np.int64] = np.array(
 _PLACES = histogram.bucket_of(BOUNDS_NS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Distribution:
     """Times of inferences. `counts` is the dense histogram of `edgetop.session.histogram`."""
 
@@ -63,13 +64,13 @@ class Distribution:
         return int(self.counts.sum())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     labels: Labels
     value: float | Distribution
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Family:
     name: str  # without what a format appends for its kind: _total, _info, _bucket
     kind: Kind

@@ -8,8 +8,9 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from edgetop.frozen import frozen
 from edgetop.models.graph import OMITTED
 from edgetop.models.inspection import Inspection
 from edgetop.models.operator_costs import OperatorCost
@@ -18,7 +19,7 @@ from edgetop.session.operators import OperatorInfo
 _LONGEST_MERGER = 6  # most operators that become one: convolution, normalisation, scale, shift, activation
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin:
     """The operator in the file behind one that ran, or several that were fused, in the file's order."""
 

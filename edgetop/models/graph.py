@@ -7,12 +7,13 @@ optional input is -1. Profiles refer to operators by position and name.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgetop.frozen import frozen
 from edgetop.models.reading_limits import MAX_VALUE_ELEMENTS
 
 Dim = int | str | None
@@ -34,7 +35,7 @@ BITS = {
 _MOST = 2**62  # a larger size comes from a broken file
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tensor:
     name: str
     dtype: str | None  # numpy's name or one in BITS; None if the file does not say
@@ -54,7 +55,7 @@ class Tensor:
         return size_bytes(self.shape, self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operator:
     position: int
     name: str  # its name in the model; in TFLite, where operators have no names, that of its first output
@@ -67,7 +68,7 @@ class Operator:
     captures: tuple[int, ...] = ()  # tensors of its own graph that its subgraphs read by name (ONNX)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     name: str
     tensors: tuple[Tensor, ...]
@@ -79,7 +80,7 @@ class Graph:
     captures: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Model:
     format: str  # "onnx" or "tflite"
     graph: Graph

@@ -5,10 +5,11 @@ The file is mapped and not loaded, so its size does not matter.
 
 import mmap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.models.cost.tensor_traffic import MemoryPlan, plan
 from edgetop.models.graph import OMITTED, Model, count, tensors_by_value
 from edgetop.models.onnx_file import read_onnx
@@ -18,7 +19,7 @@ from edgetop.models.shape_inference import with_shapes
 from edgetop.models.tflite_file import read_tflite
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RuntimeShapes:
     """The shapes that a runtime had when it ran the model once with inputs of the same shapes."""
 
@@ -26,7 +27,7 @@ class RuntimeShapes:
     shapes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by the tensor's place in the main graph
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inspection:
     declared: Model  # as in the file
     model: Model  # with the shapes that follow from those of the inputs

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.frozen import frozen
 from edgetop.models import protobuf as wire
 from edgetop.models.graph import Array, Dim, Shape, Tensor, may_be_read, size_bytes, small_value, stored_value
 from edgetop.models.reading_limits import MAX_RANK, MAX_VALUE_ELEMENTS, PART_STEPS, Budget, MalformedError
@@ -29,7 +30,7 @@ _MAX_ATTRIBUTE_BYTES = 2**16  # longer lists of numbers are not read
 _EMPTY: dict[int, Any] = {1: 0.0, 2: 0, 3: "", 6: (), 7: (), 8: ()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constant:
     name: str
     tensor: Tensor

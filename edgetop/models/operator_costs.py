@@ -6,8 +6,8 @@ unknown cost is None, and totals say for how many operators it is unknown.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from edgetop.frozen import frozen
 from edgetop.models.cost.tensor_traffic import read_bytes, total_bytes, written_bytes
 from edgetop.models.cost.work_rules import Rule
 from edgetop.models.definitions import has_products, op_of
@@ -26,7 +26,7 @@ _LONGEST_CHAIN = 16  # most operators between a constant and its stored form
 Place = tuple[int, int]  # of a tensor: (number of its graph, 0 for the main one; place in the graph)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorCost:
     """The work of an operator in one inference. None means unknown."""
 
@@ -130,7 +130,7 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """Sums over operators whose figure is known. `..._unknown` is the number of other operators."""
 
@@ -149,7 +149,7 @@ class Totals:
         return self.flops / self.bytes if complete and self.bytes else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Weights:
     """The constants that are parameters. Each counts once, however many operators use it."""
 

@@ -8,7 +8,7 @@ import io
 import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import MAX_SESSION_NS, Piece, release_memory, times
 from edgetop.session.batch import Batch
@@ -212,7 +213,7 @@ TIMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moment:
     """A moment of a session, with the rows that each table had at that moment."""
 

@@ -9,10 +9,11 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from edgetop.files import open_regular
+from edgetop.frozen import frozen
 from edgetop.recording.journal_frames import OPENING, FrameReader, seal
 from edgetop.recording.rows import TABLES
 from edgetop.recording.session_folder import Descriptor, names_in, write_all
@@ -31,7 +32,7 @@ def pieces(folder: Path) -> list[tuple[str, int]]:
     return sorted((match[1], int(match[2])) for match in matches if match[1] in TABLES)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowGroup:
     """One row group of a piece of a table."""
 
@@ -75,7 +76,7 @@ class Catalog:
         os.fsync(self._file.fd)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CatalogContent:
     """The valid part of a catalog."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from edgetop.files import open_regular, sync_folder
+from edgetop.frozen import frozen
 from edgetop.recording.journal_frames import ALONE, DEFLATED, REFERENCE, Frame, FrameReader, seal
 from edgetop.recording.packing import (
     TALLY_STEP_NS,
@@ -218,7 +219,7 @@ class BackgroundSync:
             self._thread.join()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Missing:
     """What damaged frames contained, computed from the tallies in the frames before and after them."""
 
@@ -253,7 +254,7 @@ class Missing:
         return Lost(self.ns / NS, inferences if self.is_counted else None, "damaged bytes in the journal")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """What has become table rows so far."""
 
@@ -263,7 +264,7 @@ class Progress:
     manifest: Manifest | None = None  # final manifest, with what is lost; set once the tables are published
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableJob:
     before: int  # only segments below this number are complete; ignored if `manifest` is set
     progress: Progress = field(default_factory=Progress)
@@ -448,7 +449,7 @@ class JournalTail:
 _UNWRITTEN = re.compile(r"unwritten-(\d{1,17})-(\d{1,18})-(\d{1,18})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unwritten:
     inferences: int = 0  # number that were neither in the journal nor in the tables when this was noted
     ns: int = 0  # session time in which they ran, without the time since the journal's last batch

@@ -8,7 +8,8 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from edgetop.frozen import frozen
 
 MAGIC = b"ETj1"
 # Magic, flags, number of the run, size of the payload as stored and as unpacked, the writer's key (`Frame.number`),
@@ -24,7 +25,7 @@ _SEARCH_BYTES = 1024 * 1024
 _MAX_TRIES = 1_000  # bounds the search in a hostile file; by chance the magic does not occur this often
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     flags: int
     number: int  # the writer's key: a time or a position

@@ -11,12 +11,13 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.recording.journal_frames import varint
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_steps, pack_table
@@ -333,7 +334,7 @@ def partial_of(parts: Parts) -> Seconds | None:
     return _with_streams(second, parts[PARTIAL_STREAMS], MAX_NUMBERS) if PARTIAL_STREAMS in parts else second
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tally:
     """How much a writer had written to its journal at a moment."""
 

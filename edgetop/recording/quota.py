@@ -11,13 +11,13 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.files import open_regular
+from edgetop.frozen import frozen
 from edgetop.recording.removal import PUSHED, SessionFiles, remove_session
 from edgetop.recording.session_folder import MANIFEST, SUFFIX, is_live, is_real_folder, read_manifest
 from edgetop.session.clock import boot_id
@@ -31,7 +31,7 @@ _NEVER_US = 2**62
 _MOST_NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Now:
     """The clocks of this machine."""
 

@@ -9,13 +9,14 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgetop import __version__
 from edgetop.errors import InputError
 from edgetop.files import read_json, write_file
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 from edgetop.paths import component, is_there
 from edgetop.recording.removal import OUTCOME
@@ -205,7 +206,7 @@ def _other_owner(folder: Path) -> int | None:
 MAX_OUTCOME_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """The result of a session in short, stored beside the tables so that `edgetop sessions` need not read them.
 

@@ -11,10 +11,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import RecordingError
+from edgetop.frozen import frozen
 from edgetop.recording.kept_outputs import OUTPUTS, outputs_file
 from edgetop.recording.rows import TABLES
 from edgetop.recording.session_folder import (
@@ -49,7 +49,7 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Removed:
     freed_bytes: int  # bytes freed on the disk; a file with another hard link frees nothing
     left: tuple[str, ...]  # names that stay, folders with a slash; empty if the session's folder is gone too

@@ -7,12 +7,13 @@ failing cards; an implausible row could make an analysis raise, run for ever or 
 import ctypes
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.events import Severity
@@ -39,7 +40,7 @@ Mask = npt.NDArray[np.bool_]
 Times = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A part of a session's time, from `begin_ns` to `end_ns`, which is excluded."""
 
@@ -65,7 +66,7 @@ class Span:
 WHOLE = Span()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """Consecutive rows of a table, read when they are needed. Unreadable rows are left out."""
 

@@ -6,17 +6,17 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from edgetop import formatting
 from edgetop.errors import InputError, RecordingError
 from edgetop.files import open_regular, write_file
+from edgetop.frozen import frozen
 from edgetop.session.manifest import FORMAT_VERSION, Manifest, from_json, to_json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retention:
     raw: bool = True  # whether single inferences are recorded
     max_bytes: int | None = None  # size of the folder above which the oldest single inferences are dropped

@@ -14,10 +14,10 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from edgetop import __version__
+from edgetop.frozen import frozen
 from edgetop.session.manifest import FORMAT_VERSION
 
 PROTOCOL = 4
@@ -51,7 +51,7 @@ class WireError(ValueError):
     """Raised if bytes are not a stream of this protocol, or were damaged."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     kind: int
     payload: bytes

@@ -13,10 +13,10 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit
 from edgetop.sensors.cgroup import folders_of
 from edgetop.sensors.process_table import HOST
@@ -35,7 +35,7 @@ _ENTER = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 97; shift
 _ALLOWED = 'g=$(sed -n s/^0:://p /proc/self/cgroup); for m in "" /unified; do cat /sys/fs/cgroup$m$g/$1; done 2>&-'
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Enclosure:
     """The cgroup in which the engine runs, if any."""
 

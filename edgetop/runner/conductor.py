@@ -10,7 +10,7 @@ import gc
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -32,6 +32,7 @@ from edgetop.engines.engine_protocol import (
     join_updates,
 )
 from edgetop.errors import EdgetopError, EngineDiedError, InputError, RecordingError
+from edgetop.frozen import frozen
 from edgetop.runner.model_file import ModelFiles
 from edgetop.runner.rotation import Recorder, Rotation
 from edgetop.runner.session_sensors import SessionSensors
@@ -65,7 +66,7 @@ class BatchSink(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How a session ended."""
 

@@ -1,8 +1,8 @@
 """Wait until the board has cooled down, so that the heat of one session does not change the results of the next."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from edgetop.frozen import frozen
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Found, Gap
 from edgetop.session.clock import Clock
@@ -10,7 +10,7 @@ from edgetop.session.clock import Clock
 POLL_S = 0.5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heat:
     """The hottest zone at one moment."""
 
@@ -18,7 +18,7 @@ class Heat:
     celsius: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cooldown:
     """The result of a cool-down."""
 

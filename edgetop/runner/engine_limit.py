@@ -1,12 +1,13 @@
 """What `--limit` allows the engine. A request of a run holds it, so this module loads nothing heavy."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from edgetop.frozen import frozen
 
 DEFAULT_PERIOD_US = 100_000  # of a quota, as in the kernel: Documentation/scheduler/sched-bwc.rst
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limit:
     """The resources that the engine may use. None means no limit."""
 

@@ -5,7 +5,7 @@ A damaged or unknown entry in the file of stored ceilings is never an error: the
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from edgetop.engines.engine_protocol import Engine, Loaded
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError, InputError
 from edgetop.files import read_json, write_file
+from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
 from edgetop.roofline_models import COPY, MULTIPLY, probe_path
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
@@ -27,7 +28,7 @@ MAX_STORED = 64  # kinds of run; those measured longest ago are dropped
 VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     """The conditions under which ceilings hold. The same board in another power mode has other ceilings."""
 
@@ -41,8 +42,7 @@ class Kind:
     cpus: tuple[int, ...]  # CPUs to which the engine is pinned
 
     def to_json(self) -> dict[str, Any]:
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        return {**fields, "providers": list(self.providers), "cpus": list(self.cpus)}
+        return {**asdict(self), "providers": list(self.providers), "cpus": list(self.cpus)}
 
 
 def kind_of(board: Board, loaded: Loaded, spec: EngineSpec) -> Kind:
@@ -50,7 +50,7 @@ def kind_of(board: Board, loaded: Loaded, spec: EngineSpec) -> Kind:
     return Kind(board.model, board.cpu, board.power_mode, *runtime, spec.threads, spec.cpus)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     kind: Kind
     ceilings: Ceilings

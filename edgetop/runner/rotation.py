@@ -6,10 +6,10 @@ ends, and completed after the next one has begun.
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from edgetop.errors import EdgetopError
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Lost, Manifest
@@ -30,7 +30,7 @@ class Recorder(Protocol):
     def discard(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Following:
     """The recording of the next session, created and still empty."""
 

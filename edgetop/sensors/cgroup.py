@@ -9,10 +9,10 @@ scheduler/sched-bwc.rst.
 import re
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from edgetop.frozen import frozen
 from edgetop.sensors.counters import FIRST, Rate
 from edgetop.sensors.memory_sensors import MIB
 from edgetop.sensors.process_table import HOST, parse_counters
@@ -36,7 +36,7 @@ _OFF = Missing(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """The file names of one version of cgroups."""
 
@@ -54,7 +54,7 @@ V1 = Files(
 V2 = Files("memory.current", "memory.peak", "memory.max", "memory.events", "memory.events")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """The engine's cgroup and those above it, the innermost first. Folders are relative to the root."""
 

@@ -8,10 +8,10 @@ import contextlib
 import errno
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.installation import extra_command
 from edgetop.sensors.ina import (
     INA260_SHUNT_OHM,
@@ -39,7 +39,7 @@ NOTATION = "write BUS:ADDR:CHIP:SHUNT[:NAME], such as 1:0x40:ina226:0.002:5V-IN"
 ROLES = ("total", "part")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Channel:
     number: int  # on the chip, from 0
     shunt_ohm: float
@@ -47,7 +47,7 @@ class Channel:
     role: str | None  # given by the user; None if not given
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class I2cSpec:
     """The user's description of one chip."""
 

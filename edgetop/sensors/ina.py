@@ -12,9 +12,9 @@ every word is swapped.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from edgetop.frozen import frozen
 from edgetop.sensors.sensor_protocol import Gap
 
 AVERAGES = (1, 4, 16, 64, 128, 256, 512, 1024)  # averaged conversions by code, for all chips except the INA219
@@ -38,7 +38,7 @@ class Bus(Protocol):
     def read_i2c_block_data(self, i2c_addr: int, register: int, length: int) -> list[int]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registers:
     """The registers of the chip at one address, high byte first."""
 
@@ -88,7 +88,7 @@ class Measured(NamedTuple):
 Channels = Sequence[Measured] | Gap
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chip:
     """A kind of chip and its configuration: continuous conversion of shunt and bus voltage."""
 

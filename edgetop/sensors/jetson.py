@@ -13,8 +13,9 @@ then `GPU MAX_FREQ 612000000`). -1 means the highest possible value (Jetson Linu
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from edgetop.frozen import frozen
 from edgetop.sensors.clocks import DEVFREQ, device_kind, policies
 from edgetop.sensors.counters import FIRST, WENT_BACK
 from edgetop.sensors.root import Root, chips_named, is_compatible
@@ -37,7 +38,7 @@ _CPU = re.compile(r"/cpu([0-9]{1,4})/cpufreq/")
 _DEVICE = re.compile(r"/([0-9a-f]{6,10})\.\w+/")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mode:
     """The settings of one power mode, by (name of the parameter, name of its file)."""
 
@@ -45,7 +46,7 @@ class Mode:
     settings: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Modes:
     modes: Mapping[int, Mode]
     files: Mapping[tuple[str, str], str]  # paths by (name of the parameter, name of its file)
@@ -74,7 +75,7 @@ def parse_modes(text: str) -> Modes:
     return Modes(modes, files)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PowerMode:
     number: int
     name: str  # from /etc/nvpmodel.conf, or such as "mode 2" if that has no name

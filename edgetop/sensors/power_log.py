@@ -10,10 +10,10 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
 from edgetop.sensors.rails import NOTES
 from edgetop.sensors.sensor_protocol import Backlog, Found, Values, sensor
@@ -27,7 +27,7 @@ LINE_BYTES = 4096  # a file without an end of line within this size is not a log
 NS = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LogSpec:
     """A power log as the user describes it."""
 

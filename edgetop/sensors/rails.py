@@ -17,9 +17,9 @@ without the role of a total.
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from edgetop.frozen import frozen
 from edgetop.sensors.root import File, Root, chips_named, is_compatible, parse_int
 from edgetop.sensors.sensor_protocol import (
     Found,
@@ -43,7 +43,7 @@ MODULE = "what goes into the module; the carrier board's own draw (USB, NVMe, fa
 FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RailPlan:
     """The rails of a family of modules."""
 
@@ -85,7 +85,7 @@ NO_SUM = Gap("a rail cannot be read, and a sum without it is none")
 NOT_CONNECTED = "NC"  # name of an unused channel in NVIDIA's device trees
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rail:
     """One channel of a power chip."""
 
@@ -94,7 +94,7 @@ class Rail:
     read: Callable[[], tuple[float, float, float]]  # returns W, V, A; raises OSError or ValueError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chip:
     """The rails of one chip."""
 

@@ -8,8 +8,8 @@ up.
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from edgetop.frozen import frozen
 from edgetop.sensors.counters import EnergyCounter
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
@@ -27,7 +27,7 @@ _NOTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Zone:
     folder: str
     name: str  # "package-0", "core", "psys" ...

@@ -14,10 +14,10 @@ import re
 import signal
 import stat
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.files import read_file
+from edgetop.frozen import frozen
 
 READ_BYTES = 65_536
 MAX_FILE_BYTES = 8 * 1024 * 1024  # /proc/PID/maps of a large process has 2 MiB
@@ -274,7 +274,7 @@ TIMEOUT_S = 2.0
 MAX_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     text: str  # standard output, to which firmware tools also print errors
     exit_status: int

@@ -8,9 +8,10 @@ import itertools
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar, runtime_checkable
 
+from edgetop.frozen import frozen
 from edgetop.sensors.root import Root
 from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import SensorInfo
@@ -38,7 +39,7 @@ UNIT_OF_KIND = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gap:
     """A value that could not be read, and why."""
 
@@ -73,14 +74,14 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
     return result
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backlog(Gap):
     """Values of earlier moments, such as those in a log, and none of the present moment."""
 
     samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SensorEvent:
     """Something that a source reports besides values. It becomes an event of the session."""
 
@@ -105,7 +106,7 @@ class Source(Protocol):
         """Read a value for each of `sensors`, in their order. If it raises OSError or ValueError, all are gaps."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reader:
     """A source whose sensors are read by a function, as most are."""
 
@@ -162,7 +163,7 @@ class Closable(Protocol):
         """Release everything that the source holds. May be called during a read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Missing:
     """Something that cannot be read on this board, why, and the command that would help."""
 
@@ -171,7 +172,7 @@ class Missing:
     fix: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     sources: tuple[Source, ...] = ()
     missing: tuple[Missing, ...] = ()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from edgetop.frozen import frozen
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.root import Root
@@ -24,7 +25,7 @@ RATE_INTERVAL_S = 1.0
 Answer = tuple[Values | Gap, float]  # result of a read, and its duration in microseconds
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One sensor with its last reading."""
 

@@ -14,9 +14,9 @@ jtop/core/tegra_parse.py (`GR3D_FREQ @[1000,1000,1000]` of Thor), and lines of b
 import itertools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
+from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import Sample
 from edgetop.sensors.rails import RailPlan, plan_of
 from edgetop.sensors.sensor_protocol import Gap
@@ -36,7 +36,7 @@ _PLACEHOLDERS_C = {"PMIC": (50.0, 100.0)}  # constants in place of readings, as 
 _COMPUTED = frozenset({"thermal"})  # computed from other zones to control the fan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """One parsed line."""
 

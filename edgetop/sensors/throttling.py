@@ -10,9 +10,9 @@ counters.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from edgetop.frozen import frozen
 from edgetop.sensors.counters import FIRST, WENT_BACK
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, sensor
@@ -56,7 +56,7 @@ class Advance(NamedTuple):
     throttled: bool | Gap  # whether an event has begun or ended
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThrottleCounts:
     """All throttle counters of a machine: events by core and by package, and the time in them."""
 

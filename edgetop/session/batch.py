@@ -1,9 +1,10 @@
 """A batch: everything that happened since the last batch, on one clock. Feeds deliver batches."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from edgetop.frozen import frozen
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
@@ -12,7 +13,7 @@ from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 from edgetop.session.typed_json import JsonValue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """The data of a span of a session's time. Rows of each kind are in the order in which they were made.
 

@@ -4,14 +4,14 @@ Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from edgetop.frozen import frozen
 from edgetop.session.typed_json import JsonValue
 
 DTYPE = "float32"  # of the probe model; other types have other ceilings
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceilings:
     flops_per_s: float
     bytes_per_s: float

@@ -5,10 +5,11 @@ without an RTC) do not change the data.
 """
 
 import time
-from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, Protocol
+
+from edgetop.frozen import frozen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -29,7 +30,7 @@ class SystemClock:
         return datetime.now(timezone.utc)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Anchor:
     """A moment at which both clocks were read."""
 
@@ -46,7 +47,7 @@ def format_utc(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WallTime:
     """Converts session time to wall time.
 

@@ -11,12 +11,11 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from edgetop.frozen import frozen
 from edgetop.session.event_kinds import KINDS, UnknownEvent
 from edgetop.session.events import Body, Event
-from edgetop.session.late_dataclass import LateDataclass, finish
 
 MAX_WHOLE = 2**62  # sums of a few such numbers still fit into 64 bits
 _REQUIRED: Any = object()
@@ -42,7 +41,7 @@ class _Part(NamedTuple):
     is_optional: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shape:
     """How the objects of a class are written and read."""
 
@@ -99,8 +98,6 @@ class _Shape:
 
 @functools.cache
 def _shape(of: Any, prefix: str = "") -> _Shape:
-    if issubclass(of, LateDataclass):
-        finish(of)
     hints = typing.get_type_hints(of)
     found: list[_Key | _Part] = []
     others, names = None, []

@@ -5,9 +5,10 @@ types of its fields. Fields are written in the order in which they stand here.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args, get_type_hints
 
+from edgetop.frozen import frozen
 from edgetop.session.ceilings import Ceilings, ceilings_of
 from edgetop.session.events import Body
 from edgetop.session.operators import ThreadUse
@@ -42,6 +43,7 @@ def _all_other_keys() -> Any:
     return field(default_factory=dict, metadata={"others": True})
 
 
+@frozen
 class UnknownEvent(Body):
     """An event of a kind that this version does not know, or whose data does not fit its kind; copied as it came."""
 
@@ -60,6 +62,7 @@ RemarkKind = Literal[
 ]  # fmt: skip
 
 
+@frozen
 class Remark(Body):
     """An event that its kind and its message tell in full."""
 
@@ -69,6 +72,7 @@ class Remark(Body):
 # How a session goes.
 
 
+@frozen
 class PhaseBegan(Body):
     """A phase of the run began. `runs` and `duration_ns` are what was asked for; None: no limit, or not known."""
 
@@ -78,6 +82,7 @@ class PhaseBegan(Body):
     duration_ns: int | None = _of_phases("idle", "measure")
 
 
+@frozen
 class SessionOver(Body):
     """The last event: the session ended, or its writer died and edgetop completed it from its journal."""
 
@@ -93,6 +98,7 @@ class SessionOver(Body):
     lost_inferences: int | None = _of_kind("recovered")
 
 
+@frozen
 class Rotated(Body):
     """The session continues where another one ended, with the same engine."""
 
@@ -100,6 +106,7 @@ class Rotated(Body):
     before: str = ""  # the id of that session
 
 
+@frozen
 class Cut(Body):
     """The session is a part of another one."""
 
@@ -109,6 +116,7 @@ class Cut(Body):
     end_ns: int
 
 
+@frozen
 class ClockStepped(Body):
     """The wall clock was set."""
 
@@ -116,6 +124,7 @@ class ClockStepped(Body):
     step_s: int | float
 
 
+@frozen
 class GateSet(Body):
     """A gate of the run: what has to hold at its end."""
 
@@ -123,6 +132,7 @@ class GateSet(Body):
     expr: str
 
 
+@frozen
 class GateFailed(Body):
     """A gate ended the session."""
 
@@ -130,6 +140,7 @@ class GateFailed(Body):
     expr: str = ""
 
 
+@frozen
 class AlertRuleSet(Body):
     """An alert that was asked for."""
 
@@ -137,6 +148,7 @@ class AlertRuleSet(Body):
     rule: str
 
 
+@frozen
 class HookDone(Body):
     """A command of `--on-event` ended."""
 
@@ -146,6 +158,7 @@ class HookDone(Body):
     output: str | None = _optional()
 
 
+@frozen
 class AnalysisFailed(Body):
     """A defect of edgetop: a part of the analysis is not available."""
 
@@ -156,6 +169,7 @@ class AnalysisFailed(Body):
 # The engine.
 
 
+@frozen
 class EngineStarted(Body):
     """The engine's process runs."""
 
@@ -163,6 +177,7 @@ class EngineStarted(Body):
     pid: int | None = None
 
 
+@frozen
 class EngineFailed(Body):
     """The engine gave up; the message says why."""
 
@@ -170,6 +185,7 @@ class EngineFailed(Body):
     stage: str | None = _optional()
 
 
+@frozen
 class EngineDied(Body):
     """The engine's process died; the message says what of."""
 
@@ -177,6 +193,7 @@ class EngineDied(Body):
     last_words: str | None = _optional()
 
 
+@frozen
 class EngineMemory(Body):
     """The engine's memory at the end of a step of its run."""
 
@@ -187,6 +204,7 @@ class EngineMemory(Body):
     file_mib: int | float | None = _optional()
 
 
+@frozen
 class RecordsLost(Body):
     """The engine could not report some of its inferences."""
 
@@ -194,6 +212,7 @@ class RecordsLost(Body):
     count: int = 0
 
 
+@frozen
 class StreamSeen(Body):
     """A watched program uses one more model."""
 
@@ -201,6 +220,7 @@ class StreamSeen(Body):
     number: int
 
 
+@frozen
 class DataDependent(Body):
     """The work of some operators depends on the input, which is made up."""
 
@@ -208,6 +228,7 @@ class DataDependent(Body):
     types: str  # of these operators, with commas between
 
 
+@frozen
 class SlowInference(Body):
     """The slowest inference of a tenth of a second, and what the kernel counted from shortly before it to its end."""
 
@@ -223,6 +244,7 @@ class SlowInference(Body):
 # Operators.
 
 
+@frozen
 class ProfilerChosen(Body):
     """How operators are timed from now on; the reason says why not, or why in no better way."""
 
@@ -232,6 +254,7 @@ class ProfilerChosen(Body):
     every_ns: int = 0
 
 
+@frozen
 class RooflineMeasured(Body):
     """The ceilings of this board with this runtime."""
 
@@ -247,6 +270,7 @@ class RooflineMeasured(Body):
         return ceilings_of(self.flops_per_s, self.bytes_per_s, self.dtype, self.measured_utc)
 
 
+@frozen
 class ProfileBurst(Body):
     """Instrumented inferences."""
 
@@ -265,6 +289,7 @@ class ProfileBurst(Body):
     threads: ThreadUse | None = _part("thread_", default=None)
 
 
+@frozen
 class ProfileBursts(Body):
     """The sum of many bursts, which stands for them in what a remote viewer gets of the past."""
 
@@ -279,6 +304,7 @@ class ProfileBursts(Body):
 # Two models in turns.
 
 
+@frozen
 class TurnsBegan(Body):
     """The turns of an A/B session began."""
 
@@ -286,6 +312,7 @@ class TurnsBegan(Body):
     plan: Plan = _part()
 
 
+@frozen
 class LoadBegan(Body):
     """Both models of an A/B session were loaded anew, and their turns began."""
 
@@ -294,6 +321,7 @@ class LoadBegan(Body):
     plan: Plan = _part()
 
 
+@frozen
 class TurnsSettled(Body):
     """It is known how long after each switch latencies do not count."""
 
@@ -301,7 +329,7 @@ class TurnsSettled(Body):
     left_out_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuadFigures:
     """The figures of one side in a quad of turns."""
 
@@ -315,6 +343,7 @@ class QuadFigures:
     quantiles_ns: str  # at the shares that `analysis.ab` names, with commas between
 
 
+@frozen
 class QuadDone(Body):
     """Four turns are over."""
 
@@ -331,6 +360,7 @@ class QuadDone(Body):
 # Sensors and the board.
 
 
+@frozen
 class SensorMissing(Body):
     """The board has a sensor that cannot be read; the message says why."""
 
@@ -338,6 +368,7 @@ class SensorMissing(Body):
     fix: str | None = None  # the command that would change that
 
 
+@frozen
 class SensorSlow(Body):
     """A read took much longer than usual."""
 
@@ -346,6 +377,7 @@ class SensorSlow(Body):
     took_ns: int
 
 
+@frozen
 class Competing(Body):
     """Other processes took the CPU: the name of the one that took most, and percent of a core."""
 
@@ -354,6 +386,7 @@ class Competing(Body):
     cpu_pct: int | float
 
 
+@frozen
 class ThreadsUsed(Body):
     """The CPU that each thread of the engine used."""
 
@@ -362,6 +395,7 @@ class ThreadsUsed(Body):
     cpu_pct: Mapping[str, JsonValue] = _all_other_keys()  # by "thread NAME": percent of a core
 
 
+@frozen
 class ClockSource(Body):
     """The kernel counts time by a clock that is slow to read."""
 
@@ -369,6 +403,7 @@ class ClockSource(Body):
     clock: str
 
 
+@frozen
 class SettingChanged(Body):
     """A setting of the board changed while the session ran."""
 
@@ -377,6 +412,7 @@ class SettingChanged(Body):
     after: str
 
 
+@frozen
 class LimitReached(Body):
     """The engine's cgroup is at its limit."""
 
@@ -387,6 +423,7 @@ class LimitReached(Body):
 # The recording.
 
 
+@frozen
 class RecordingTrouble(Body):
     """Nothing can be written, or single inferences cannot be written fast enough; the run itself goes on."""
 
@@ -394,6 +431,7 @@ class RecordingTrouble(Body):
     why: str = ""
 
 
+@frozen
 class RecordingRestored(Body):
     """What was failing works again. The counts are of what is missing in between."""
 
@@ -403,6 +441,7 @@ class RecordingRestored(Body):
     rows: int = 0
 
 
+@frozen
 class RecordingCaughtUp(Body):
     """Single inferences are recorded again."""
 
@@ -410,6 +449,7 @@ class RecordingCaughtUp(Body):
     count: int = 0  # of missing inferences
 
 
+@frozen
 class RecordingMoved(Body):
     """The session is recorded elsewhere than it was asked for."""
 
@@ -420,6 +460,7 @@ class RecordingMoved(Body):
 # What another tool measured.
 
 
+@frozen
 class SessionImported(Body):
     """Another tool measured the session."""
 
@@ -427,6 +468,7 @@ class SessionImported(Body):
     parts: Mapping[str, JsonValue] = _all_other_keys()  # of an inference, in ms
 
 
+@frozen
 class ToolSummary(Body):
     """The figures that another tool printed of all inferences together, by the keys of the report's `latency`."""
 
@@ -435,6 +477,7 @@ class ToolSummary(Body):
     figures: Mapping[str, JsonValue] = _all_other_keys()
 
 
+@frozen
 class CoarseTimes(Body):
     """The imported latencies are rounded so much that percentiles show it."""
 
@@ -445,6 +488,7 @@ class CoarseTimes(Body):
 # What the analysis found.
 
 
+@frozen
 class ThrottleBegan(Body):
     """The board reported that it is slowed."""
 
@@ -456,6 +500,7 @@ class ThrottleBegan(Body):
     temp_c: int | float | None = None  # the highest of the first seconds
 
 
+@frozen
 class ThrottleEnded(Body):
     """What slowed the board is over. The first five fields are those of its beginning."""
 
@@ -471,6 +516,7 @@ class ThrottleEnded(Body):
     duration_s: int | float | None = None
 
 
+@frozen
 class SlowdownBegan(Body):
     """Inferences became slower."""
 
@@ -478,6 +524,7 @@ class SlowdownBegan(Body):
     cause: str
 
 
+@frozen
 class AlertBegan(Body):
     """An alert was raised."""
 

@@ -5,10 +5,10 @@ another machine.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from edgetop.session.late_dataclass import LateDataclass
+from edgetop.frozen import frozen
 from edgetop.session.typed_json import JsonValue
 
 Severity = Literal["info", "warning", "critical"]
@@ -22,8 +22,8 @@ LANDMARKS = frozenset(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, init=False)
-class Body(LateDataclass):
+@frozen
+class Body:
     """What an event says, as an object of the class of its kind; all classes are in `event_kinds`."""
 
     # The data as it was read from a file or a link; None: the event was made here. Only the codec uses it: keys that
@@ -36,7 +36,7 @@ class Body(LateDataclass):
         def kind(self) -> str: ...  # a word for machines: "phase", "mark", "sensor-lost", "engine-died" ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Event:
     t_ns: int
     body: Body
@@ -54,7 +54,7 @@ class Event:
         return self.severity != "info" or self.kind in LANDMARKS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice:
     """A warning about how far the numbers may be trusted, or a hint, with what to do about it."""
 
@@ -69,7 +69,7 @@ Action = Literal["stop", "mark", "pause", "resume", "profile"]  # pause and resu
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Order:
     do: Action
     note: str = ""  # of a mark

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.clock import Anchor, WallTime, wall_time_at
 from edgetop.session.records import SplitBy
@@ -28,20 +29,20 @@ IMPORTED = "imported"  # label with the name of the other tool that measured the
 State = Literal["live", "finished", "recovered"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ClockInfo:
     origin_monotonic_ns: int
     boot_id: str | None
     anchors: tuple[Anchor, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HistogramInfo:
     unit_ns: int = histogram.UNIT_NS
     sub_bucket_bits: int = histogram.SUB_BUCKET_BITS
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Board:
     model: str | None = None
     soc: str | None = None
@@ -55,14 +56,14 @@ class Board:
     simulated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorInfo:
     name: str
     shape: tuple[int, ...]
     dtype: str  # numpy's name
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Model:
     path: str
     sha256: str | None = None
@@ -72,7 +73,7 @@ class Model:
     precision: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EngineInfo:
     runtime: str | None = None
     version: str | None = None
@@ -94,7 +95,7 @@ class EngineInfo:
 MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load:
     mode: Literal["closed", "fixed", "poisson", "replayed"] = "closed"
     rate_hz: float | None = None  # of each stream
@@ -139,13 +140,13 @@ class Load:
         return max(0, min(rest_ns, 2**62))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackgroundProcess:
     name: str
     cpu_pct: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Battery:
     """The battery to which a session's energy is compared."""
 
@@ -155,7 +156,7 @@ class Battery:
     extra_w: float = 0.0  # power that the battery gives to other consumers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Methodology:
     warmup_runs: int | None = None  # number that ran, not number requested
     measure_runs: int | None = None
@@ -173,7 +174,7 @@ class Methodology:
     cooldown_c: float | None = None  # hottest zone after the cool-down; None if no temperature could be read
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WatchedStream:
     """One stream of a watched program: a runtime session in it. The figures are updated every ten seconds."""
 
@@ -185,7 +186,7 @@ class WatchedStream:
     inputs: str | None = None  # inputs of the first call, with their shapes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watched:
     """A program that ran the inferences itself, while edgetop watched."""
 
@@ -199,7 +200,7 @@ class Watched:
     outside_share: float | None = None  # share of the time between first and last inference without one in progress
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constraints:
     cpus: float | None = None
     memory_bytes: int | None = None
@@ -219,7 +220,7 @@ class Constraints:
         return ", ".join(filter(None, (memory, quota)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SensorInfo:
     """One sensor. Readings refer to it by its index in `Manifest.sensors`."""
 
@@ -245,7 +246,7 @@ class SensorInfo:
         return self.id.partition("/")[2]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     """One variant, A or B, of an A/B session."""
 
@@ -263,7 +264,7 @@ class Variant:
         return f"{self.model.path.rpartition('/')[2]} {self.options}".strip()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ab:
     """The setup of an A/B session: two variants that run in turns."""
 
@@ -273,7 +274,7 @@ class Ab:
     seed: int = 0  # for the random order of turns
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lost:
     """What is missing in a recording. Data that the user excluded (`--no-raw`, `--max-size`) is not lost."""
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.session.records import Inferences
 
 Numbers = npt.NDArray[np.int64]
@@ -27,7 +28,7 @@ NEIGHBOURS, LEAST_NEIGHBOURS = 20, 5  # plain inferences with which those of a b
 CPU, XNNPACK = "CPU", "XNNPACK"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorInfo:
     """An operator as the runtime ran it, after fusion and with the runtime's names."""
 
@@ -39,7 +40,7 @@ class OperatorInfo:
     origin: str | None = None  # its name in the model's file, or names if several were merged; None if unknown
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operator:
     """The time of one operator in a burst."""
 
@@ -54,7 +55,7 @@ class Operator:
         return OperatorInfo(self.name, self.op_type, self.provider)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThreadUse:
     """How the runtime's threads shared the work of instrumented inferences."""
 

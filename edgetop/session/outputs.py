@@ -1,23 +1,24 @@
 """The model outputs that a session stored (`--keep-outputs`), with a hash of each inference's inputs."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
+
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Output:
     name: str
     scale: float = 0.0  # scale of a quantised output; 0 if it is not quantised
     zero_point: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeptOutputs:
     """The stored outputs of a session. Arrays are read only when they are needed, since all can take 256 MiB."""
 

@@ -9,12 +9,13 @@ mixture of models describe none of them. The streams are those of a watched prog
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.records import (
     NO_INFERENCES,
@@ -63,7 +64,7 @@ OF_DEADLINE = ("deadline_misses", "miss_run_first", "miss_run_last", "miss_run_l
 OF_INFERENCES = ("min_ns", "max_ns", *PERCENTILE_FIELDS)  # ABSENT without inferences
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Seconds:
     """Consecutive seconds: `rows` of SECOND, and a sparse histogram for each.
 
@@ -145,7 +146,7 @@ class Seconds:
         return concatenate([empty, self.streams.seconds, own]).take(places)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StreamSeconds:
     """Statistics of single streams within consecutive seconds. Those of second i are rows offsets[i]:offsets[i + 1].
 

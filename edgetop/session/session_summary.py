@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, get_args
 
+from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 from edgetop.session.typed_json import JsonValue
 
@@ -55,7 +56,7 @@ class Summary:
     failed_gates: dict[str, str] | None = None  # gates requested by the viewer that fail, and why each does
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Happened:
     """An event of a board, for the log of the fleet."""
 

@@ -10,9 +10,10 @@ loaded anew several times, each time in new processes, and the quads are divided
 
 import math
 import random
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from edgetop.frozen import frozen
 from edgetop.session.seconds import NS
 
 SIDES = "AB"
@@ -27,7 +28,7 @@ LEAST_RUNS_A_TURN = 4
 WANTED_LOADS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     begin_ns: int
     turn_ns: int
@@ -66,7 +67,7 @@ class Plan:
         return {"begin_ns": self.begin_ns, "turn_ns": self.turn_ns, "order": self.order}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Planner:
     """Plans the turns of each load of a session within `duration_ns`, reloading included."""
 

@@ -6,8 +6,9 @@ import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
+
+from edgetop.frozen import frozen
 
 JsonValue = str | int | float | bool | None
 
@@ -21,7 +22,7 @@ def require(claim: bool, where: str) -> None:
         raise ValueError(f"{where} has an unexpected value")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """A JSON form of dataclasses: how `plain` writes them, and how strictly `parse` checks them."""
 

@@ -5,8 +5,8 @@ Documentation/hwmon/sysfs-interface.rst.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from edgetop.frozen import frozen
 from edgetop.simulation.board_physics import FAN_TRIPS, HARDWARE, Hardware, Machine, Trip
 
 Files = Mapping[str, str | bytes]
@@ -18,7 +18,7 @@ POLICY = "sys/devices/system/cpu/cpufreq/policy0"
 ACTIVE_TRIPS = [("active", trip) for trip in FAN_TRIPS]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Family:
     links: Mapping[str, str]  # by path: the target
     fixed: Files  # files that never change

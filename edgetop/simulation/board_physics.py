@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from edgetop.frozen import frozen
 from edgetop.simulation.scenarios import Scenario
 
 # What heats the virtual board and what cools it: thermal stages, the kernel's governor, and a fan with its trips.
@@ -13,7 +14,7 @@ from edgetop.simulation.scenarios import Scenario
 # step is exact, however long.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stage:
     """One RC element. `rise_c`: the present temperature difference over it."""
 
@@ -26,7 +27,7 @@ class Stage:
         return replace(self, rise_c=steady_c + (self.rise_c - steady_c) * decay)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Heat:
     """A die on a heatsink; the heatsink's resistance to the air is the fan's business."""
 
@@ -45,13 +46,13 @@ class Heat:
         return ambient_c + self.die.rise_c + self.sink.rise_c
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trip:
     celsius: float
     hysteresis_c: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StepWise:
     """One cooling device at one passive trip, one step per poll (drivers/thermal/gov_step_wise.c).
 
@@ -89,7 +90,7 @@ SINK_K_W = (12.0, 6.0, 4.0, 2.5, 1.0)  # to the air, by the fan's level
 FULL_RPM = 5200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hardware:
     """Clocks rise. Voltages are those of the lowest and of the highest clock; between them they are linear."""
 
@@ -143,7 +144,7 @@ HARDWARE: Mapping[str, Hardware] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timetable:
     """The schedule of a scenario's trouble: calm, trouble, rest, trouble, rest and so on."""
 
@@ -176,7 +177,7 @@ SAGGING_V, STEADY_V = 4.54, 5.09
 OHMS = 0.02  # of cable and plug
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     hardware: Hardware
     ambient_c: float

@@ -4,12 +4,13 @@ Imported to list the names, so it imports nothing. Times are simulated seconds.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from edgetop.frozen import frozen
 
 KIB = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scenario:
     name: str
     family: str = "jetson"  # of boards, whose files the virtual one has; or "raspberry-pi"

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from edgetop.frozen import frozen
 from edgetop.taps.perf import Event, Executed, Forked, Hit
 from edgetop.taps.runtimes import Function
 
@@ -25,7 +26,7 @@ class Call(NamedTuple):
     function: Function
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Frame:
     """Where pybind11's caller stores its function_call (pybind11/attr.h), learned from the first call."""
 

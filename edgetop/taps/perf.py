@@ -17,10 +17,10 @@ import select
 import socket
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from edgetop.frozen import frozen
 from edgetop.taps import opener
 from edgetop.taps.opener import BEGIN, DUMMY, RETURN
 
@@ -97,7 +97,7 @@ def may_set() -> bool:
     return bool(int(effective.split()[1], 16) >> 21 & 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A process to watch."""
 
@@ -117,7 +117,7 @@ def target_of(pid: int) -> Target:
     return Target(pid, pidfd, int(fields[19]))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a breakpoint is to be."""
 

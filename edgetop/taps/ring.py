@@ -9,7 +9,6 @@ import fcntl
 import os
 import signal
 import stat
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.probe import edgetop_probe as layout
 
 SLOT = np.dtype([
@@ -36,7 +36,7 @@ _numbers = count(1).__next__
 _room = bytearray(layout.SLOTS * SLOT.itemsize)  # for all slots of a ring, of one after the other
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CallName:
     """The runtime and model of a call; each field may be empty."""
 

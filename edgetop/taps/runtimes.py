@@ -6,10 +6,10 @@ proc_pid_maps(5). Nothing is loaded here. Only the standard library: a helper th
 import contextlib
 import os
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from edgetop.frozen import frozen
 from edgetop.taps.elf import Elf, ort_functions
 
 PYBIND, ORT = "onnxruntime_pybind11_state", "libonnxruntime.so"
@@ -28,7 +28,7 @@ class Mapping(NamedTuple):
     path: str  # as the process sees it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Function:
     """A function that runs a model once."""
 

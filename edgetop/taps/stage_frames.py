@@ -6,11 +6,11 @@ Everything is samples by sensor id, in ms, each at the begin of what it measures
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.frozen import frozen
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.ring import Calls, Ring
 
@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) by sensor id
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A stage or a call. `thread` may be of any process."""
 

@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from edgetop.engines.engine_protocol import Ended, EngineUpdate, Failed, LogLine, Message, Started
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.taps import opener
 from edgetop.taps.asking import Asked
 from edgetop.taps.loading import Loading
@@ -43,7 +44,7 @@ MOST_LINE = 16_384  # of what the reader reports: a line that is longer is none 
 MOST_NEWS = 256  # of its lines, of one process: its owner, who may make it say anything, fills no recording
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessSpec:
     command: Sequence[str]  # as it was started
     pid: int
@@ -124,7 +125,7 @@ def main_process(unit: str) -> tuple[int, str]:
         return answer
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelProcess:
     """A process that has mapped a runtime or the file of a model."""
 

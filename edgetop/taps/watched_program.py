@@ -23,6 +23,7 @@ from edgetop.engines.engine_protocol import Died, Ended, EngineUpdate, LogLine, 
 from edgetop.engines.spawn import OomWatch, explain_exit
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.paths import is_there
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.taps import Taps
@@ -44,7 +45,7 @@ CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it n
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Surroundings:
     """What a program inherits, as edgetop has found it before it changed anything of itself."""
 
@@ -73,7 +74,7 @@ class Surroundings:
                 signal.signal(number, handler)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgramSpec:
     command: Sequence[str]
     duration_ns: int | None = None  # of watching, from the first inference on

@@ -2,14 +2,15 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from edgetop.frozen import frozen
 
 # Terminals whose fonts hold little more than ASCII, or whose palette is fixed.
 _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CharacterSet:
     ascii_only: bool = False
     boxes: bool = False  # the terminal was measured to draw box and block glyphs in one cell each; never with ASCII

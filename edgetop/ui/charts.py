@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from edgetop import formatting
 from edgetop.analysis.timeline import Axis, Points
+from edgetop.frozen import frozen
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.text import BLANK, Line, Span, joined
 from edgetop.ui.themes import SHADED
@@ -34,7 +35,7 @@ _DOTS = (0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80)
 _CELLS = np.array([0, *(BRAILLE + sum(dot for i, dot in enumerate(_DOTS) if of >> 7 - i & 1) for of in range(1, 256))])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """The range of a vertical axis, from nice number to nice number."""
 

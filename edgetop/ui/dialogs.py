@@ -1,7 +1,6 @@
 """The few questions the screen asks, and what it shows on request. Text in them is never markup."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
 from rich.text import Text
@@ -15,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.ui.keys import Entry, follow_key
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Dialog(ModalScreen[T], Generic[T]):
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice(Generic[T]):
     keys: str  # in Textual's names, separated by commas; the first is shown
     words: str  # "": is not shown, such as another key that closes

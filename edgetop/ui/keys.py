@@ -3,7 +3,7 @@
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
@@ -13,12 +13,13 @@ from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 from textual.screen import Screen
 
 from edgetop.feeds.feed_protocol import Can
+from edgetop.frozen import frozen
 
 ScreenT = TypeVar("ScreenT")
 ScreenT_contra = TypeVar("ScreenT_contra", contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command(Generic[ScreenT_contra]):
     """A command of a screen: its keys, its settings, and its words in the footer, the help and the palette."""
 

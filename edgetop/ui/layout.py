@@ -5,8 +5,9 @@ The left column of a large screen is a stack of timelines with one time axis, wh
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from edgetop.frozen import frozen
 
 PANES = ("latency", "heat", "power", "memory", "events", "sensors", "session", "hotspots")
 TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a chart over time
@@ -33,7 +34,7 @@ LEAST = {"hotspots": 9, "memory": 6, "events": 12, "sensors": 10, "session": 10}
 OPTIONAL = ("session", "sensors")  # on the right only where all have their least
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A pane's rectangle, in cells. Of one row: the pane in one line, without a title."""
 

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgetop.frozen import frozen
+
 # Of the percentiles, the shortest first, by what they are called. None: all since the start.
 WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10m": 600 * 10**9, "all": None}
 
@@ -35,7 +37,7 @@ class FleetListing:
     opened: str = ""  # the name of the board whose screen is wanted; "": none, the user leaves
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScreenSettings:
     refresh_s: float = 1.0
     theme: str | None = None  # None: what suits the terminal

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells, set_cell_size
+
+from edgetop.frozen import frozen
 
 
 class Span(NamedTuple):  # thousands are made for every frame: half the cost of a dataclass
@@ -119,7 +120,7 @@ def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> lis
     return [line(indent, (row, style)) for row in (*rows, current) if row]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """One column of a table: numbers align right, words left."""
 

@@ -1,7 +1,6 @@
 """Themes: files of colours by meaning. Built-in ones lie beside the package, users' own in the config folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.color import Color
@@ -11,6 +10,7 @@ from textual.theme import Theme as TextualTheme
 
 from edgetop.errors import InputError
 from edgetop.files import read_toml, why
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 from edgetop.paths import config_home
 
@@ -34,7 +34,7 @@ _PACKAGE = Path(__file__).parent.parent
 BUILT_IN = (_PACKAGE / "themes", _PACKAGE.parent / "themes")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Theme:
     name: str
     is_dark: bool

@@ -15,13 +15,15 @@ from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
+LIGHT = ("--headless", "--threads", "1", "--rate", "200", "--profile-every", "0")
+
 
 def kinds(folder: Path) -> list[str]:
     return [kind for (kind,) in duckdb.sql(f"SELECT kind FROM '{folder}/events.parquet' ORDER BY t_ns").fetchall()]
 
 
 def test_a_run_goes_on_over_a_full_disk_and_tells_the_gap(tmp_path: Path) -> None:
-    process = start_edgetop("run", "--headless", "--duration", "4s", "--json", "-o", "one", home=tmp_path)
+    process = start_edgetop("run", *LIGHT, "--duration", "4s", "--json", "-o", "one", home=tmp_path)
     journal = tmp_path / "one.edgetop/journal/00000001.journal"
     wait_until(lambda: journal.exists() and journal.stat().st_size > 2_000)
     _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)

@@ -25,14 +25,11 @@ from edgetop.session.event_kinds import (
     UnknownEvent,
 )
 from edgetop.session.events import Body
-from edgetop.session.late_dataclass import finish
 from edgetop.session.operators import ThreadUse
 from edgetop.session.turns import Plan
 
 SIDE = QuadFigures(9, 1, 5.0, 6.0, 7.0, 100.0, None, "1,2")
 VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
-for each in KINDS.values():
-    finish(each)
 KEYS = sorted({field.name for of in KINDS.values() for field in dataclasses.fields(of)})
 
 

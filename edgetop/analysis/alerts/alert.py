@@ -12,6 +12,7 @@ from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleSpan
+from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 
 MAX_ALERTS = 200  # of each kind, the latest
@@ -19,7 +20,7 @@ APART_NS = 60_000_000_000  # an alert that comes and goes is reported no more of
 FRESH_NS = 60_000_000_000  # an alert that ended longer ago is not reported: the reader may have joined late
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """The values while an alert lasted."""
 
@@ -34,7 +35,7 @@ class Figures:
         return self.min if self.is_worst_low else self.max
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThrottleAt:
     """A throttling that the board reports, with the name of the clock that it is judged by."""
 
@@ -42,7 +43,7 @@ class ThrottleAt:
     clock: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overloaded:
     """A queue grows without end. The achieved rate has three digits."""
 
@@ -50,7 +51,7 @@ class Overloaded:
     done_hz: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Missed:
     """The deadline is missed."""
 
@@ -62,7 +63,7 @@ class Missed:
 About = str | Slowdown | ThrottleAt | Missed | Overloaded | GrowthView | Fault
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Alert:
     name: str  # `edgetop.wording.alert_names` has all of them
     severity: Severity
@@ -80,7 +81,7 @@ class Alert:
         return self.name, self.rule
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlertsView:
     newest_first: tuple[Alert, ...]  # by their beginnings
     now_ns: int

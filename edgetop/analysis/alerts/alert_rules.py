@@ -18,6 +18,7 @@ from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, Figures
 from edgetop.analysis.alerts.alert_codes import RULE
 from edgetop.analysis.session_gates import Gate, parse_gate
 from edgetop.formatting import parse_clock_time
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 from edgetop.session.seconds import NS
 
@@ -44,7 +45,7 @@ PER_SECOND = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlertRule:
     text: str  # as it was written
     series: str  # which values it is about: `temp`, or `misses%` for a share

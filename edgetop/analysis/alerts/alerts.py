@@ -8,7 +8,7 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 import numpy as np
@@ -25,6 +25,7 @@ from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
 from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
 from edgetop.analysis.tracks import Tracks, TracksReader
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import (
     AlertRuleSet,
@@ -57,7 +58,7 @@ NO_GROWTH = GrowthView()
 Span = tuple[int, int | None]  # from and until, in ns; None: it continues
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Findings:
     """The results of the other folds up to now."""
 

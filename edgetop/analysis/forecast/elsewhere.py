@@ -8,12 +8,13 @@ result, but a reason, where the session does not suffice.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.forecast.model import Estimate
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.phases import Phases
@@ -25,7 +26,7 @@ ERROR_SHARE = 0.1  # of the change
 NEAR = "too near to where it throttles to tell"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Elsewhere:
     """The result. Its ranges hold in nine of ten cases, and include the error of the change."""
 

@@ -5,7 +5,7 @@ which a session comes. The words and the JSON of a forecast are the same on the 
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
 from edgetop.analysis.forecast.steady_load import ALTERNATES_AT, History, Steady, is_fan
 from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
 from edgetop.formatting import duration
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, SensorInfo
 from edgetop.session.phases import Phases
@@ -35,7 +36,7 @@ SLOWEST_S = 8
 DIGITS = 2  # in JSON
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForecastView:
     sensor: SensorInfo | None = None  # the zone nearest to its trip
     trip_c: float | None = None  # at which it throttles

@@ -17,10 +17,11 @@ independent observations in an autocorrelated time series).
 """
 
 import functools
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from edgetop.frozen import frozen
 
 Floats = npt.NDArray[np.float64]
 
@@ -68,7 +69,7 @@ WITHIN = 0.2  # of the time to the trip, for its sureness
 ROUNDS = 3  # of the iteration to the crossing
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Estimate:
     """A value with the range that contains it in nine of ten cases. Infinite: never."""
 
@@ -77,7 +78,7 @@ class Estimate:
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fitted:
     steady_c: Estimate
     trip_s: Estimate  # after the beginning, when the trip is reached
@@ -120,7 +121,7 @@ def _grid() -> _Grid:
     return _Grid()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Samples:
     """Boards that could have given these readings, and the probability of each."""
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from edgetop.analysis.tracks import Bools, ReadingBlocks, Tracks, hold_last
+from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 
 RECENT_S, LEAST_RECENT = 16, 5  # seconds, and blocks, that give the present usual values
@@ -25,7 +25,7 @@ BLOCKS = 128  # of each width, the latest
 WIDTHS_S = (1, 4, 16, 64)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Steady:
     """A span of steady load, seen in blocks of one width."""
 

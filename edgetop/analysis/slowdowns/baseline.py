@@ -5,12 +5,12 @@ as it does while caches and governors settle.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.levels import NEPER, OF_MEDIANS, Floats, Points, median
+from edgetop.frozen import frozen
 
 LENGTH_S = 30  # the first steady seconds
 LEAST_S = 5
@@ -23,7 +23,7 @@ CERTAIN = 14.0  # log-likelihood ratio of a change within it
 LEAST_SCATTER = 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Baseline:
     from_s: int
     to_s: int

@@ -18,6 +18,7 @@ from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause, Channel, Signals
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import clock_time, percent, reading
+from edgetop.frozen import frozen
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import NOT_EXPORTED
 
@@ -252,7 +253,7 @@ def _quantile(in_order: Floats, share: float) -> float:
     return float(in_order[round(share * (len(in_order) - 1))]) if len(in_order) else float("nan")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     cause: Cause
     confidence: float  # 0 to 1

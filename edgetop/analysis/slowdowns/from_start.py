@@ -28,6 +28,7 @@ from edgetop.analysis.slowdowns.signals import (
 )
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.formatting import clock_time, percent, reading
+from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 from edgetop.session.seconds import NS
 
@@ -61,7 +62,7 @@ _SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wa
 _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The limits of the board in each of some seconds."""
 
@@ -204,7 +205,7 @@ def _low_clock(
     return low, clock, limit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """The CPU that others took in each second. Shapes (seconds,); NaN: unknown."""
 

@@ -5,7 +5,6 @@ and a viewer that continues from it derives the same slowdowns as the board itse
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from edgetop.analysis.slowdowns.serialization import FORM, require
 from edgetop.analysis.slowdowns.signals import CAUSES, Channel
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
+from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 
 VERSION = 3
@@ -29,7 +29,7 @@ SEARCHED_BACK_S = RISE_S + 5  # before the stored windows
 MAX_LEVEL = 100_000_000  # a hundred nepers
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Open:
     span: Span
     stage: Stage
@@ -37,7 +37,7 @@ class _Open:
     over: Stage | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _State:
     version: int
     until_s: int

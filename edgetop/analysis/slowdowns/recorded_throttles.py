@@ -7,15 +7,16 @@ it. An imported session has no such events, and of a crashed one the last are mi
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST, Cause
 from edgetop.analysis.slowdowns.throttle_spans import MAX_SPANS, Span, Spans
+from edgetop.frozen import frozen
 from edgetop.session.event_kinds import ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedThrottle:
     """A beginning, and its end if that was recorded."""
 

@@ -26,7 +26,7 @@ def fork(value: T) -> T:
         return cast("T", value[:] if is_flat else [fork(item) for item in value])
     if isinstance(value, dict):
         return cast("T", dict(value))
-    if not is_dataclass(value) or cast("Any", value).__dataclass_params__.frozen:
+    if not is_dataclass(value) or type(value).__setattr__ is not object.__setattr__:  # no dataclass, or a frozen one
         return value
     other = object.__new__(type(value))
     for name in value.__dataclass_fields__:

@@ -5,13 +5,13 @@ Ids with a fixed meaning are those of the session format (`edgetop help format`)
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.tracks import Bools, Floats, Tracks
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import trips_c
 
@@ -43,7 +43,7 @@ STICKY = "-sticky"
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Channel:
     """One signal: the sensors it consists of, and how far it must leave its usual range to count."""
 
@@ -186,7 +186,7 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
             yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=0.8, unit="V")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """The properties of board and load that decide what a signal means."""
 

@@ -4,7 +4,6 @@ The events are derived, not recorded: each analysis of the recording derives the
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.signals import LIMITS, Cause
+from edgetop.frozen import frozen
 from edgetop.session.event_kinds import Remark, SlowdownBegan
 
 MAX_SLOWDOWNS = 500  # the latest
@@ -24,7 +24,7 @@ Then = Literal["", "slower", "faster"]
 Rows = npt.NDArray[np.void]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slowdown:
     start_ns: int
     end_ns: int | None  # None: it continues
@@ -36,7 +36,7 @@ class Slowdown:
     then: Then = ""  # what followed, if not full speed
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlowdownsView:
     burst: Baseline | None  # None: not known yet, or limited from the start
     burst_rows: Rows  # the seconds that it was made of

@@ -17,6 +17,7 @@ from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, Signals
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools
+from edgetop.frozen import frozen
 from edgetop.session.event_kinds import ProfileBurst, SensorSlow
 from edgetop.session.event_kinds import SlowInference as Counted
 from edgetop.session.seconds import NS
@@ -44,7 +45,7 @@ Rows = npt.NDArray[np.void]
 SLOWEST = np.dtype([("second", "<i8"), ("max_ns", "<i8"), ("p50_ns", "<i8")])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SlowInference:
     """The slowest inference of its second."""
 
@@ -55,14 +56,14 @@ class SlowInference:
     is_proven: bool = False  # by what the engine counted around it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TailPart:
     cause: str
     count: int
     who: tuple[tuple[str, int], ...]  # how many of them by whom, most first
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TailView:
     slowest: tuple[SlowInference, ...] = ()  # of the session, the slowest first; only what stands out
     parts: tuple[TailPart, ...] = ()  # the largest first, `unexplained` last

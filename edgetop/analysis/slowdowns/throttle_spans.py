@@ -22,6 +22,7 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.levels import NEPER, levels
 from edgetop.analysis.slowdowns.signals import AT_TRIP_C, CAUSES, SET, Cause, cause_of_count, cause_of_flag, is_flag
 from edgetop.analysis.tracks import HOLD_S, SECONDS, Bools, Floats, Ints, Tracks
+from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import Aggregates, Readings
 from edgetop.session.seconds import NS
@@ -60,7 +61,7 @@ def cause_of(info: SensorInfo) -> Cause | None:
     return "thermal" if info.kind == "cooling" else cause_of_flag(info) or cause_of_count(info.id)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Board:
     """The sensors that matter, by their places in the manifest."""
 

@@ -8,7 +8,7 @@ goes on or has crashed, and all those of a session that another tool recorded.
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from edgetop.analysis.slowdowns.throttle_spans import (
 )
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader, TrackView
 from edgetop.formatting import duration, reading, rounded, whole_percent
+from edgetop.frozen import frozen
 from edgetop.session.batch import Batch, merge
 from edgetop.session.event_kinds import SessionOver, ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
@@ -48,7 +49,7 @@ CHECK_EVERY_NS = NS
 MAX_RECORDED = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThrottleSpan:
     """A time in which something slowed the board, by signals of one cause."""
 
@@ -72,7 +73,7 @@ class ThrottleSpan:
         return not is_before and (slowdown.end_ns is None or self.start_ns < slowdown.end_ns)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThrottlesView:
     spans: tuple[ThrottleSpan, ...]  # the latest MAX_SPANS, oldest first
     total: int
@@ -103,7 +104,7 @@ class ThrottlesView:
 NO_THROTTLES = ThrottlesView((), 0, 0, 0, 0, has_flag=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _State:
     version: int
     spans: Spans

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import ALIASES, EngineSpec, engine_for
 from edgetop.errors import EdgetopError, InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
 from edgetop.runner.measured_ceilings import Measured, default_path, measure, store
 from edgetop.sensors.survey import RATE_INTERVAL_S, survey_board
@@ -50,7 +51,7 @@ OF_THIS_MACHINE: dict[str, Examine] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnosis:
     board: Board
     checks: tuple[Check, ...]

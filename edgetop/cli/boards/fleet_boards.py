@@ -12,7 +12,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgetop.errors import InputError
 from edgetop.feeds.fleet_feed import Address
 from edgetop.feeds.ssh import NOT_FOUND, SSH_FAILED, Target, command_line, not_found, parse_target
 from edgetop.formatting import clean, cut
+from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 from edgetop.paths import as_component
 
@@ -111,7 +112,7 @@ class CannotError(Exception):
     """Why a board cannot carry out an order, in one line."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Done:
     address: Address
     reason: str = ""  # why it was not done; "": it was

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from edgetop.errors import (
 )
 from edgetop.feeds.fleet_feed import Address, BoardView, Fleet
 from edgetop.feeds.remote import Connect
+from edgetop.frozen import frozen
 from edgetop.session.clock import SystemClock
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import to_json
@@ -186,7 +187,7 @@ def _on_screen(fleet: Fleet, settings: ScreenSettings, come: Sequence[int]) -> N
             listing.note = str(error)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FleetGate:
     text: str  # as it was written
     is_of_all: bool  # it fails only where it holds on every board

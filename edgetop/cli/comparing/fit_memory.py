@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from edgetop.cli.companions import PATH, given_names, option, passed_on, raw_wor
 from edgetop.cli.running import run
 from edgetop.cli.running.child_run import ChildRun
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
+from edgetop.frozen import frozen
 
 MIB = 2**20
 DURATION = "5s"
@@ -36,7 +37,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trial:
     limit_bytes: int | None  # None: all there is
     ok: bool = True

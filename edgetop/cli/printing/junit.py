@@ -7,12 +7,12 @@ a recording: it is made to be collected by another user's process.
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgetop.analysis.session_report import Report
 from edgetop.errors import EdgetopError, InputError, OutputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import NamedOutput, is_device
 
 ELSEWHERE = "name another place with --junit"
@@ -28,7 +28,7 @@ def refuse_unwritable(path: Path) -> None:
         raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     name: str
     problem: tuple[str, str] | None = None  # "failure" or "error", and what it was

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ from edgetop import formatting
 from edgetop.cli.terminal import edgetop_command, signal_at_parents_end
 from edgetop.errors import EXIT_GATE_FAILED, EdgetopError, InputError
 from edgetop.files import parse_json
+from edgetop.frozen import frozen
 
 MAX_LOG_BYTES = 100_000
 LOOK_S = 0.5
 ERROR_PREFIX = "edgetop: "  # of the line with which a command fails
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     code: int
     report: dict[str, Any] | None  # as of `report --json`; None: there is none

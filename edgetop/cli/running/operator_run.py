@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -23,6 +23,7 @@ from edgetop.engines.engine_protocol import BurstTaken, Engine, Loaded, Profiler
 from edgetop.engines.process_engine import ProcessEngine, measure_shapes
 from edgetop.engines.spec import EngineSpec
 from edgetop.errors import EdgetopError
+from edgetop.frozen import frozen
 from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected, read_model
 from edgetop.runner import measured_ceilings
@@ -38,7 +39,7 @@ from edgetop.session.manifest import Board
 from edgetop.session.operators import Operator, OperatorInfo, burst_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """An operator, in run order. Times are those of instrumented inferences."""
 
@@ -52,7 +53,7 @@ class Row:
     origin: Origin | None  # what it was in the file
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OperatorProfile:
     profiled: Profiled
     loaded: Loaded

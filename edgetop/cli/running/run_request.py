@@ -5,13 +5,14 @@ because a request is made before the engine is started and before the run splits
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgetop.cli.screen_options import ScreenChoices
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit, joined
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the pat
 # What runs.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelChoice:
     """A model, and the engine that runs it."""
 
@@ -50,7 +51,7 @@ class ModelChoice:
     seed: int = 0  # of random inputs and arrivals
     needs_full_delegation: bool = False
     cpus: tuple[int, ...] = ()  # (): any
-    limit: Limit = Limit()  # noqa: RUF009  frozen
+    limit: Limit = Limit()
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "ModelChoice":
@@ -77,7 +78,7 @@ class ModelChoice:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSubject:
     """One model, in a process of its own or in a thread of this one."""
 
@@ -85,7 +86,7 @@ class ModelSubject:
     isolation: str = "process"  # or "thread"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DemoSubject:
     """One model on a virtual board."""
 
@@ -95,13 +96,13 @@ class DemoSubject:
     board_state: Path | None = None  # the board's heat, from one session to the next
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     model: ModelChoice
     written: str  # its own options, as they were written
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariantsSubject:
     """Two models, or one with two settings, in turns."""
 
@@ -111,7 +112,7 @@ class VariantsSubject:
     order_seed: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProgramSubject:
     """A program that makes the inferences itself."""
 
@@ -135,7 +136,7 @@ def model_of(subject: Subject) -> ModelChoice:
 # How it runs.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Phases:
     """The phases of a run, and when it ends. None: no limit."""
 
@@ -158,7 +159,7 @@ class Phases:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadRequest:
     rate_hz: float | None = None  # of each stream; None: back to back
     arrivals: str = "fixed"  # or "poisson"
@@ -181,7 +182,7 @@ class LoadRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PowerLogRequest:
     """A log that an instrument writes while the run goes on."""
 
@@ -192,7 +193,7 @@ class PowerLogRequest:
     interval_ns: int | None = None  # of tegrastats, where its lines have no time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BoardRequest:
     """The board, its sensors, and the temperature at which the run begins."""
 
@@ -227,7 +228,7 @@ class BoardRequest:
 # What is judged, kept and shown.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judging:
     gates: tuple["Gate", ...] = ()
     ratio_gates: tuple["RelativeGate", ...] = ()  # of an A/B session
@@ -248,7 +249,7 @@ class Judging:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Keeping:
     """Where and how the session is recorded, and what is noted about it."""
 
@@ -285,7 +286,7 @@ class Keeping:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MetricsRequest:
     textfile_folder: Path | None = None
     endpoint: tuple[str, int] | None = None
@@ -306,7 +307,7 @@ class MetricsRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Showing:
     """How the session is shown while it runs, and its result at the end."""
 
@@ -314,7 +315,7 @@ class Showing:
     live: bool = False  # lines in words, without a screen
     detach: bool = False
     as_json: bool = False
-    screen: ScreenChoices = ScreenChoices()  # noqa: RUF009  frozen
+    screen: ScreenChoices = ScreenChoices()
     junit: Path | None = None
     page: "NamedOutput | None" = None
 
@@ -331,7 +332,7 @@ class Showing:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunRequest:
     """A session to run."""
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,7 @@ from edgetop.errors import (
     ReaderLeftError,
 )
 from edgetop.feeds.live import LiveFeed
+from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
 from edgetop.recording.recorder import BackgroundRecorder, Recorder
 from edgetop.recording.registry import write_outcome
@@ -75,7 +76,7 @@ THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # 
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class End:
     error: EdgetopError | None
     interrupted: bool  # by SIGINT
@@ -172,7 +173,7 @@ def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
         unwritten.append(error)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Setup:
     """The setup of the session, before anything runs."""
 

@@ -4,7 +4,6 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,6 +14,7 @@ from edgetop.cli.output import print_text
 from edgetop.cli.running.run_request import BoardRequest, DemoSubject, PowerLogRequest, RunRequest
 from edgetop.errors import InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.runner.cooldown import Cooldown, Heat, cool_down
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.discovery import discover_board
@@ -43,7 +43,7 @@ def board_root(sysroot: Path | None) -> Root:
     return Root(sysroot / CAPTURED if unpacked else sysroot)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileBoard:
     """A board that consists of files alone: it needs no start, and does not depend on the engine."""
 

@@ -5,7 +5,7 @@ A running session is read up to now; one whose writer has died is recovered, as 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from edgetop.analysis.verdict import final_verdict
 from edgetop.cli.session_outcome import outcome_of
 from edgetop.errors import EdgetopError
 from edgetop.formatting import UNKNOWN, clean
+from edgetop.frozen import frozen
 from edgetop.paths import bytes_below
 from edgetop.recording.registry import Outcome, all_sessions, read_outcome, write_outcome
 from edgetop.recording.session_folder import SUFFIX, has_journal, read_manifest
@@ -29,7 +30,7 @@ RIGHT = ("DURATION", "P50 MS", "P99 MS", "SIZE")
 GAP = "  "
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listed:
     """One line of the list. The fields' names are keys of a contract (edgetop help attach)."""
 

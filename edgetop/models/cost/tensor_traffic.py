@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from edgetop.frozen import frozen
 from edgetop.models.graph import OMITTED, Graph, Tensor
 from edgetop.models.shapes.node import Node
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MemoryPlan:
     """The memory for activations that an ideal allocator without gaps needs. Real allocators need as much or more.
 

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from edgetop.frozen import frozen
 from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
@@ -14,7 +14,7 @@ class UnknownError(ValueError):
     """Raised if a rule needs something that is unknown, so that its result is unknown as well."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """An operator and its tensors, with the shapes known so far. Omitted tensors are None."""
 

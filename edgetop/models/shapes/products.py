@@ -4,8 +4,7 @@ Sources: onnx/docs/Operators.md; onnxruntime/docs/ContribOperators.md for com.mi
 attributes of each operator.
 """
 
-from dataclasses import dataclass
-
+from edgetop.frozen import frozen
 from edgetop.models.graph import Sizes
 from edgetop.models.shapes.node import Node, UnknownError, broadcast
 
@@ -124,7 +123,7 @@ def embeddings(node: Node) -> list[Sizes | None]:
 WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvTranspose": 1}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """The window of one operator, with an entry for each spatial axis."""
 

@@ -14,13 +14,14 @@ import shutil
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.files import hold, partial_name, remove_partials, replacing
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:  # loads Arrow
     from edgetop.recording.reader import Recording
@@ -163,7 +164,7 @@ class _Shown(io.RawIOBase):
 TABLES = ("inferences", "readings", "operators", "events", "seconds")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """The part of a recording to export."""
 
@@ -184,7 +185,7 @@ Output = NamedOutput | StreamOutput  # where an export appears when it is comple
 Export = Callable[[Selection, Output], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     module: str
     ending: str  # of the default output path

@@ -5,7 +5,7 @@ Nothing is filled in: if a sensor was not read, or no inference was recorded, th
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from edgetop.errors import InputError
 from edgetop.formatting import count
+from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import Output, Selection
 from edgetop.recording.packing import encodable
 from edgetop.recording.reader import Recording
@@ -59,7 +60,7 @@ _FIXED = (
 _HIGHEST = ("throttle", "cooling")  # kinds of sensors whose mean would hide the limit
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Grid:
     """Cells from session time 0 on: so many per second, or of so many seconds each."""
 

@@ -15,12 +15,12 @@ import shutil
 import tarfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from edgetop import __version__
 from edgetop.files import write_file
+from edgetop.frozen import frozen
 from edgetop.sensors.capture.private import FILTERS, Private
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.root import COMMAND_FOLDER, UNREADABLE, Root, file_name, run_command
@@ -36,7 +36,7 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # names that the kerne
 _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Capture:
     """A captured board, ready to be shown and written. Paths are relative to its root."""
 

@@ -1,16 +1,17 @@
 """What a pane is, and the list of panes in the order of their keys."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.text import Line, Piece
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Listing:
     """How the user filters and sorts a list; each pane with a list has its own orders."""
 
@@ -27,7 +28,7 @@ class Listing:
         return all(word in text for word in self.words.lower().split())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Area:
     width: int
     height: int
@@ -46,7 +47,7 @@ class Area:
         return replace(self, width=width, height=height)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """An entry of a list: the lines that show it, and what is shown of it when it is opened or copied."""
 
@@ -67,7 +68,7 @@ def titled(titles: Iterable[str], cells: Iterable[Piece]) -> list[str]:
     return [f"{title.strip():<8} {text}" for title, text in zip(titles, words, strict=True) if title]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drawing:
     """A pane as data: how it is called, and the functions that draw it."""
 
