@@ -1,4 +1,4 @@
-"""The session that a command without an argument uses: the newest one, or a choice from the running ones."""
+"""Choose the session of a command without an argument: the newest session, or one of the running ones."""
 
 import sys
 from pathlib import Path
@@ -15,19 +15,23 @@ from edgetop.session.manifest import Manifest
 
 
 def recorded(given: str | None) -> Path:
-    """The folder of the given session, or of the newest, which a line on stderr then names. Raises InputError."""
+    """Return the folder of the given session. If `given` is None, print the newest session to stderr and return it.
+
+    Raises InputError if there is none.
+    """
     if given is not None:
         return locate(given, recordings_home())
     sessions = newest_first(all_sessions(recordings_home(), Path.cwd()))
     if not sessions:
-        raise InputError("no session is recorded", "edgetop demo records one")
+        raise InputError("there is no recorded session", "edgetop demo records one")
     return _say(*sessions[0])
 
 
 def running(given: str | None, *, newest: bool) -> Path:
-    """The folder of the given session, or of the running one, which `newest` names on stderr.
+    """Return the folder of the given session, or of the running one if `given` is None.
 
-    If several run, the user chooses on a terminal, `newest` first; without a terminal it raises InputError.
+    If several run, the user chooses one on a terminal; without a terminal InputError is raised. `newest`: make the
+    newest session the default choice, and print the name of a session that runs alone.
     """
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []
@@ -37,7 +41,7 @@ def running(given: str | None, *, newest: bool) -> Path:
             print_text(f"{number:>3}  {_words(*one)}", err=True)
         place = ask_which(len(sessions), default="1" if newest else None)
         if place is None:
-            raise InputError("no session was chosen", "name one: edgetop sessions lists them")
+            raise InputError("no session was chosen", "edgetop sessions lists them")
         return sessions[place][0]
     if len(sessions) == 1 and newest:
         return _say(*sessions[0])
@@ -45,14 +49,14 @@ def running(given: str | None, *, newest: bool) -> Path:
 
 
 def ask_which(count: int, default: str | None = None) -> int | None:
-    """The place, from 0, of the one that the user chooses on the terminal; None: none (q, Esc, Ctrl+C)."""
+    """Let the user choose one of `count` things; return its index from 0, or None if the user cancels (q, Ctrl+C)."""
 
     def place(answer: str) -> int | None:
         text = answer.strip().lower()
         if text in ("q", "\x1b"):
             return None
         if not (text.isascii() and text.isdigit() and 1 <= int(text) <= count):
-            raise click.UsageError(f"a number from 1 to {count}, or q")
+            raise click.UsageError(f"type a number from 1 to {count}, or q")
         return int(text) - 1
 
     try:

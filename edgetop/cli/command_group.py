@@ -1,4 +1,4 @@
-"""The group of commands, as Click has it: a command's module is imported when the command is called."""
+"""The Click group of all commands. The module of a command is imported when the command is called."""
 
 import importlib
 

@@ -1,7 +1,7 @@
-"""Options with rules (useful only beside others), and options that are passed on to another run.
+"""Options with rules about other options, and options that a command passes on to its runs.
 
-A rule refuses, in one line, an option that would be ignored. It looks at the command line alone: defaults and settings
-never break a rule.
+A rule rejects an option that would be ignored. It looks only at the command line: defaults and settings never break a
+rule.
 """
 
 import copy
@@ -20,10 +20,10 @@ PATH = click.Path(path_type=Path)  # the type of an option that is a path
 
 @frozen
 class Asked:
-    """An option on the command line, with all other options by name."""
+    """An option on the command line, and the other options there."""
 
     option: str
-    """As users know it: `--live`."""
+    """The option as users write it: `--live`."""
     given: Mapping[str, Any]
     context: click.Context
 
@@ -34,7 +34,7 @@ class Asked:
 
 
 Rule = Callable[[Asked], InputError | None]
-Test = Callable[[Any], bool]  # of a value as it was written; None: it was not
+Test = Callable[[Any], bool]  # takes the value of an option as text, or None if the option is not given
 
 
 class Companion(click.Option):
@@ -47,9 +47,12 @@ class Companion(click.Option):
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Click's hook: `opts` is what was written. A value that is wrong in itself is reported first."""
+        """Parse the option as Click does, then check its rules, so that an invalid value is reported first.
+
+        `opts`: the options on the command line, as text.
+        """
         result = super().handle_parse_result(ctx, opts, args)
-        if self.name in opts and not ctx.resilient_parsing:  # as Tab parses
+        if self.name in opts and not ctx.resilient_parsing:  # shell completion parses incomplete command lines
             written = {name: value for name, value in opts.items() if isinstance(value, str | bool | Sequence)}
             asked_for = max(self.opts, key=len)
             if isinstance(self.type, click.Choice) and not self.multiple:
@@ -62,12 +65,12 @@ class Companion(click.Option):
 
 
 def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Any) -> click.Option:
-    """Return an option with the attributes that Click documents, and with these rules."""
+    """Return a Click option with rules. `attributes` are those of click.Option."""
     return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
 
 
 class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some versions of Click
-    """A value that another type accepts, as it was written: it is passed on to each run."""
+    """Checks a value with another type, but keeps its text, which is passed on to each run."""
 
     name = "text"
 
@@ -80,7 +83,10 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Return copies of options of `run`, for a command that passes their values on to its runs as text."""
+    """Return copies of options of `run` that keep their values as text, for a command that passes them on to its runs.
+
+    `without`: names of options to leave out.
+    """
     copies = tuple(copy.copy(param) for param in options if param.name not in without)
     for param in copies:
         if not param.is_flag:
@@ -89,7 +95,7 @@ def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tupl
 
 
 def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options with these names as words of a command line. `given`: their values as text."""
+    """Yield the words of a command line that gives these options. `given` has their values as text."""
     for param in params:
         value = given.get(param.name or "")
         if param.name not in names or value is None:
@@ -107,9 +113,9 @@ def given_names(ctx: click.Context) -> list[str]:
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """Return the rule that one of these options must stand beside it, with a value for which `holds` is true.
+    """Return a rule: the option needs one of `others`, with a value for which `holds` is true.
 
-    `message`: what is wrong, with {} for the option; "": made from the names.
+    `message` replaces the default message; {} stands for the option.
     """
 
     def rule(asked: Asked) -> InputError | None:
@@ -122,7 +128,7 @@ def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "")
 
 
 def not_beside(*others: str, unless: str = "", message: str = "", advice: str = "") -> Rule:
-    """None of these may stand beside the option, `unless` that one does too."""
+    """Return a rule: the option must not be given together with one of `others`, unless `unless` is given as well."""
 
     def rule(asked: Asked) -> InputError | None:
         beside = [other for other in others if asked.given.get(other) is not None]
@@ -135,8 +141,8 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """A rule for `--notify`: it needs a terminal, and a run that keeps it."""
+    """Rule of `--notify`: it needs a terminal that the run does not leave."""
     if sys.stderr.isatty() and not asked.given.get("detach"):
         return None
-    advice = "a command runs without one: --on-event (edgetop help alerts)"
+    advice = "--on-event works without a terminal (edgetop help alerts)"
     return InputError(f"{asked.option} needs a terminal to ring", advice)

@@ -1,6 +1,6 @@
-"""`edgetop completion`, and what a shell proposes for names: sessions, engines, providers, themes, topics, events.
+"""`edgetop completion`, and the completions of names: sessions, engines, providers, themes, topics, events.
 
-It runs at each press of Tab, so it reads only file names and imports nothing heavy: no numpy, no Textual.
+A shell runs this at each press of Tab, so it reads only file names and imports nothing heavy: no numpy, no Textual.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from click.shell_completion import CompletionItem
 
 from edgetop.paths import config_home, recordings_home
 
-SUFFIX, MANIFEST, JOURNAL, REGISTER = ".edgetop", "session.json", "journal", "sessions"  # of edgetop.recording
+SUFFIX, MANIFEST, JOURNAL, REGISTER = ".edgetop", "session.json", "journal", "sessions"  # as in edgetop.recording
 
-# Of ONNX Runtime (onnxruntime/core/graph/constants.h), those for Linux, without ExecutionProvider.
+# Execution providers of ONNX Runtime for Linux, without the suffix ExecutionProvider (core/graph/constants.h).
 PROVIDERS = (
     "CPU", "CUDA", "Tensorrt", "ACL", "ArmNN", "CANN", "Dnnl", "MIGraphX", "OpenVINO", "QNN", "ROCM", "Rknpu",
     "VitisAI", "VSINPU", "Xnnpack", "GPU", "NPU",
@@ -27,7 +27,7 @@ _HARMLESS = re.compile(r"[\w.+@%,][\w.+@%,=-]*")
 
 Proposals = list[CompletionItem]
 SHELLS = ("bash", "zsh", "fish")
-VARIABLE = "_EDGETOP_COMPLETE"  # Click's name for a program called edgetop
+VARIABLE = "_EDGETOP_COMPLETE"  # the variable that Click derives from the program name edgetop
 
 
 Proposer = Callable[[click.Context, click.Parameter, str], Proposals]
@@ -38,13 +38,13 @@ def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) 
 
 
 def session_lists(context: click.Context, param: click.Parameter, incomplete: str) -> Proposals:
-    """Complete the last of several sessions with commas between them."""
+    """Complete the last session of a comma-separated list."""
     before, comma, last = incomplete.rpartition(",")
     return [CompletionItem(f"{before}{comma}{one.value}", type=one.type) for one in sessions(context, param, last)]
 
 
 def running_sessions(_context: click.Context, _param: click.Parameter, incomplete: str) -> Proposals:
-    """Complete running sessions: those whose journal has not become tables yet."""
+    """Complete the names of running sessions, which still have a journal."""
     return _sessions((folder for folder in _folders() if (folder / JOURNAL).is_dir()), incomplete)
 
 
@@ -53,13 +53,13 @@ def _of(names: Callable[[], Iterable[str]]) -> Proposer:
 
 
 def _imported(module: str, attribute: str) -> Proposer:
-    """Propose the names in an attribute of a module, which is imported only where it is asked for."""
+    """Return a completer for the names in an attribute of a module, which is imported when it is called."""
     return _of(lambda: iter(getattr(import_module(module), attribute)))
 
 
 def theme_names() -> list[str]:
     package = Path(__file__).parent.parent
-    folders = (config_home() / "themes", package / "themes", package.parent / "themes")  # as edgetop.ui.themes has them
+    folders = (config_home() / "themes", package / "themes", package.parent / "themes")  # as in edgetop.ui.themes
     return sorted({path.stem for folder in folders for path in folder.glob("*.toml")})
 
 
@@ -91,14 +91,14 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 
 
 def _folders() -> Iterator[Path]:
-    """Here, at home, and registered there."""
+    """Yield folders that may hold sessions: the current one, the recordings folder, and registered ones."""
     home = recordings_home()
     for place in (Path(), home):
-        with contextlib.suppress(OSError):  # it is gone, or another user's
+        with contextlib.suppress(OSError):  # it was deleted, or belongs to another user
             yield from (path.parent for path in place.glob(f"*{SUFFIX}/{MANIFEST}"))
     try:
         links = list(os.scandir(home / REGISTER))
-    except OSError:  # none is registered
+    except OSError:  # no session is registered
         return
     for link in links:
         if (Path(link.path) / MANIFEST).is_file():
@@ -106,7 +106,7 @@ def _folders() -> Iterator[Path]:
 
 
 def _beginning(names: Iterable[str], incomplete: str) -> Proposals:
-    """Names without characters that a shell would interpret: it inserts proposals as they are."""
+    """Return the names that begin so, without those with characters that a shell would interpret."""
     fitting = {name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name)}
     return [CompletionItem(name) for name in sorted(fitting)]
 
@@ -121,7 +121,7 @@ def command(shell: str) -> None:
       edgetop completion bash > ~/.local/share/bash-completion/completions/edgetop
       edgetop completion zsh > ~/.zfunc/_edgetop       (with ~/.zfunc in fpath before compinit)
       edgetop completion fish > ~/.config/fish/completions/edgetop.fish
-      eval "$(edgetop completion bash)"                for this shell alone
+      eval "$(edgetop completion bash)"                for this shell only
     """
     from click.shell_completion import get_completion_class  # noqa: PLC0415  the others need it not
 

@@ -1,7 +1,7 @@
-"""The user's settings of the screen and of `--live`: from the command line, else two TOML files, else the last choices.
+"""Settings of the screen and of `--live`: from the command line, else from two TOML files, else the last choices.
 
-Choices are what the user last chose on the screen, stored beside the recordings: theme, window, layout and sort. A
-theme is stored for each kind of terminal, because one with few colours cannot draw every palette.
+Choices are what the user last chose on the screen: theme, window, layout and sort. They are stored beside the
+recordings. The theme is stored for each kind of terminal, because one with few colours cannot draw every theme.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
 
 NAME, OLD_NAME = "edgetop.toml", "config.toml"
 MAX_BYTES = 256 * 1024
-RESERVED = ("ctrl+c",)  # which ends a program, wherever it is pressed
+RESERVED = ("ctrl+c",)  # keys that cannot be remapped; Ctrl+C always ends the program
 REFRESH_NS = 1_000_000_000
 CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
 def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) -> ScreenSettings:
-    """Return the screen's settings. Raises InputError for invalid ones."""
+    """Return the settings of the screen. Raises InputError for an invalid setting."""
     from edgetop.cli.exporting import SessionExporter  # noqa: PLC0415  of a screen alone
 
     config = load_config(config_home(), chosen_now.config_file)
@@ -43,7 +43,7 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
     if theme:
         from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual: the engine is to start before that
 
-        load_theme(theme)  # an unknown one is reported before anything starts
+        load_theme(theme)  # reports an unknown theme before anything starts
     home = recordings_home()
     chosen = load_choices(home)
     if config.window:
@@ -64,7 +64,10 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
 
 
 def line_settings(chosen_now: ScreenChoices) -> tuple[int, bool]:
-    """The settings of `--live`: the interval of its lines in ns, and whether they are ASCII. Raises InputError."""
+    """Return the settings of `--live`: the interval of its lines in ns, and whether they are ASCII.
+
+    Raises InputError for an invalid setting.
+    """
     return _of_lines(chosen_now, load_config(config_home(), chosen_now.config_file, for_screen=False))
 
 
@@ -75,20 +78,19 @@ def _of_lines(chosen_now: ScreenChoices, config: "Config") -> tuple[int, bool]:
 
 @frozen
 class Config:
-    """None: what the files do not say."""
+    """The settings of the files. None if a file does not have the setting."""
 
     theme: str | None = None
     refresh_ns: int | None = None
-    window: str | None = None  # a name of WINDOWS_NS
+    window: str | None = None  # a key of WINDOWS_NS
     ascii_only: bool | None = None
-    keys: Mapping[str, str] = field(default_factory=dict)  # by id
+    keys: Mapping[str, str] = field(default_factory=dict)  # keys by id of their binding
 
 
 def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = True) -> Config:
-    """Load the file in `folder`, if there is one, and `also`, which takes precedence.
+    """Load edgetop.toml in `folder`, if it exists, and then `also`, which takes precedence.
 
-    `for_screen`: False: themes and keys are not checked, which would load Textual.
-    Raises InputError for a file that is not in order; it says where.
+    `for_screen`: whether to check themes and keys, which loads Textual. Raises InputError for an invalid file.
     """
     place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
     found: dict[str, Any] = {}
@@ -103,7 +105,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
-    """Read a file of settings. Raises SettingError."""
+    """Read a settings file. Raises SettingError if it cannot be read."""
     try:
         return read_toml(path, MAX_BYTES)
     except (OSError, ValueError) as error:
@@ -116,16 +118,16 @@ class SettingError(Exception):
         self.hint = hint or "edgetop help keys"
 
 
-_A_TEXT = (str, "is not a text")
+_A_TEXT = (str, "is not a string")
 _TYPES: Mapping[str, tuple[type[Any], str]] = {
     "theme": _A_TEXT, "refresh": _A_TEXT, "window": _A_TEXT, "ascii": (bool, "is neither true nor false"),
     "keys": (dict, "is not a table"),
 }  # fmt: skip
-_FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # of Config, where it has another name than the setting
+_FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config whose name differs from the setting
 
 
 def _checked(key: str, value: Any, keys: Mapping[str, str], *, for_screen: bool) -> object:
-    """Return the value of a Config's field. `keys`: those of the file before. Raises SettingError."""
+    """Return the value of a field of Config. `keys`: the keys of the previous file. Raises SettingError."""
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
     kind, otherwise = _TYPES[key]
@@ -147,7 +149,7 @@ def _checked(key: str, value: Any, keys: Mapping[str, str], *, for_screen: bool)
 
 
 def _keys(table: Mapping[str, Any], before: Mapping[str, str]) -> Mapping[str, str]:
-    """The keys of bindings, by id, in the names that Textual has for them: the table's, over those of `before`."""
+    """Return the keys of bindings by id, under their Textual names: those of `before`, replaced by those of `table`."""
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
 
@@ -156,29 +158,29 @@ def _keys(table: Mapping[str, Any], before: Mapping[str, str]) -> Mapping[str, s
         if binding_id not in IDS:
             raise SettingError(f"keys: unknown id {binding_id}", nearest_hint(binding_id, IDS))
         if not isinstance(text, str):
-            raise SettingError(f"keys.{binding_id}: is not a text")
+            raise SettingError(f"keys.{binding_id}: is not a string")
         parts = []
         for part in map(str.strip, text.split(",")):
             key = parse_key(part)
             if key is None:
                 raise SettingError(f"keys.{binding_id}: unknown key {part!r}", nearest_hint(part.lower(), key_names()))
             if key in RESERVED:
-                raise SettingError(f"keys.{binding_id}: {part} always stops and leaves")
+                raise SettingError(f"keys.{binding_id}: {part} is reserved: it always ends the program")
             parts.append(key)
         keys[binding_id] = ",".join(parts)
     if double := conflict(remapped(COMMANDS, keys)):
         twice, *both = double
         given, other = sorted(both, key=lambda holder: holder not in table)
-        raise SettingError(f"keys.{given}: {key_word(twice)} is the key of {other} too", f"give {other} another one")
+        raise SettingError(f"keys.{given}: {key_word(twice)} is also the key of {other}", f"give {other} another key")
     return keys
 
 
 def load_choices(home: Path) -> dict[str, Any]:
-    """Fields of the screen's settings. A file that cannot be read is ignored, with a line on stderr."""
+    """Load the stored choices. A file that cannot be read is ignored, with a line on stderr."""
     document = _document(home / CHOICES)
     theme, window, layout, orders = (document.get(key) for key in (_theme_key(), "window", "layout", "orders"))
     choices: dict[str, Any] = {}
-    with contextlib.suppress(InputError):  # the user's own, removed or edited since
+    with contextlib.suppress(InputError):  # a theme of the user may have been removed or changed
         if isinstance(theme, str):
             from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual
 
@@ -197,7 +199,7 @@ def load_choices(home: Path) -> dict[str, Any]:
 
 
 def save_choices(home: Path, changed: Mapping[str, Any]) -> None:
-    """Add these to the stored choices. A folder that cannot be written is no error."""
+    """Update the stored choices. It is not an error if the folder cannot be written."""
     named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
     with contextlib.suppress(OSError):
@@ -214,11 +216,11 @@ def _document(path: Path, *, warns: bool = True) -> dict[str, Any]:
         document = read_json(path, MAX_CHOICES_BYTES)
         if isinstance(document, dict):
             return document
-        problem = "is no JSON object"
+        problem = "is not a JSON object"
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         problem = f"cannot be read: {why(error)}"
     if warns:
-        print_text(f"edgetop: {path}: {problem}: what you chose last on the screen is ignored", err=True)
+        print_text(f"edgetop: {path}: {problem}: the last choices on the screen are ignored", err=True)
     return {}

@@ -1,8 +1,8 @@
-"""Commands of the user that are run at alerts, whether or not anybody is at the screen: `--on-event`.
+"""Event hooks: commands of the user that run at alerts (`--on-event`).
 
 Each hook has a thread, so that offering an event never waits. The output of a command becomes an event of the session.
-Its cost is limited: at most once a minute, for half a minute at most, at a lower priority than the engine. Events that
-came too soon after another are reported at the next run, or when the session ends.
+The cost of a hook is limited: it runs at most once a minute, for at most half a minute, and at a lower priority than
+the engine. Events that come too soon after another one are counted, and reported at the next run or at the end.
 """
 
 import contextlib
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from edgetop.analysis.analysis import Analysis
     from edgetop.runner.session_state import SessionState
 
-EACH = ("throttled",)  # what the board says of itself is reported each time
-MOST_CHARACTERS = 4_000  # of a message: last words of an engine may be many
+EACH = ("throttled",)  # alerts that run the hook each time they begin
+MOST_CHARACTERS = 4_000  # longest message; the last output of an engine may be longer
 APART_NS = 60_000_000_000
 TIMEOUT_S = 30.0
-GRACE_S = 5.0  # at the end of the session
+GRACE_S = 5.0  # time for hooks that still run when the session ends
 NICENESS = 5
-OUTPUT_CHARS = 1_000  # characters, the last
+OUTPUT_CHARS = 1_000  # how much of the end of the output is recorded
 POLL_S = 0.1
-CHUNK_BYTES, PIPE_BYTES = 65_536, 2**20  # at once, and what a pipe may hold at most (pipe(7), pipe-max-size)
+CHUNK_BYTES, PIPE_BYTES = 65_536, 2**20  # size of a read, and the most that a pipe holds (pipe(7), pipe-max-size)
 MOST_BYTES = 2**20
 
-NOT_STARTED = 127  # as shells have it
+NOT_STARTED = 127  # the exit code that shells use
 
 
 @frozen
 class Hook:
-    event: str  # a name of edgetop.analysis.alerts.alert, or ANY
-    command: tuple[str, ...]  # a program that is there, and its arguments
+    event: str  # a name from edgetop.analysis.alerts.alert, or ANY
+    command: tuple[str, ...]  # an existing program and its arguments
 
     @property
     def label(self) -> str:
@@ -58,17 +58,17 @@ class AddEvent(Protocol):
 
 
 class _Worker:
-    """One hook and the thread that runs it."""
+    """A hook and the thread that runs it."""
 
     def __init__(self, hook: Hook, add_event: AddEvent, timeout_s: float) -> None:
         self.hook = hook
-        self.skipped = 0  # events since it ran last
+        self.skipped = 0  # events since the last run
         self.ran_ns: int | None = None
         self._last_skipped: Mapping[str, Any] | None = None
         self._add_event = add_event
         self._timeout_s = timeout_s
         self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
-        self._until_s: float | None = None  # the end of the grace
+        self._until_s: float | None = None  # when the grace period ends
         self.thread = threading.Thread(target=self._work, name="hook", daemon=True)
         self.thread.start()
 
@@ -80,7 +80,7 @@ class _Worker:
         self.skipped, self._last_skipped = self.skipped + 1, document
 
     def end(self, until_s: float) -> None:
-        """Accept no more events, and run the last skipped one; kill what is not done by then."""
+        """Accept no more events and run the last skipped one. Kill the hook if it still runs at `until_s`."""
         if self._last_skipped is not None:
             self.skipped -= 1
             self.give(self._last_skipped)
@@ -88,8 +88,8 @@ class _Worker:
         self._given.put(None)
 
     def _work(self) -> None:
-        with contextlib.suppress(OSError):  # it then competes as it is
-            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # of this thread, and of what it starts
+        with contextlib.suppress(OSError):  # without the permission it runs at normal priority
+            os.setpriority(os.PRIO_PROCESS, 0, NICENESS)  # applies to this thread and to the processes that it starts
         while (document := self._given.get()) is not None:
             begin_s = time.monotonic()
             if self._is_late(begin_s + self._timeout_s):
@@ -98,7 +98,7 @@ class _Worker:
             self._report(str(document["event"]), code, output, time.monotonic() - begin_s)
 
     def _run(self, given: bytes, until_s: float) -> tuple[int | None, str]:
-        """Return the exit code, or None if the time was over and the hook was killed, and the end of its output."""
+        """Run the hook; return its exit code, or None if it took too long and was killed, and the end of its output."""
         try:
             process = subprocess.Popen(  # noqa: S603  the user's own command, split by himself
                 self.hook.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -107,9 +107,9 @@ class _Worker:
         except OSError as error:
             return NOT_STARTED, str(error.strerror)
         assert process.stdin
-        with process, contextlib.suppress(BrokenPipeError):  # of the closing as well
-            with contextlib.suppress(BrokenPipeError):  # it reads nothing
-                process.stdin.write(given)  # less than a pipe holds
+        with process, contextlib.suppress(BrokenPipeError):  # closing the pipe can raise it as well
+            with contextlib.suppress(BrokenPipeError):  # the hook need not read its input
+                process.stdin.write(given)  # never blocks: a pipe holds more
                 process.stdin.close()
             output = self._output_of(process, until_s)
             was_killed = process.poll() is None
@@ -120,9 +120,9 @@ class _Worker:
         return None if was_killed else process.returncode, text
 
     def _output_of(self, process: "subprocess.Popen[bytes]", until_s: float) -> bytes:
-        """Read what the hook prints until it ends or the time is over; return the end of it.
+        """Read the output of the hook until it ends or `until_s` is reached. Return the end of the output.
 
-        After MOST_BYTES it is read slowly, so that an endless output costs nothing.
+        After MOST_BYTES the output is read slowly, so that endless output costs little.
         """
         assert process.stdout
         output, count = b"", 0
@@ -136,7 +136,7 @@ class _Worker:
                     output, count = (output + chunk)[-4 * OUTPUT_CHARS :], count + len(chunk)
                     if not chunk:
                         selector.unregister(process.stdout)
-            for _ in range(PIPE_BYTES // CHUNK_BYTES):  # what it left; a process of its own may print on
+            for _ in range(PIPE_BYTES // CHUNK_BYTES):  # the rest in the pipe, no more
                 if not (selector.get_map() and selector.select(0)):
                     break
                 chunk = os.read(process.stdout.fileno(), CHUNK_BYTES)
@@ -168,19 +168,19 @@ class _Worker:
 
 
 class EventHooks:
-    """Runs the commands of a session. `offer` never waits."""
+    """Runs the hooks of a session. `offer` never waits."""
 
     def __init__(
         self, hooks: Sequence[Hook], session_state: "SessionState", clock: Clock,
         session: Callable[[], Mapping[str, Any]], *, timeout_s: float = TIMEOUT_S,
     ) -> None:  # fmt: skip
-        """`session`: what is passed to the hooks about it."""
+        """`session` returns what the hooks are told about the session."""
         self._session_state = session_state
         self._clock = clock
         self._session = session
         self._workers = [_Worker(hook, self._report, timeout_s) for hook in hooks]
         self._news = AlertNews(each=EACH)
-        self._late: list[str] = []  # messages that came too late to be recorded
+        self._late: list[str] = []  # messages that came after the end of the recording
 
     def observe(self, analysis: "Analysis") -> None:
         for alert in self._news.due(analysis.alerts_view()):
@@ -190,7 +190,7 @@ class EventHooks:
             self.offer(alert.name, {**document, **about})
 
     def offer(self, event: str, document: Mapping[str, Any]) -> None:
-        """Run the hooks of this event, except those that ran within the last minute."""
+        """Run the hooks of this event, except those that already ran within the last minute."""
         now_ns = self._clock.monotonic_ns()
         for worker in self._workers:
             if worker.hook.event not in (event, ANY):
@@ -202,7 +202,7 @@ class EventHooks:
             worker.give(document)
 
     def finish(self, grace_s: float = GRACE_S) -> None:
-        """Wait, but not for long, for what still runs; print what failed too late to be recorded."""
+        """Wait up to `grace_s` for hooks that still run, and print failures that came too late to be recorded."""
         until_s = time.monotonic() + grace_s
         for worker in self._workers:
             worker.end(until_s)
@@ -212,7 +212,7 @@ class EventHooks:
             print_text(f"edgetop: {message}", err=True)
 
     def _report(self, body: Body, severity: Severity, source: str, message: str) -> None:
-        """Report as an event of the session; once it is over, print only failures, after the screen has closed."""
+        """Add an event to the session. Once the session is over, keep only failures, to be printed later."""
         if not self._session_state.has_ended:
             self._session_state.add_event(body, severity, source, message)
         elif severity != "info":

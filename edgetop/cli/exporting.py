@@ -1,4 +1,4 @@
-"""The export of the screen: `edgetop export` in a process of its own, at a low priority."""
+"""Exports from the screen: `edgetop export` in its own process, at a low priority."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ NICENESS = 10
 
 
 class ExportProcess:
-    """Arrow and its memory stay out of the screen's process; the kernel gives the model the cores first."""
+    """A process that exports, so that Arrow is not loaded into the screen's process and the model has priority."""
 
     def __init__(self, recording: Path, form: str, to: Path) -> None:
         self._process = subprocess.Popen(  # noqa: S603  this interpreter and our own program
@@ -22,7 +22,7 @@ class ExportProcess:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # neither Ctrl+C nor a terminal that hangs up ends it
+            start_new_session=True,  # Ctrl+C and the end of the terminal do not end the export
         )
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)
@@ -32,7 +32,7 @@ class ExportProcess:
     def result(self) -> tuple[bool, str] | None:
         if self._result is None and self._process.poll() is not None:
             _, said = self._process.communicate()
-            lines = said.decode("utf-8", "replace").strip().splitlines() or ["the export ended without a word"]
+            lines = said.decode("utf-8", "replace").strip().splitlines() or ["the export ended without a message"]
             words = "; ".join(line.removeprefix("edgetop: ") for line in lines)
             self._result = self._process.returncode == 0, words
         return self._result
@@ -44,7 +44,7 @@ class SessionExporter:
         return {name: form.what for name, form in FORMATS.items()}
 
     def begin(self, recording: Path, form: str) -> Export:
-        """Export to the current folder, under the session's name; existing files are kept."""
+        """Start an export into the current folder, under the session's name. Existing files are kept."""
         path = Path.cwd() / default_path(recording, form)
         number, free = 2, path
         while free.exists():

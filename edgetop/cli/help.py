@@ -1,4 +1,4 @@
-"""`edgetop help TOPIC`: the documentation, offline."""
+"""`edgetop help TOPIC`: read the documentation offline."""
 
 from importlib import resources
 
@@ -14,7 +14,7 @@ FOLDER = "docs"
 @click.command("help")
 @click.argument("topic", required=False, shell_complete=completion.topics)
 def command(topic: str | None) -> None:
-    """Read TOPIC in the terminal; without one, list what there is."""
+    """Read TOPIC in the terminal. Without TOPIC, list all topics."""
     topics = {
         entry.name.removesuffix(".md"): entry
         for entry in resources.files("edgetop").joinpath(FOLDER).iterdir()

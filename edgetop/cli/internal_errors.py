@@ -1,4 +1,4 @@
-"""What a command says in the end of errors of edgetop in its own analysis, and the file that it leaves to be sent."""
+"""Internal errors of the analysis: the line that a command prints at its end, and a file for a bug report."""
 
 import hashlib
 import platform
@@ -15,15 +15,15 @@ FOLDER = "internal-errors"  # beside the recordings
 
 
 def words(faults: Sequence[Fault]) -> str:
-    """Return one line on these faults, with the file to send, which is written now."""
+    """Write the file for a bug report, and return one line that describes the errors and names the file."""
     first, more = faults[0], len(faults) - 1
     session = f"{first.session}: " if first.session else ""
     others = f", and {more} more" if more else ""
-    return f"{session}{first.name}: {first.words}{others}; the rest stands ({_to_send(faults)})"
+    return f"{session}{first.name}: {first.words}{others}; the other results are valid ({_to_send(faults)})"
 
 
 def _to_send(faults: Sequence[Fault]) -> str:
-    """Write the file and say what to send. The same errors are one file, however often they occur."""
+    """Write the file and return the advice to send it. Equal errors share one file."""
     text = document(faults)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = recordings_home() / FOLDER / f"{name}.txt"
@@ -32,12 +32,12 @@ def _to_send(faults: Sequence[Fault]) -> str:
         with NamedOutput(path, force=True, elsewhere="").stream(is_text=True) as file:
             file.write(text.encode("utf-8", "backslashreplace"))
     except (OSError, OutputError) as error:
-        return f"what to report could not be written: {error}"
-    return f"report it with {path}, which holds versions and tracebacks alone; what else helps: edgetop help report"
+        return f"the file for a bug report could not be written: {error}"
+    return f"please report it with {path}, which holds only versions and tracebacks: edgetop help report"
 
 
 def document(faults: Sequence[Fault]) -> str:
-    """Return what a developer needs: versions and tracebacks, without data or names of the session."""
+    """Return the text of the file: versions and tracebacks, without data or names of the session."""
     head = f"edgetop {__version__}, Python {platform.python_version()}, {platform.machine()}\n"
     parts = (f"\n{fault.name}\n{fault.traceback}" for fault in faults)
     return "".join((head, *parts)).replace(str(Path.home()), "~")

@@ -1,8 +1,8 @@
-"""The process that waits for a run, in place of the one that the shell started. A program of its own.
+"""Launcher: a small program that waits for a run on behalf of the shell.
 
 `terminal.split` runs this file with `python -I -S`. It imports only `os`, `signal` and `sys`, so that the process that
-waits for hours stays small. Arguments: the run's process id, the descriptor that says when to end, and the run's
-command line, which `ps` shows.
+waits for hours stays small. Its arguments are the process id of the run, the descriptor that says when to exit, and
+the command line of the run, for `ps` to show.
 """
 
 import os
@@ -10,14 +10,14 @@ import signal
 import sys
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# From the fork on, until the handlers are there: what comes in between waits.
+# Signals that are blocked from the fork until the handlers are installed, so that none is lost.
 BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
 
 
 def wait_for_run(run: int, dismissed: int) -> None:
-    """Stand in for the run: forward signals to it, stop when it stops, and end with its exit status.
+    """Stand in for the run: forward signals to it, stop when it stops, and exit with its status.
 
-    Never returns. A byte from `dismissed` means that the run continues alone.
+    Never returns. A byte from the descriptor `dismissed` means that the run continues without the launcher.
     """
     ended: list[int] = []
 
@@ -30,7 +30,7 @@ def wait_for_run(run: int, dismissed: int) -> None:
 
     for number in FORWARDED:
         signal.signal(number, lambda number, _: os.kill(run, number))
-    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the run gets it too, and leaves the screen before it stops
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # the run receives it too, and restores the terminal before it stops
     signal.signal(signal.SIGCHLD, on_child)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED)
     on_child()

@@ -25,7 +25,7 @@ NEEDS_64_BITS = "needs a 64-bit system, such as the 64-bit image of Raspberry Pi
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run a command; exit with its code, an error as one line on stderr."""
+    """Run a command and exit with its code. An error is printed as one line on stderr."""
     standard_streams.guard()
     arguments = sys.argv[1:] if arguments is None else arguments
     code = EXIT_DONE
@@ -59,13 +59,13 @@ def _run(arguments: list[str]) -> int:
         code = _complain(_one_line(error), EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
         with contextlib.suppress(ReaderLeftError):
-            sys.stdout.flush()  # or the rest of a frame that was cut off would overwrite the message
+            sys.stdout.flush()  # else remaining output of the screen would overwrite the message
         code = _complain("interrupted", EXIT_INTERRUPTED)
     except ReaderLeftError as error:
         code = error.exit_code
     except EdgetopError as error:
         code = _complain(str(error), error.exit_code)
-    except SystemExit:  # how Click ends a completion
+    except SystemExit:  # Click ends shell completion with it
         code = EXIT_DONE
     except MemoryError as error:
         code = _complain(f"not enough memory: {error or 'an allocation was refused'}", EXIT_USAGE)
@@ -75,7 +75,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _with_faults(code: int) -> int:
-    """Report what errors of edgetop in its analysis have cost; then a result is incomplete, whatever its gates say."""
+    """Report internal errors of the analysis. A result is then incomplete, whatever its gates say."""
     analysis = sys.modules.get("edgetop.analysis.faults")
     if analysis is None or not analysis.occurred:
         return code
@@ -88,8 +88,8 @@ def _with_faults(code: int) -> int:
 
 
 def _refused(error: OSError) -> int:
-    """Say what the system refused. Raises the error itself where it is a fault of the program."""
-    if error.errno == errno.EIO:  # the terminal is gone
+    """Print a system error and return the exit code. Raises the error if it is a fault of the program."""
+    if error.errno == errno.EIO:  # the terminal has closed
         return EXIT_DONE
     if error.errno in DISK_FULL:
         return _complain(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", EXIT_NOT_WRITTEN)
@@ -98,7 +98,7 @@ def _refused(error: OSError) -> int:
     try:
         Path.cwd()
     except FileNotFoundError:
-        return _complain("the folder in which this was started is gone (cd to another one)", EXIT_USAGE)
+        return _complain("the current folder no longer exists (cd to another one)", EXIT_USAGE)
     raise error
 
 
@@ -110,7 +110,7 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(error: "click.ClickException") -> str:
-    """Click's message with its hints, in one line: "no such option: --duratoin (did you mean --duration?)"."""
+    """Return Click's message and hint as one line: "no such option: --duratoin (did you mean --duration?)"."""
     import click  # noqa: PLC0415
 
     if isinstance(error, click.NoSuchOption):

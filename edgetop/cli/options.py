@@ -1,7 +1,6 @@
-"""Parsers of option values: durations, shapes, names with a value.
+"""Parsers of option values, such as durations and shapes.
 
-Each function takes the text of one option and gives its value, or raises BadParameter,
-whose message says how to write it.
+Each function parses the text of one option. It raises BadParameter, whose message says how to write the value.
 """
 
 import math
@@ -27,40 +26,40 @@ if TYPE_CHECKING:
 
 MIN_MAX_BYTES = 4 * 2**20
 
-MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # as long as a session may last
+MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # upper bound of a session's length
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 
-# Of `--labels` and `--metric`, which are the same in several commands.
+# Attributes of `--labels` and `--metric`, which several commands share.
 LABELS: dict[str, Any] = {
     "type": click.Path(path_type=Path), "metavar": "FILE.npy",
-    "help": "Classes of the kept outputs: how often is each right?",
+    "help": "True classes of the inputs, to measure the accuracy of the kept outputs.",
 }  # fmt: skip
 METRIC: dict[str, Any] = {
     "metavar": "MODULE:FUNCTION",
-    "help": "A Python function that is called with outputs and labels, and returns a number: eval.py's eval:score.",
+    "help": "Python function that scores outputs against labels and returns a number: eval:score in eval.py.",
 }
 
 
 class FiniteRange(click.FloatRange):
-    """A range without inf and nan. Click accepts "nan" in any range, since no comparison with it is true."""
+    """A range without inf and nan. Click accepts "nan" in any range, because no comparison with nan is true."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         converted = super().convert(value, param, ctx)
         if not math.isfinite(converted):
-            self.fail(f"{value!r} is no number", param, ctx)
+            self.fail(f"{value!r} is not a number", param, ctx)
         return converted
 
 
 def duration(text: str) -> int:
-    """`500ms 10s 5m 2h`, in ns; longer than nothing."""
+    """Parse a duration above zero, such as `500ms`, `10s`, `5m` or `2h`, into ns."""
     ns = duration_or_zero(text)
     if ns == 0:
-        raise BadParameter(f"{text!r} is no time at all")
+        raise BadParameter(f"{text!r} is not longer than zero")
     return ns
 
 
 def duration_or_zero(text: str) -> int:
-    """The same, or `0`."""
+    """Parse a duration such as `500ms`, or `0`, into ns."""
     if text.strip() == "0":
         return 0
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
@@ -73,19 +72,19 @@ def duration_or_zero(text: str) -> int:
 
 
 def stop_signal(text: str) -> signal.Signals:
-    """`TERM`, `SIGINT` or a number."""
+    """Parse the name or number of a signal, such as `TERM`, `SIGINT` or `15`."""
     name = text.strip().upper()
     try:
         number = signal.Signals(int(name)) if name.isdigit() else signal.Signals[f"SIG{name.removeprefix('SIG')}"]
     except (KeyError, ValueError):
-        raise BadParameter(f"{shortened(text)!r} is no signal; write TERM, INT, HUP, QUIT or USR1") from None
+        raise BadParameter(f"{shortened(text)!r} is not a signal; write TERM, INT, HUP, QUIT or USR1") from None
     if number in (signal.SIGSTOP, signal.SIGCONT):
-        raise BadParameter(f"{number.name} ends no program; write TERM, INT, HUP, QUIT or USR1")
+        raise BadParameter(f"{number.name} does not end a program; write TERM, INT, HUP, QUIT or USR1")
     return number
 
 
 def duty_cycle(text: str) -> tuple[int, int]:
-    """`2s:8s`, work and rest, in ns."""
+    """Parse a duty cycle such as `2s:8s` into the lengths of work and rest in ns."""
     on, colon, off = text.partition(":")
     if not colon:
         raise BadParameter(f"{text!r} is not a duty cycle; write ON:OFF, as in 2s:8s")
@@ -93,9 +92,9 @@ def duty_cycle(text: str) -> tuple[int, int]:
 
 
 def _parser(path: str, topic: str = "") -> Callable[[str], Any]:
-    """Return MODULE:FUNCTION as a parser of option values. It is imported when it is called: --help needs none of it.
+    """Return a parser that calls MODULE:FUNCTION, which is imported at the first call, because --help does not need it.
 
-    Its ValueError, which says how to write the value, becomes a BadParameter.
+    A ValueError of the function becomes a BadParameter. `topic` is added to its message.
     """
     module, function = path.split(":")
 
@@ -118,7 +117,7 @@ i2c_spec = _parser("edgetop.sensors.i2c:parse_spec")  # BUS:ADDR:CHIP:SHUNT[:NAM
 
 
 def event_hook(text: str) -> "Hook":
-    """`throttled='notify-send hot'`: a name, and a command that is run without a shell."""
+    """Parse `EVENT=COMMAND`, such as `throttled='notify-send hot'`. The command is run without a shell."""
     from edgetop.cli.event_hooks import Hook  # noqa: PLC0415
     from edgetop.wording.alert_names import ANY, NAMES  # noqa: PLC0415  --help needs none of it
 
@@ -126,11 +125,11 @@ def event_hook(text: str) -> "Hook":
     if not equals:
         raise BadParameter(f"{text!r}: write EVENT=COMMAND, as in throttled='notify-send hot'")
     if name not in NAMES and name != ANY:
-        raise BadParameter(f"no event is called {name} ({nearest_hint(name, (*NAMES, ANY))})")
+        raise BadParameter(f"unknown event {name} ({nearest_hint(name, (*NAMES, ANY))})")
     try:
         words = shlex.split(command)
-    except ValueError as error:  # an open quote
-        raise BadParameter(f"{command!r} is no command: {error}") from None
+    except ValueError as error:  # such as an unclosed quote
+        raise BadParameter(f"{command!r} is not a command: {error}") from None
     if not words:
         raise BadParameter(f"{text!r}: the command is missing")
     program = shutil.which(words[0])
@@ -140,7 +139,7 @@ def event_hook(text: str) -> "Hook":
 
 
 def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`NAME:1,3,224,224`; names may hold colons themselves. `NAME:` is a scalar's; with a 0 there is no element."""
+    """Parse `NAME:1,3,224,224` into a name, which may contain colons, and a shape. `NAME:` is the shape of a scalar."""
     name, colon, dims = text.rpartition(":")
     sizes = [size.strip() for size in dims.split(",")] if dims.strip() else []
     if not (name and colon and all(size.isdecimal() for size in sizes)):
@@ -149,7 +148,7 @@ def named_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def named_source(text: str) -> tuple[str, str]:
-    """`NAME=FILE.npy|random|zeros`; a source alone, under "", is for every input not named."""
+    """Parse `NAME=SOURCE` into (name, source). A source without a name gets the name "" and is for all other inputs."""
     name, equals, source = text.rpartition("=")
     if not source or (equals and not name):
         raise BadParameter(f"{text!r}: write NAME=FILE.npy, NAME=random, NAME=zeros, or one of these alone")
@@ -157,7 +156,7 @@ def named_source(text: str) -> tuple[str, str]:
 
 
 def with_options(text: str) -> tuple[str, dict[str, str]]:
-    """`NAME[:key=value,...]`, of a provider or the path of a delegate."""
+    """Parse `NAME[:key=value,...]` into the name of a provider or path of a delegate, and its options."""
     name, colon, options = text.partition(":")
     pairs = [pair.partition("=") for pair in options.split(",")] if colon else []
     if not name or not all(key and equals for key, equals, _ in pairs):
@@ -169,7 +168,7 @@ _UNITS_BYTES = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def size(text: str) -> int:
-    """`512M 1G 1.5G`, in bytes."""
+    """Parse a size such as `512M`, `1G` or `1.5G` into bytes."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not match:
         raise BadParameter(f"{text!r} is not a size; write 512M or 1G")
@@ -177,7 +176,7 @@ def size(text: str) -> int:
 
 
 def recording_size(text: str) -> int:
-    """A size in which a recording can be kept."""
+    """Parse a size that is large enough for a recording, into bytes."""
     given = size(text)
     if given < MIN_MAX_BYTES:
         raise BadParameter(f"{text!r} is too little for a recording; write 4M or more")
@@ -185,7 +184,7 @@ def recording_size(text: str) -> int:
 
 
 def label(text: str) -> tuple[str, str]:
-    """`key=value`."""
+    """Parse `key=value`."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise BadParameter(f"{text!r} is not a label; write key=value")
@@ -193,18 +192,18 @@ def label(text: str) -> tuple[str, str]:
 
 
 def celsius(text: str) -> float:
-    """`35C` or `35.5`."""
+    """Parse a temperature such as `35C` or `35.5`."""
     match = re.fullmatch(r"(-?\d+(?:\.\d+)?)\s*°?[Cc]?", text.strip())
     if not match:
         raise BadParameter(f"{text!r} is not a temperature; write 35C")
     return float(match[1])
 
 
-_MOST_CPUS = 8192  # that Linux is built for (NR_CPUS_RANGE_END in arch/x86/Kconfig)
+_MOST_CPUS = 8192  # most CPUs that Linux can be built for (NR_CPUS_RANGE_END in arch/x86/Kconfig)
 
 
 def cpus(text: str) -> tuple[int, ...]:
-    """`0,2-3`: a set of CPUs, as taskset(1) takes it."""
+    """Parse a list of CPUs such as `0,2-3`, as taskset(1) does."""
     numbers: set[int] = set()
     for part in text.strip().split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -216,7 +215,7 @@ def cpus(text: str) -> tuple[int, ...]:
 
 
 def limit(text: str) -> dict[str, float]:
-    """`cpus=2`, `memory=512M`, `quota=150%,period=10ms`: fields of a Limit."""
+    """Parse `cpus=2`, `memory=512M` or `quota=150%,period=10ms` into fields of a Limit."""
     from edgetop.runner.cgroup_limits import LEAST_QUOTA_US, PERIODS_US  # noqa: PLC0415  --help needs none of it
     from edgetop.runner.engine_limit import Limit  # noqa: PLC0415
 
@@ -232,7 +231,7 @@ def limit(text: str) -> dict[str, float]:
         elif name == "period" and "quota_pct" in fields:
             fields["period_us"] = duration(value) // 1000
         else:
-            hint = "; a part of a CPU is a quota: quota=50%" if name == "cpus" and "." in value else ""
+            hint = "; for a part of a CPU write quota=50%" if name == "cpus" and "." in value else ""
             raise BadParameter(f"{pair!r} is not a limit; write cpus=2, memory=512M or quota=150%,period=10ms{hint}")
     asked = Limit(**fields)  # type: ignore[arg-type]
     if not PERIODS_US[0] <= asked.period_us <= PERIODS_US[1]:
@@ -245,7 +244,7 @@ def limit(text: str) -> dict[str, float]:
 
 
 def warmup_runs(text: str) -> int | None:
-    """A number of runs, or None for `steady`."""
+    """Parse a number of runs. Return None for `steady`."""
     if text == "steady":
         return None
     if not text.isdecimal():
@@ -254,7 +253,7 @@ def warmup_runs(text: str) -> int | None:
 
 
 def volts(text: str) -> float:
-    """`5V` or `5.1`."""
+    """Parse a voltage such as `5V` or `5.1`."""
     try:
         value = float(text.strip().rstrip("vV"))
     except ValueError:
@@ -271,7 +270,7 @@ _BATTERY = re.compile(
 
 
 def battery(text: str) -> "Battery":
-    """`3.7V,1000mAh[,RATE][,+EXTRA mW]`."""
+    """Parse a battery: `3.7V,1000mAh[,RATE][,+EXTRA mW]`."""
     from edgetop.session.manifest import Battery  # noqa: PLC0415  --help needs none of it
 
     match = _BATTERY.fullmatch(text.strip().replace(", ", ","))
@@ -286,11 +285,11 @@ def battery(text: str) -> "Battery":
 
 
 def offset_seconds(text: str) -> float:
-    """`2.5s` or `-1.2`: a time that may be negative."""
+    """Parse a time in seconds that may be negative, such as `2.5s` or `-1.2`."""
     try:
         value = float(text.strip().removesuffix("s"))
     except ValueError:
         value = float("nan")
     if not abs(value) < 1e6:
-        raise BadParameter(f"{text!r} is no offset in seconds; write 2.5s or -1.2s")
+        raise BadParameter(f"{text!r} is not an offset in seconds; write 2.5s or -1.2s")
     return value

@@ -1,4 +1,4 @@
-"""Text for people, on stdout or stderr: control characters of foreign text are made harmless here."""
+"""Output on stdout and stderr. Control characters in text from files, models and programs are made harmless here."""
 
 import csv
 import io
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
-    """Print lines as plain text: escape sequences and tabs are made visible."""
+    """Print plain text. Escape sequences and tabs are made visible."""
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 
 
 def raise_problems(problems: Sequence[str], rest: str) -> None:
-    """Raises InputError where a recording has unreadable parts. `rest`: what was done with the others."""
+    """Raise InputError if a recording has unreadable parts. `rest` says what was done with the readable parts."""
     if problems:
         more = len(problems) - 1
         raise InputError(problems[0], f"and {more} more; {rest}" if more else rest)
@@ -33,7 +33,7 @@ def raise_problems(problems: Sequence[str], rest: str) -> None:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str], indent: str = ""
 ) -> Iterator[str]:
-    """Lines of a table: the columns whose heads are in `words` to the left, numbers to the right."""
+    """Yield the lines of a table. Columns whose heads are in `words` are aligned left, others right."""
     lines = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
@@ -47,7 +47,7 @@ def table(
 def notice_lines(
     word: str, notices: "Iterable[Notice]", details: "Callable[[Notice], Iterable[str]]" = lambda _: ()
 ) -> Iterator[str]:
-    """An empty line, and each notice with its details and its advice below; nothing where there are none."""
+    """Yield an empty line and then each notice with its details and advice. Without notices, yield nothing."""
     for number, notice in enumerate(notices):
         if not number:
             yield ""
@@ -56,7 +56,7 @@ def notice_lines(
 
 
 def gate_lines(gates: "Sequence[GateResult | RelativeResult]") -> Iterator[str]:
-    """An empty line, and each gate with what it found; nothing where there are none."""
+    """Yield an empty line and then the result of each gate. Without gates, yield nothing."""
     if gates:
         yield ""
     for gate in gates:
@@ -64,19 +64,19 @@ def gate_lines(gates: "Sequence[GateResult | RelativeResult]") -> Iterator[str]:
 
 
 def print_failures(reasons: Sequence[str]) -> bool:
-    """Say on stderr why each gate failed. True: there is one."""
+    """Print the reason of each failed gate to stderr. Return whether there is one."""
     for reason in reasons:
         print_text(f"edgetop: gate failed: {reason}", err=True)
     return bool(reasons)
 
 
 def print_json(document: Any, default: Callable[[Any], Any] | None = None) -> None:
-    """Print one JSON document on stdout. `default`: converts values that JSON does not have."""
+    """Print one JSON document on stdout. `default` converts values that JSON does not support, as in json.dumps."""
     click.echo(json.dumps(document, indent=1, default=default))
 
 
 def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[Any]]) -> None:
-    """UTF-8, RFC 4180; what is None is empty. Raises OutputError."""
+    """Write rows as CSV (UTF-8, RFC 4180). None becomes an empty field. Raises OutputError."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)
     with output.stream(is_text=True) as file:

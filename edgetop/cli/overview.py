@@ -1,4 +1,4 @@
-"""The commands by name, and the text of `edgetop --help`. It imports nothing, so that the help comes at once."""
+"""The commands by name, and the text of `edgetop --help`. It imports nothing, so that the help appears at once."""
 
 # name -> (module, what it does)
 COMMANDS = {
@@ -11,11 +11,11 @@ COMMANDS = {
     "stop": ("edgetop.cli.watching.stop", "End a running session; returns when its recording is complete."),
     "sessions": ("edgetop.cli.sessions.sessions", "List running and recorded sessions."),
     "sweep": ("edgetop.cli.comparing.sweep", "Measure every combination of models and settings; recommend one."),
-    "fit": ("edgetop.cli.comparing.fit", "Predict what a model takes on a device from what it takes at the desk."),
+    "fit": ("edgetop.cli.comparing.fit", "Predict latency and memory of a model on a device from a run at the desk."),
     "fit-memory": ("edgetop.cli.comparing.fit_memory", "Find the least memory with which a model runs well."),
     "report": ("edgetop.cli.sessions.report", "Summarise a recorded session, as text or JSON."),
     "compare": ("edgetop.cli.comparing.compare", "Compare sessions: which is better, and whether it really is."),
-    "gap": ("edgetop.cli.comparing.gap", "Why an application is slower than a loop over its model: each cause in ms."),
+    "gap": ("edgetop.cli.comparing.gap", "Explain why an application is slower than a loop over its model, in ms."),
     "replay": ("edgetop.cli.sessions.replay", "Play a recorded session on the live screen: pause, speed, seek."),
     "export": ("edgetop.cli.sessions.export", "Export a session to csv, json, parquet, perfetto or a smaller session."),
     "import": (
@@ -23,8 +23,8 @@ COMMANDS = {
         "Import results of trtexec, benchmark_model, ONNX Runtime, tegrastats.",
     ),
     "push": ("edgetop.cli.boards.push", "Copy sessions into a lake: a folder or a bucket of many boards' sessions."),
-    "pull": ("edgetop.cli.boards.pull", "Bring a session back from a lake, to replay it."),
-    "lake": ("edgetop.cli.boards.lake", "Ask a lake: the fleet, its worst boards, regressions, throttling, energy."),
+    "pull": ("edgetop.cli.boards.pull", "Copy a session back from a lake, to replay it."),
+    "lake": ("edgetop.cli.boards.lake", "Query a lake: the fleet, its worst boards, regressions, throttling, energy."),
     "forecast": ("edgetop.cli.sessions.forecast", "Forecast whether a board would throttle in a warmer room."),
     "ops": ("edgetop.cli.running.ops", "Profile the operators of a model: time, FLOPs, bytes, provider."),
     "inspect": (
@@ -35,7 +35,7 @@ COMMANDS = {
     "doctor": ("edgetop.cli.board.doctor", "Check whether this board is fit to measure on, and how to fix it."),
     "service": ("edgetop.cli.board.service", "Print or install a systemd unit that keeps a run going for months."),
     "grafana": ("edgetop.cli.boards.grafana", "Print a Grafana dashboard, or alert rules, for edgetop's metrics."),
-    "relay": ("edgetop.cli.watching.relay", "Stream a session; edgetop attach ssh:HOST starts it on the board."),
+    "relay": ("edgetop.cli.watching.relay", "Stream a session over ssh; started by edgetop attach ssh:HOST."),
     "completion": ("edgetop.cli.completion", "Print the completion script for bash, zsh or fish."),
     "help": ("edgetop.cli.help", "Read the documentation: edgetop help TOPIC."),
 }

@@ -1,4 +1,4 @@
-"""Options of the commands that show a session, on a screen or in lines."""
+"""Options of the commands that show a session on the screen or as lines."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +15,7 @@ NO_SCREEN = ("headless", "detach")
 
 
 def theme(name: str) -> str:
-    """Refuses an unknown theme before anything starts, and without loading Textual."""
+    """Check the name of a theme, without loading Textual. Raises InputError for an unknown theme."""
     names = completion.theme_names()
     if name not in names:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, names))
@@ -23,12 +23,12 @@ def theme(name: str) -> str:
 
 
 REFRESH = option(
-    "--refresh", type=text.duration, metavar="TIME", help="How often the screen is drawn. Default: 1s.",
-    rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line so often")],
+    "--refresh", type=text.duration, metavar="TIME", help="Refresh the screen every TIME. Default: 1s.",
+    rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line at each refresh")],
 )  # fmt: skip
 THEME = option(
     "--theme", type=theme, metavar="NAME", shell_complete=completion.themes,
-    help="Colours: dark, light, paper, contrast, 16 ... (edgetop help themes).",
+    help="Colour theme: dark, light, paper, contrast, 16 ... (edgetop help themes).",
     rules=[not_beside(*NO_SCREEN, advice="there is no screen to colour")],
 )  # fmt: skip
 ASCII = option(
@@ -37,11 +37,11 @@ ASCII = option(
 )  # fmt: skip
 CONFIG = option(
     "--config", "config_file", type=PATH, metavar="FILE",
-    help="Settings over those of edgetop.toml in the config folder (edgetop help keys).",
+    help="Settings file that takes precedence over edgetop.toml in the config folder (edgetop help keys).",
 )  # fmt: skip
 LIVE = option(
-    "--live", is_flag=True, help="With --headless: a plain line in words at each refresh, as for a screen reader.",
-    rules=[needs("headless", advice="it prints a plain line a refresh in place of the screen")],
+    "--live", is_flag=True, help="With --headless: print a sentence at each refresh, for screen readers.",
+    rules=[needs("headless", advice="it prints lines in place of the screen")],
 )  # fmt: skip
 NOTIFY = option(
     "--notify", is_flag=True, help="Ring the terminal's bell and send a desktop notification at alerts.",
@@ -49,13 +49,13 @@ NOTIFY = option(
 )  # fmt: skip
 ALERT = option(
     "--alert", "alerts", type=text.alert_rule, multiple=True, metavar="RULE",
-    help="Alert when this begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
+    help="Alert when this condition begins to hold: 'temp>80C for=30s' (edgetop help alerts). Repeatable.",
 )  # fmt: skip
 
 
 @frozen
 class ScreenChoices:
-    """What the command line says of the screen and of lines; None: nothing."""
+    """The options of the screen and of lines on the command line. None if an option is not given."""
 
     refresh_ns: int | None = None
     theme: str | None = None
@@ -65,7 +65,7 @@ class ScreenChoices:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "ScreenChoices":
-        """Take them from a command's options."""
+        """Take the screen options from the options of a command."""
         return cls(
             given["refresh"], given["theme"], given["ascii_only"], given["config_file"], given.get("notify", False)
         )

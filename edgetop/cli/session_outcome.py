@@ -1,4 +1,4 @@
-"""How a session went, in short: what the list of sessions shows of it and the recording keeps beside it."""
+"""The outcome of a session in short, for the list of sessions. It is stored beside the recording."""
 
 from typing import TYPE_CHECKING
 

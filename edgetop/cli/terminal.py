@@ -1,14 +1,14 @@
-"""A run and its terminal: how the run releases it and continues, and how the user comes back to it.
+"""The terminal of a run: how the run releases it and continues, and how the user returns to the run.
 
-A shell waits for the process that it started until that ends. So a run that may be left is split in two before it has
-any thread: the launcher, which does nothing but wait, and the run, its child. When the run lets go it enters a session
-of its own (setsid(2), which a process that the shell started could not: it leads its group), sends its output to a
-file, and makes the launcher end. The shell has its prompt again, and the terminal does not affect the run any more. If
-the launcher is killed (SIGKILL, the OOM killer), the run behaves as if its terminal had hung up.
+A shell waits for the process that it started. So a run that may be left in the background is split in two before it
+has any thread: the launcher, which only waits, and its child, the run. To release the terminal, the run enters its own
+session (setsid(2), which the process that the shell started could not call, because it leads its process group), sends
+its output to a file, and makes the launcher exit. The shell then shows its prompt again, and the terminal no longer
+affects the run. If the launcher is killed (SIGKILL, the OOM killer), the run behaves as if its terminal had hung up.
 
-On a machine where logging out ends the processes of the user, the run is started in a scope of the user's own
-systemd manager (systemd-run(1)), whose processes are not those of the session that ends. The manager itself
-ends with the user's last session unless lingering is enabled (loginctl(1)).
+On a machine where logging out ends the processes of the user, the run is started in a scope of the user's systemd
+manager (systemd-run(1)), because that scope does not belong to the login session. The manager itself ends with the
+user's last session unless lingering is enabled (loginctl(1)).
 """
 
 import contextlib
@@ -36,14 +36,14 @@ from edgetop.sensors.root import Root
 
 MAX_LOG_BYTES, KEPT_LOG_BYTES = 1024 * 1024, 256 * 1024
 _PR_SET_PDEATHSIG = 1  # prctl(2)
-IN_SCOPE = "EDGETOP_IN_SCOPE"  # in the environment of a run that was started so
+IN_SCOPE = "EDGETOP_IN_SCOPE"  # environment variable of a run that was started in a scope
 PROBE_TIMEOUT_S = 10.0
 LINGER = "loginctl enable-linger"
 _PROGRAM = str(Path(__file__).parents[1] / "__main__.py")
 
 
 def edgetop_command(*arguments: str) -> list[str]:
-    """The command line that runs this very edgetop in another process, whatever lies in the current folder."""
+    """Return the command line that runs this installation of edgetop, whatever the current folder holds."""
     return [sys.executable, _PROGRAM, *arguments]
 
 
@@ -51,7 +51,7 @@ class Terminal:
     """The terminal of this process, until it is released."""
 
     def __init__(self, launcher: int | None = None, launcher_fd: int | None = None) -> None:
-        """`launcher`: its process id; `launcher_fd`: written to when it can end."""
+        """`launcher`: process id of the launcher. `launcher_fd`: descriptor that makes it exit when written to."""
         self._launcher = launcher
         self._launcher_fd = launcher_fd
         self._files = {_identity(fd) for fd in (0, 1, 2) if os.isatty(fd)}
@@ -61,9 +61,9 @@ class Terminal:
         return self._launcher_fd is not None and os.getppid() != self._launcher
 
     def release(self, log: Path, *, pipes_too: bool = False) -> None:
-        """Release it, and write to `log` from now on; `pipes_too`: release redirected standard streams as well.
+        """Release the terminal and write output to `log`. `pipes_too`: also redirect standard streams that are pipes.
 
-        Raises OSError where the log cannot be written; everything is as it was then.
+        Raises OSError if the log cannot be written; the terminal is then kept.
         """
         from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
@@ -73,15 +73,15 @@ class Terminal:
         left = {*_held(self._files), *ends}
         _flush()
         _point(left, nowhere)
-        _flush()  # what a terminal that is gone has not taken (of a screen: escape sequences) is not for the log
+        _flush()  # remaining output of the screen (escape sequences) must not end up in the log
         _point(left - {0}, to)
         os.close(to)
         os.close(nowhere)
-        with contextlib.suppress(PermissionError):  # without a launcher it may lead its group
+        with contextlib.suppress(PermissionError):  # without a launcher this process may lead its group
             os.setsid()
         if self._launcher_fd is not None:
             signal_at_parents_end(0)
-            with contextlib.suppress(OSError):  # it was killed
+            with contextlib.suppress(OSError):  # the launcher was killed
                 os.write(self._launcher_fd, b"x")
             os.close(self._launcher_fd)
             self._launcher_fd = None
@@ -94,8 +94,8 @@ def _identity(fd: int) -> tuple[int, int]:
 
 def _flush() -> None:
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        if stream is not None:  # as it is where its descriptor was closed
-            with contextlib.suppress(OSError, EdgetopError):  # it is gone
+        if stream is not None:  # None if its descriptor was closed at the start
+            with contextlib.suppress(OSError, EdgetopError):  # its reader is gone
                 stream.flush()
 
 
@@ -106,23 +106,23 @@ def _point(fds: set[int], to: int) -> None:
 
 
 def _held(files: set[tuple[int, int]]) -> list[int]:
-    """The descriptors of these files. (isatty(3) is false for a terminal that has hung up.)"""
+    """Return the open descriptors of these files. isatty(3) cannot tell, as it is false after a hang-up."""
     fds = []
     with contextlib.suppress(OSError):
         for path in Path("/proc/self/fd").iterdir():
-            with contextlib.suppress(OSError):  # the one of this very listing
+            with contextlib.suppress(OSError):  # the descriptor that listed the folder is closed by now
                 if _identity(int(path.name)) in files:
                     fds.append(int(path.name))
     return fds
 
 
 def split() -> Terminal:
-    """Leave a launcher behind, for the shell to wait for; returns in its child.
+    """Split this process: the parent becomes the launcher, for which the shell waits; the call returns in the child.
 
-    Only before any thread is started: fork(2) copies the one that calls it alone.
+    Call it before any thread is started, because fork(2) copies only the calling thread.
     """
     pipe = os.pipe()
-    # No standard stream that was closed.
+    # Use descriptors from 3 on, even if a standard stream is closed.
     read_end, write_end = (fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in pipe)
     for fd in pipe:
         os.close(fd)
@@ -141,7 +141,7 @@ def split() -> Terminal:
 
 
 def _become_launcher(child: int, dismissed: int) -> NoReturn:
-    """Replace this process by the launcher, which needs 6 MiB less; where that fails, act as the launcher here."""
+    """Replace this process by the launcher, which needs 6 MiB less. If that fails, act as the launcher."""
     program = Path(launcher.__file__)
     if sys.executable and program.is_file():
         os.set_inheritable(dismissed, True)
@@ -153,12 +153,12 @@ def _become_launcher(child: int, dismissed: int) -> NoReturn:
 
 
 def signal_at_parents_end(number: int) -> None:
-    """Make the kernel send this signal when the parent ends; 0: none."""
+    """Make the kernel send this signal to this process when its parent ends; 0 for no signal."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def trim_log(log: Path) -> None:
-    """Keep the end of a log that has become long: the run writes on at its end (O_APPEND)."""
+    """Shorten a long log to its end. The run continues to append to it (O_APPEND)."""
     from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
     with contextlib.suppress(OSError):
@@ -174,7 +174,7 @@ def trim_log(log: Path) -> None:
 
 
 def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal:
-    """Prepare a run that may outlive its terminal. Call this before anything else is loaded."""
+    """Prepare a run that may outlive its terminal. Call it before anything else is loaded."""
     has_screen = not headless and sys.stdin.isatty() and sys.stderr.isatty()
     if not is_recorded or not (detach or has_screen):
         return Terminal()
@@ -187,7 +187,7 @@ def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal
 
 
 def move_into_scope(command: tuple[str, ...]) -> None:
-    """Become the same command line, started by `command`; the terminal and the streams stay. Raises OSError."""
+    """Replace this process by `command` followed by the same command line. Raises OSError if that fails."""
     interpreter = sys.executable or str(Path(sys.orig_argv[0]))
     os.execve(  # noqa: S606  no shell is meant
         command[0], [*command, interpreter, *sys.orig_argv[1:]], {**os.environ, IN_SCOPE: "1"}
@@ -196,34 +196,34 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 @frozen
 class LogoutEffect:
-    """The effect that a logout would have on the run."""
+    """What a logout would do to the run."""
 
-    command: tuple[str, ...] = ()  # the prefix to start it again with; (): as it is
-    message: str = ""  # for the user; "": all is well
+    command: tuple[str, ...] = ()  # prefix of the command line to start the run again; () to leave it
+    message: str = ""  # message for the user; "" if a logout does no harm
 
 
 def logout_effect(root: Root, uid: int, environment: Mapping[str, str] = os.environ) -> LogoutEffect:
-    """`root`: of the machine that the run is on, never a captured board."""
+    """Find out what a logout would do. `root`: the root of this machine, never of a captured board."""
     if uid == 0 or environment.get(IN_SCOPE) or not root.exists(BOOTED) or not ask(root):
         return LogoutEffect()
-    if "/user@" in root.text("proc/self/cgroup"):  # the user's own manager started it
+    if "/user@" in root.text("proc/self/cgroup"):  # the user's systemd manager already started this process
         return LogoutEffect()
     stays = lingers(root, uid)
     program = shutil.which("systemd-run", path=environment.get("PATH"))
     if program is None:
-        why = "a logout ends this run (KillUserProcesses=yes), and there is no systemd-run to prevent it"
+        why = "a logout ends this run (KillUserProcesses=yes), and systemd-run, which could prevent it, is missing"
         return LogoutEffect(message=f"{why}: stay logged in, or set KillUserProcesses=no in /etc/systemd/logind.conf")
     scope = (program, "--user", "--scope", "--quiet", "--collect")
     if not _works(scope, environment):
         why = "a logout ends this run (KillUserProcesses=yes), and systemd-run --user --scope fails here"
-        return LogoutEffect(message=f"{why}: {LINGER}, log in anew and start it again")
-    manager = "" if stays else f"; it ends with your last session, unless you linger: {LINGER}"
-    message = f"started under your own systemd manager, since a logout ends every process of a session{manager}"
+        return LogoutEffect(message=f"{why}: {LINGER}, log in again and restart the run")
+    manager = "" if stays else f"; it ends with your last login session unless lingering is enabled: {LINGER}"
+    message = f"started under your systemd manager, because a logout would end the run{manager}"
     return LogoutEffect((*scope, "--"), message)
 
 
 def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
-    """Whether a scope can be created, before this process is given up for one."""
+    """Whether a scope can be created. Tested before this process is replaced."""
     try:
         done = subprocess.run(  # noqa: S603  the user's own systemd-run
             [*scope, "--", "true"],
@@ -239,7 +239,7 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
 
 
 def how_to_come_back(folder: Path) -> str:
-    """Three lines that say how to attach to a run that continues, and how to stop it."""
+    """Return three lines that say how to attach to the run and how to stop it."""
     from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
     from edgetop.recording.registry import locate  # noqa: PLC0415
     from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415
@@ -251,7 +251,7 @@ def how_to_come_back(folder: Path) -> str:
         is_unique = False
     shown = clean(shlex.quote(name if is_unique else str(folder)))
     return (
-        f"edgetop: the run goes on, recorded in {clean(str(folder))}\n"
+        f"edgetop: the run continues, recorded in {clean(str(folder))}\n"
         f"  edgetop attach {shown}   shows it again\n"
         f"  edgetop stop {shown}     ends it"
     )

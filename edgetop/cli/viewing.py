@@ -1,4 +1,4 @@
-"""Shared parts of the commands that show a session: the terminal that a screen needs, signals, the screen itself."""
+"""Shared parts of the commands that show a session: the check of the terminal, signals, the screen."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def require_screen(otherwise: str) -> None:
-    """Raises InputError where no screen can be drawn; `otherwise`: the advice for that case."""
+    """Raise InputError, with the advice `otherwise`, if the terminal cannot show a screen."""
     if error := why_no_screen(otherwise):
         raise error
 
@@ -32,7 +32,7 @@ def why_no_screen(otherwise: str) -> InputError | None:
 
 @contextlib.contextmanager
 def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> Iterator[None]:
-    """Within this context `take` is called with the signals that end a process. Under nohup(1) a hang-up is ignored."""
+    """Call `take` with the signals that end a process, within this context. Under nohup(1) SIGHUP stays ignored."""
     handled = [signal.SIGINT, signal.SIGTERM]
     if not respects_nohup or signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         handled.append(signal.SIGHUP)
@@ -46,14 +46,14 @@ def signals_to(take: Callable[[int], None], *, respects_nohup: bool = True) -> I
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Within this context signals are only collected: the screen then closes itself, and restores the terminal."""
+    """Only collect signals within this context, so that the screen can close itself and restore the terminal."""
     signals: list[int] = []
     with signals_to(signals.append, respects_nohup=False):
         yield signals
 
 
 def show_until_left(feed: "Feed", analysis: "Analysis", settings: "ScreenSettings", advice: str = "") -> None:
-    """Show a session that another process runs, or that is over. Raises InputError where the screen fails."""
+    """Show a session that another process runs, or that is over. Raises InputError if the screen fails."""
     from edgetop.ui.app import show  # noqa: PLC0415  loads Textual, while the session's past is read
 
     with noted_signals() as signals:

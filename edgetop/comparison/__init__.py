@@ -1,4 +1,4 @@
-"""Comparisons of sessions: which is better, whether that is real, and whether it was fair.
+"""Comparisons of sessions: which one is better, whether the difference is real, and whether the comparison is fair.
 
-Pure: it takes the reports of sessions and gives frozen values. It reads no recording and prints nothing.
+The package is pure: it takes reports of sessions and returns frozen values. It reads no recording and prints nothing.
 """

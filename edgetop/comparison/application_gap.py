@@ -1,8 +1,8 @@
-"""Why an application is slower than a loop over the same model: each cause with its share, and what is not explained.
+"""Find out why an application is slower than a loop over its model: the causes with their shares, and the rest.
 
-Everything is a mean, in ms of one inference (or one frame), because only means add up. What is counted comes first
-(calls of a new shape), then what was measured while calls waited, then what clocks and inputs let expect; nothing
-explains more than what is left of the gap.
+All times are means per inference (or per frame) in ms, because only means add up. Causes that are counted come first
+(calls of a new shape), then those that were measured as waits of calls, then those that are estimated from clocks and
+inputs. A cause never explains more than what is left of the gap.
 """
 
 import math
@@ -22,17 +22,17 @@ from edgetop.session.records import MEASURE, Inferences
 
 Floats = npt.NDArray[np.float64]
 
-LEAST_SHARE = 0.02  # of the application's time: smaller causes are not worth a line
+LEAST_SHARE = 0.02  # causes below this share of the application's time are not listed
 LEAST_CALLS = 30
-MOST_WAITED = 0.99  # of the time: beyond it there is nothing left to compare
-ALONE = 1.3  # calls at once: with more of them other threads are inferences
+MOST_WAITED = 0.99  # if calls waited for more than this share of the time, nothing is left to compare
+ALONE = 1.3  # with more concurrent calls than this, other threads are inferences
 BUSY_LOOP = 0.1
-SURE = 4.0  # standard errors
-OTHER_THREAD_PCT = 20.0  # of a core, by threads of the application beside its calls: one that holds the GIL is busier
-BLOCKED = 0.1  # of the CPU time of a call: it waited for something else than a CPU
+SURE = 4.0  # a difference must exceed this many standard errors
+OTHER_THREAD_PCT = 20.0  # least CPU use of other threads, in % of a core, for one of them to hold the GIL often
+BLOCKED = 0.1  # a call off the CPU for more than this share of its CPU time waited for something else
 FAULTS_PER_CALL = 0.1
 SLOWER_CLOCK = 0.02
-SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # of the upper to the lower quarter of pauses, for latency to follow them
+SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # least ratio of the upper to the lower quarter of pauses, least long pause
 
 
 @frozen
@@ -40,8 +40,8 @@ class Evidence:
     """The data of a session that explains its latency."""
 
     manifest: Manifest
-    inferences: Inferences  # those that did not fail, in the order of their begins
-    readings: Mapping[str, Floats]  # by sensor
+    inferences: Inferences  # successful inferences, in the order of their begins
+    readings: Mapping[str, Floats]  # readings by sensor
     frames: FramesView | None = None
     throttled_share: float = 0.0
 
@@ -50,14 +50,14 @@ class Evidence:
         return float(values.mean()) if values is not None and len(values) else None
 
     def clock_mhz(self, kind: str) -> float | None:
-        """Over all CPUs: "freq", or "freqcap", their limit."""
+        """Return the mean clock over all CPUs, or their mean limit. `kind`: "freq" or "freqcap"."""
         means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
         known = [mean for mean in means if mean]
         return float(np.mean(known)) if known else None
 
     @property
     def wait_share(self) -> float:
-        """Return the share of the runnable time in which its threads waited for a CPU."""
+        """Return for which share of their runnable time the threads waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -65,7 +65,7 @@ class Evidence:
 
     @property
     def wanted_pct(self) -> float:
-        """Return what its threads used and waited for, in percent of a core."""
+        """Return the CPU time that the threads used or waited for, in percent of a core."""
         used = self.mean("load/application") or self.mean("load/engine") or 0.0
         waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
         return used + sum(waited) / 10
@@ -77,7 +77,7 @@ class Cause:
     ms: float
     evidence: str
     advice: str
-    estimated: bool = False  # it follows from what is known elsewhere, and was not seen in these calls
+    estimated: bool = False  # whether it was derived from other data instead of measured in these calls
 
 
 @frozen
@@ -88,8 +88,8 @@ class Gap:
     loop_ms: float
     causes: tuple[Cause, ...]  # the largest first
     not_explained_ms: float
-    differences: tuple[str, ...] = ()  # in how both were set up
-    counts: tuple[int, int] = (0, 0)  # inferences of both
+    differences: tuple[str, ...] = ()  # differences in the set-up of both
+    counts: tuple[int, int] = (0, 0)  # number of inferences of the application and of the loop
 
     @property
     def ms(self) -> float:
@@ -105,7 +105,7 @@ class Gap:
         }  # fmt: skip
 
     def share(self, ms: float) -> float | None:
-        """Return these ms as a share of the gap; None: there is no gap."""
+        """Return a time in ms as a share of the gap, or None if there is no gap."""
         return ms / self.ms if self.ms > 0 else None
 
 
@@ -117,7 +117,7 @@ ADVICE = {
     "memory pressure": "raise its memory limit, or load less beside the model (edgetop fit-memory MODEL)",
     "Python's GIL": "move the busy Python thread into a process; sys.setswitchinterval(0.0005) shortens each wait",
     "heat": "cool the board, or give it less to do (edgetop help slowdowns)",
-    "pacing and idle clocks": "set the governor `performance` (edgetop doctor says how), or keep the clocks up",
+    "pacing and idle clocks": "set the governor `performance` (see edgetop doctor), or keep the clocks up",
     "larger inputs": "compare with the same shapes: edgetop run MODEL --shape",
     "copies and conversions": "put probe.stage() around it to see which",
     "queueing": "drop frames that are late",
@@ -127,10 +127,10 @@ STAGE_ADVICE = "the loop has no such stage: make it shorter"
 
 
 class _Search:
-    """Looks for causes, as long as something is left to explain."""
+    """Searches for causes while a part of the gap is unexplained."""
 
     def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
-        """`number`: of the stream; None: all."""
+        """`number`: number of the stream, or None for all streams."""
         self.app, self.loop, self.paced, self.number = app, loop, paced, number
         watched, everything = app.manifest.watched, app.inferences
         self.stream: WatchedStream | None = watched.streams[number] if watched and number is not None else None
@@ -150,9 +150,10 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return for how many ms of a call its thread was on no CPU, and for how many of these it waited for one.
+        """Return how long a thread was off the CPU per call, and how long of that it waited for a CPU, in ms.
 
-        None: not known. The CPU time of calls is much the same in all of them, so that the rest is of all calls.
+        Values are None if unknown. Only some calls are sampled, but all calls need a similar CPU time, so the rest of
+        the mean latency is the time off the CPU of all calls.
         """
         cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
         all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
@@ -161,7 +162,7 @@ class _Search:
         return all_ms, all_ms * min(1.0, queued_ms / off_ms)
 
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
-        """Note a cause with these ms, at most those that are left, and return how many were noted; 0: too few."""
+        """Add a cause with a time in ms, limited to what is left. Return the added time, or 0 if it is too little."""
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
             return 0.0
@@ -191,7 +192,7 @@ class _Search:
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
 
     def _contention(self) -> float:
-        """Waiting for a CPU beyond what the loop would have waited, by the application's own threads and by others."""
+        """Explain waits for a CPU beyond those of the loop, caused by own threads or by other processes."""
         waited_ms = self.mean_ms * self.app.wait_share
         if self.threads == 1 and self.off_cpu_ms is not None:
             waited_ms = min(waited_ms, self.off_cpu_ms) if self.queued_ms is None else self.queued_ms
@@ -200,7 +201,7 @@ class _Search:
         more_ms = max(0.0, waited_ms - running_ms * looped_share / (1 - looped_share))
         others_pct, looped_pct = (of.mean("load/others") or 0.0 for of in (self.app, self.loop))
         others_more = max(0.0, others_pct - looped_pct)
-        own_more = max(0.0, self.app.wanted_pct - max(100.0, self.loop.wanted_pct))  # than one call at a time
+        own_more = max(0.0, self.app.wanted_pct - max(100.0, self.loop.wanted_pct))  # beyond one call at a time
         total = others_more + own_more
         rivals_ms = more_ms * others_more / total if total else more_ms * (others_pct > 0)
         at_once = self.at_once
@@ -219,7 +220,7 @@ class _Search:
         return waited_ms
 
     def _overlap_ms(self) -> float:
-        """Return how much slower calls are than those of the stream that run alone, in ms; 0: too few run alone."""
+        """Return how much slower calls are than those that run alone, in ms, or 0 if too few run alone."""
         everything = self.app.inferences
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
@@ -245,9 +246,9 @@ class _Search:
         return self.note("memory pressure", ms, text)
 
     def _gil(self, waited_ms: float, own_ms: float) -> float:
-        """Calls that had no CPU and waited for none, while another Python thread was busy.
+        """Explain time in which calls were off the CPU without waiting for one, while another Python thread was busy.
 
-        `own_ms`: the time in which calls waited for a CPU that such a thread had.
+        `waited_ms`: time per call waiting for a CPU. `own_ms`: the part of it in which such a thread had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
@@ -261,28 +262,28 @@ class _Search:
         return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
-        """Heat, and clocks that fall while nothing runs."""
+        """Explain lower clocks, by heat or by clocks that fall during pauses."""
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
         if app_mhz and loop_mhz and app_mhz < (1 - SLOWER_CLOCK) * loop_mhz:
             text = f"CPU clocks were at {app_mhz:.0f} MHz on average, {loop_mhz:.0f} MHz in the loop"
             capped = loop_mhz
-            if throttled:  # by what tells no cap, where there is none: then all of it
+            if throttled:  # without a known cap, all of it counts as heat
                 cap_mhz = self.app.clock_mhz("freqcap") or loop_mhz
                 capped = max(app_mhz, cap_mhz) if cap_mhz < loop_mhz else app_mhz
             heat = f"{text}; throttled in {percent(throttled)} of the time"
             self.note("heat", running_ms * (1 - capped / loop_mhz), heat)
             idle_ms = running_ms * (capped - app_mhz) / loop_mhz
         if self.paced:
-            idle_ms, text = _mean_ms(self.paced) - self.loop_ms, "the same model at the same arrival times is so slow"
+            idle_ms, text = _mean_ms(self.paced) - self.loop_ms, "the model alone is as slow at the same start times"
         elif (after_ms := self._after_pauses_ms()) > idle_ms:
-            idle_ms, text = after_ms, "calls are the slower the longer the pause before them"
+            idle_ms, text = after_ms, "calls are slower after longer pauses"
         self.note("pacing and idle clocks", idle_ms, text)
 
     def _after_pauses_ms(self) -> float:
-        """Return how much slower calls are than those that directly follow another, in ms.
+        """Return how much slower calls are than calls without a pause before them, in ms.
 
-        0: pauses are too much alike, too short, or make no clear difference.
+        Return 0 if pauses are too similar or too short, or make no clear difference.
         """
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
@@ -300,7 +301,7 @@ class _Search:
 
     def _input_size(self) -> None:
         inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
-        # Of the inputs in the hook's format: "image 1x3x224x224, mask 1x1".
+        # The shapes in the hook's description of inputs: "image 1x3x224x224, mask 1x1".
         shapes_of_own = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)
         own = sum(math.prod(map(int, shape.split("x"))) for shape in shapes_of_own)
         looped = sum(math.prod(one.shape) for one in theirs)
@@ -318,9 +319,9 @@ def _mean_ms(of: Evidence) -> float:
 
 
 def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
-    """The number of the application's stream that runs the loop's model; None: it has no streams.
+    """Return the number of the application's stream that runs the loop's model, or None if it has no streams.
 
-    Raises ValueError where none does, or several do.
+    `asked`: the number that the user chose. Raises ValueError if no stream or several streams run the model.
     """
     streams = app.watched.streams if app.watched else ()
     if not streams:
@@ -365,13 +366,14 @@ def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) ->
 
 
 def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
-    """`paced`: the loop at the application's arrival times; `stream`: of the application, by number.
+    """Explain the gap between an application and a loop.
 
-    Raises ValueError where the two cannot be compared.
+    `paced`: the model with the start times of the application. `stream`: number of the application's stream. Raises
+    ValueError if the sessions cannot be compared.
     """
     for each in (app, loop, paced):
         if each and each.manifest.ab:
-            raise ValueError(f"{each.manifest.name} is an A/B session, and its inferences are those of two models")
+            raise ValueError(f"{each.manifest.name} is an A/B session, which has inferences of two variants")
     search = _Search(app, loop, paced, stream_of(app.manifest, loop.manifest, stream))
     search.search()
     causes, rest_ms, whole_ms, of = search.found, search.left_ms, search.app_ms, "inference"
@@ -392,18 +394,18 @@ def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: in
 
 
 _AROUND = {
-    "between stages": ("copies and conversions", "code that is in no stage"),
-    "waiting for a thread": ("queueing", "a stage was done, and the thread of the next one was not free"),
+    "between stages": ("copies and conversions", "code outside of all stages"),
+    "waiting for a thread": ("queueing", "a stage was done, but the thread of the next stage was busy"),
 }
 
 
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
-    """Yield what a frame spends outside the call."""
+    """Yield the times of a frame outside of the call."""
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms
         name, evidence = _AROUND.get(stage.name, (f"stage {stage.name}", f"{stage.mean_ms:.2f} ms on average"))
         if stage.name == "inference":
-            name, evidence = "other inferences", "of other models, or several of this one in a frame"
+            name, evidence = "other inferences", "inferences of other models, or several of this model per frame"
             ms -= call_ms
         if ms >= LEAST_SHARE * frames.total.mean_ms:
             yield Cause(name, ms, evidence, ADVICE.get(name, STAGE_ADVICE))

@@ -1,6 +1,6 @@
-"""Gates of a comparison: by how much a figure may be worse than the baseline's (`edgetop help compare`).
+"""Gates of a comparison: how much worse than the baseline a figure may be (`edgetop help compare`).
 
-A gate fails where the whole interval lies beyond its limit, and under `strict` where that cannot be excluded.
+A gate fails if the whole interval lies beyond its limit. With `strict` it also fails if the interval reaches beyond it.
 """
 
 import re
@@ -31,16 +31,16 @@ _GATE = re.compile(r"\s*([a-z0-9]+)\s*([<>])\s*([+-]\d+(?:\.\d*)?)\s*([^\s\d]+)\
 class RelativeGate:
     text: str
     name: str
-    is_above: bool  # fails above its limit, else below
-    limit: float  # of the change; in percent, or in the row's unit
+    is_above: bool  # whether it fails above its limit, else below
+    limit: float  # limit of the change, in percent or in the unit of the row
     is_percent: bool
 
 
 @frozen
 class RelativeResult:
     gate: RelativeGate
-    session: str  # the group that is compared with the baseline
-    value: float | None  # the change, in the gate's unit
+    session: str  # name of the group that is compared with the baseline
+    value: float | None  # the change, in the unit of the gate
     ci95: tuple[float, float] | None
     ok: bool
     reason: str
@@ -53,17 +53,15 @@ class RelativeResult:
 
 
 def parse_relative_gate(text: str) -> RelativeGate:
-    """`p50>+3%`, `rss>+20MiB`, `throughput<-5%`. Raises ValueError, which says how to write it."""
+    """Parse `p50>+3%`, `rss>+20MiB` or `throughput<-5%`. Raises ValueError, which says how to write a gate."""
     match = _GATE.fullmatch(text)
     if not match:
-        raise ValueError(f"{text!r} is no gate of a comparison; write NAME>+LIMIT, as in p50>+3% or rss>+20MiB")
+        raise ValueError(f"{text!r} is not a gate of a comparison; write NAME>+LIMIT, as in p50>+3% or rss>+20MiB")
     name, compare, limit, unit = match.groups()
     if name not in ROWS:
-        raise ValueError(f"{text!r}: no value is called {name} ({nearest_hint(name, ROWS)})")
+        raise ValueError(f"{text!r}: unknown value {name} ({nearest_hint(name, ROWS)})")
     if unit not in _UNITS[name]:
-        raise ValueError(
-            f"{text!r}: {unit} is no unit of {name}; it is given in {', '.join(filter(None, _UNITS[name]))}"
-        )
+        raise ValueError(f"{text!r}: {unit} is not a unit of {name}; use {', '.join(filter(None, _UNITS[name]))}")
     is_percent = unit == "%" and name != "misses"
     return RelativeGate(text.strip(), name, compare == ">", float(limit) * _UNITS[name][unit], is_percent)
 
@@ -75,7 +73,7 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 
 
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
-    """Under a paced load response time counts, as with the gates of a run."""
+    """Judge one group by a gate. With a rate, the response time counts, as for the gates of a run."""
     key, name = ROWS[gate.name], comparison.names[place]
     paced = comparison.row(f"response_{key}")
     row = paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)

@@ -1,12 +1,12 @@
-"""The fit: a line through the latencies of models on two machines, and its predictions for other models.
+"""Fit a line through the latencies of models on two machines, and predict those of other models.
 
-Models that ran on both sides are matched by the hashes of their files.
+Models that ran on both machines are matched by the hashes of their files.
 
-The line is on logarithms, because models differ by factors, and so do errors. The slope is Theil and Sen's, the median
-of the slopes of all pairs (Sen 1968, Journal of the American Statistical Association 63), which one odd model does not
-turn; the intercept is the median of what is left. The interval of a prediction is that of a straight line (Draper and
-Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this one; `edgetop help fit`
-has how often it holds.
+The line fits logarithms, because models and errors differ by factors. The slope is that of Theil and Sen: the median of
+the slopes of all pairs (Sen 1968, Journal of the American Statistical Association 63), so one outlier has little
+effect. The intercept is the median of the residuals. The interval of a prediction is that of a straight line (Draper
+and Smith, Applied Regression Analysis, 3rd ed., 1.4), with the scatter of the models about this line; `edgetop help
+fit` says how often it holds.
 """
 
 import math
@@ -22,20 +22,20 @@ from edgetop.comparison.student import LEVEL, quantile
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 
-FAMILY = "family"  # the label
+FAMILY = "family"  # name of the label
 LEAST_MODELS = 3
 MOST_LOG = 300.0
-SCATTER = 0.0142  # as the log: two runs of one thing differ by 1 % each, however well a line goes through them
+SCATTER = 0.0142  # least scatter about the line, as a logarithm: each of the two runs varies by 1 %
 
 
 @frozen
 class Kind:
-    """The properties that models on one line share."""
+    """The properties that the models of one line share."""
 
     from_runtime: str
     on_runtime: str
     precision: str
-    family: str = ""  # the label, where there is one
+    family: str = ""  # value of the label, if there is one
 
     @property
     def words(self) -> str:
@@ -45,7 +45,7 @@ class Kind:
 
 @frozen
 class Pair:
-    """A model on both sides."""
+    """The latencies of a model on both machines."""
 
     name: str
     sha256: str
@@ -58,12 +58,12 @@ class Pair:
 class Line:
     kind: Kind
     pairs: tuple[Pair, ...]  # the fastest first
-    slope: float  # of the logarithms: 1 is a device that is slower by the same factor for all
-    factor: float  # what a model of 1 ms takes there, in ms
-    r2: float | None  # None: all take the same time there
+    slope: float  # slope of the logarithms; 1 means that the device is slower by the same factor for all models
+    factor: float  # latency on the device, in ms, of a model that takes 1 ms at the desk
+    r2: float | None  # None if all models take the same time on the device
     tau: float  # Kendall's tau-b between the two rankings
-    left_out: tuple[float, ...]  # of each model: by what share the line of the others misses it
-    scatter: float  # standard deviation about the line, as the log
+    left_out: tuple[float, ...]  # error of the line without each model, as a share, for that model
+    scatter: float  # standard deviation about the line, as a logarithm
 
     def at(self, from_ms: float) -> float:
         return _exp(math.log(self.factor) + self.slope * math.log(from_ms))
@@ -73,9 +73,9 @@ class Line:
         return self.pairs[0].from_ms, self.pairs[-1].from_ms
 
     def interval(self, from_ms: float) -> tuple[float, float]:
-        """Return the interval in ms for the latency there of a model of this kind that takes `from_ms` here.
+        """Return the interval, in ms, of the latency on the device of a model that takes `from_ms` at the desk.
 
-        It contains that latency with probability 1 - LEVEL.
+        It contains the latency with probability 1 - LEVEL.
         """
         x = np.log([pair.from_ms for pair in self.pairs])
         off = float((math.log(from_ms) - x.mean()) ** 2 / np.square(x - x.mean()).sum())
@@ -85,17 +85,17 @@ class Line:
 
 
 def why_no_line(pairs: Sequence[Pair]) -> str:
-    """Return why there is no line; "": there is one."""
+    """Return why no line can be fitted, or "" if one can."""
     if len(pairs) < LEAST_MODELS:
         are = "model is" if len(pairs) == 1 else "models are"
-        return f"{len(pairs)} {are} on both sides, and a line needs {LEAST_MODELS}"
+        return f"{len(pairs)} {are} on both sides, but a line needs {LEAST_MODELS}"
     if len({pair.from_ms for pair in pairs}) < LEAST_MODELS:
-        return "the models take the same time here, which predicts nothing for others"
+        return "the models take the same time at the desk, which allows no prediction"
     return ""
 
 
 def line(pairs: Sequence[Pair]) -> Line:
-    """Through models of one kind, of which `why_no_line` says nothing."""
+    """Fit the line of models of one kind, for which `why_no_line` returns ""."""
     ordered = tuple(sorted(pairs, key=lambda pair: pair.from_ms))
     x, y = np.log([pair.from_ms for pair in ordered]), np.log([pair.on_ms for pair in ordered])
     slope, base = theil_sen(x, y)
@@ -115,12 +115,12 @@ def line(pairs: Sequence[Pair]) -> Line:
 
 
 def _exp(log: float) -> float:
-    """Models that take nearly the same time here can make a slope of any size."""
+    """Return the exponential, limited because models with nearly equal latencies can give a slope of any size."""
     return math.exp(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope and intercept.
+    """Return slope and intercept.
 
     >>> theil_sen(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 5.0, 7.0, 70.0]))
     (2.0, 1.0)
@@ -131,7 +131,7 @@ def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def kendall(x: Floats, y: Floats) -> float:
-    """Kendall's tau-b: 1 is the same order, -1 the reverse, 0 none; 0 as well where one of them is all ties.
+    """Return Kendall's tau-b: 1 for the same order, -1 for the reverse, 0 for none or if one side has only ties.
 
     >>> kendall(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]))
     0.6666666666666666
@@ -145,9 +145,9 @@ def kendall(x: Floats, y: Floats) -> float:
 @frozen
 class Fit:
     lines: tuple[Line, ...]
-    refused: tuple[str, ...]  # kinds of model without a line, and why
-    left_out: tuple[str, ...]  # models of one side alone
-    notes: tuple[str, ...]  # what else differs
+    refused: tuple[str, ...]  # kinds of models without a line, with the reason
+    left_out: tuple[str, ...]  # models that ran on one side only
+    notes: tuple[str, ...]  # other differences
 
 
 @frozen
@@ -155,14 +155,14 @@ class Prediction:
     session: str
     model: str
     from_ms: float | None = None
-    kind: str | None = None  # of the line
+    kind: str | None = None  # kind of the line
     on_ms: float | None = None
     interval95: tuple[float, float] | None = None
-    refused: str | None = None  # why there is none
+    refused: str | None = None  # why there is no prediction
 
 
 def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
-    """`key`: which latency, as in `report --json`. Raises InputError where sessions of a side do not go together."""
+    """Fit a line per kind of models. `key`: the latency to use. Raises InputError if the sessions of a side differ."""
     sides = _models(desk, "--from"), _models(device, "--on")
     both = [sha for sha in sides[0] if sha in sides[1]]
     by_kind: dict[Kind, list[Pair]] = {}
@@ -183,7 +183,7 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
 
 
 def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
-    """Predict by each line of the model's kind; where none applies, say why."""
+    """Return a prediction for each line of the model's kind, or one with the reason why no line applies."""
     unknown = Prediction(new.session.name, _name(new))
     try:
         _refuse_unfit(new, "--predict")
@@ -199,9 +199,9 @@ def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
             interval = one.interval(ms)
             each.append(replace(unknown, kind=one.kind.words, on_ms=one.at(ms), interval95=interval))
         else:
-            text = f"{ms:.4g} ms is outside of the line's models, {low:.4g} to {high:.4g} ms"
+            text = f"{ms:.4g} ms is outside the range of the line's models, {low:.4g} to {high:.4g} ms"
             each.append(replace(unknown, kind=one.kind.words, refused=text))
-    return each or [replace(unknown, refused=f"no line is of its kind ({kind.words})")]
+    return each or [replace(unknown, refused=f"there is no line for its kind ({kind.words})")]
 
 
 def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
@@ -214,13 +214,15 @@ def _models(samples: Sequence[Sample], option: str) -> dict[str, list[Sample]]:
         for board in (one.session.board for one in samples)
     }
     if len(boards) > 1:
-        raise InputError(f"{option}: sessions of several boards: {'; '.join(sorted(boards))}", "give those of one")
+        raise InputError(
+            f"{option}: sessions of several boards: {'; '.join(sorted(boards))}", "choose those of one board"
+        )
     for each in found.values():
         settings = {_settings(one) for one in each}
         if len(settings) > 1:
             names = ", ".join(one.session.name for one in each)
             raise InputError(
-                f"{option}: {names}: one model with other settings: {'; '.join(sorted(settings))}", "give one"
+                f"{option}: {names}: one model with other settings: {'; '.join(sorted(settings))}", "choose one"
             )
     return found
 
@@ -229,7 +231,7 @@ def _refuse_unfit(one: Sample, option: str) -> None:
     session = one.session
     if one.in_turns or session.ab or session.watched:
         kind = "a session of a program" if session.watched else "an A/B session"
-        raise InputError(f"{option} {session.name}: {kind}, which is not of one model", "record it with edgetop run")
+        raise InputError(f"{option} {session.name}: {kind}, which has not one model", "record it with edgetop run")
     if session.model.sha256 is None:
         raise InputError(f"{option} {session.name}: the hash of its model is not known", "record it with edgetop run")
 
@@ -250,14 +252,14 @@ def _name(one: Sample) -> str:
 
 
 def _ms(samples: Sequence[Sample], key: str) -> float:
-    """The geometric mean over the sessions."""
+    """Return the geometric mean over the sessions."""
     known = [getattr(one.report.latency, key) for one in samples]
     if None in known or min(known) <= 0:
         one = samples[known.index(None) if None in known else 0]
         lacks = f"{one.session.name}: has no {key.removesuffix('_ms')}"
         if one.report.latency.count:
             raise InputError(lacks, "record it for longer")
-        raise InputError(f"{lacks}: no measured inference is left of it", "leave it out, or record it again")
+        raise InputError(f"{lacks}: it has no measured inference", "leave it out, or record it again")
     return float(np.exp(np.mean(np.log(known))))
 
 
@@ -269,5 +271,5 @@ def _notes(samples: Sequence[Sample], option: str) -> list[str]:
         notes.append(f"{option}: the board is SIMULATED")
     throttled = [one.session.name for one in samples if one.report.throttled]
     if throttled and len(throttled) < len(samples):
-        notes.append(f"{option}: throttled, and others are not: {', '.join(throttled)}")
+        notes.append(f"{option}: throttled, unlike others: {', '.join(throttled)}")
     return notes

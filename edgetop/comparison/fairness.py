@@ -1,7 +1,7 @@
-"""Whether a comparison is fair: what else differs between its sessions than what is compared.
+"""Check whether a comparison is fair: find differences between its sessions apart from what is compared.
 
-Each finding is a warning with its advice, as in a report. What is compared on purpose is left out: the model, its
-provider, its threads.
+Each finding is a warning with its advice, as in a report. Properties that are usually compared on purpose are left out:
+the model, its provider, its threads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,13 +13,13 @@ from edgetop.wording.load_words import load_words
 
 START_C = 2.0
 AMBIENT_C = 1.0
-OTHERS_PCT = 10.0  # of a core, as what counts as background load in a report
-TIMES = 1.25  # between the shortest and the longest
+OTHERS_PCT = 10.0  # CPU use of other processes, in % of a core, that counts as background load, as in a report
+TIMES = 1.25  # ratio of the longest to the shortest measurement from which they differ
 WARM_UP_TIMES = 2.0
 CAP = 0.01
 WARMTH_MOST = 3.0
 
-AB = "measure them in turns, so that heat and neighbours hit both alike: edgetop ab"
+AB = "measure them in turns, so that heat and other processes affect both alike: edgetop ab"
 AGAIN = "measure again under the same conditions"
 
 
@@ -31,7 +31,7 @@ def _load(one: Sample) -> str:
 
 @frozen
 class Condition:
-    """A condition that must be the same in all sessions; None in a session: unknown."""
+    """A condition that should be equal in all sessions. It is None for a session in which it is unknown."""
 
     code: str
     what: str
@@ -41,7 +41,7 @@ class Condition:
 
 CONDITIONS = (
     Condition("board-differs", "board", lambda one: one.session.board.model or one.session.board.cpu,
-              "the ratio is that of the boards too"),
+              "the ratio includes the difference of the boards"),
     Condition("simulated-differs", "kind of board", lambda one: "simulated" if one.session.board.simulated else "real",
               "compare real boards with real ones"),
     Condition("governor-differs", "governor", lambda one: one.session.board.governor, "set the same governor"),
@@ -49,9 +49,9 @@ CONDITIONS = (
     Condition("enclosure-differs", "enclosure", lambda one: one.session.methodology.enclosure,
               "measure in the same enclosure"),
     Condition("runtime-version-differs", "runtime version", lambda one: one.session.engine.version,
-              "install the same version, or read the ratio as that of the versions too"),
-    Condition("input-differs", "input", lambda one: one.session.load.input or None, "give both the same --input"),
-    Condition("load-differs", "load", _load, "give both the same rate, batch, streams and deadline"),
+              "install the same version; otherwise the ratio includes the difference of the versions"),
+    Condition("input-differs", "input", lambda one: one.session.load.input or None, "use the same --input for both"),
+    Condition("load-differs", "load", _load, "use the same rate, batch, streams and deadline for both"),
     Condition("placement-differs", "isolation",
               lambda one: None if one.session.was_imported else one.session.engine.isolation,
               "run both with the same --isolation"),
@@ -59,13 +59,13 @@ CONDITIONS = (
               "start both in the same way"),
     Condition("placement-differs", "number of CPUs", lambda one: one.session.constraints.cpus,
               "run both with the same --engine-cpus"),
-    Condition("limit-differs", "limit", lambda one: one.session.constraints.words, "give both the same --limit"),
+    Condition("limit-differs", "limit", lambda one: one.session.constraints.words, "use the same --limit for both"),
     Condition("throttled-differs", "throttled", lambda one: one.report.throttled,
               "cool the board, or compare while both are throttled: a sustained figure with a sustained one"),
     Condition("edgetop-version-differs", "edgetop version", lambda one: one.session.edgetop_version, AGAIN),
 )  # fmt: skip
 
-# Warnings of a session's own report that make a comparison unfair where only some have them.
+# Warnings of a session's report that make a comparison unfair if only some sessions have them.
 DOUBTS = frozenset(
     {
         "clock-source", "steal", "short-warmup", "overloaded", "governor-changed", "power-mode-changed",
@@ -76,13 +76,13 @@ DOUBTS = frozenset(
 
 
 def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
-    """Return the findings, the gravest first."""
+    """Return the findings, the most severe first."""
     judges = (_sources, _alone, _start, _ambient, _background, _caps, _conditions, _lengths, _doubts)
     return tuple(notice for judge in judges for notice in judge(groups))
 
 
 def warmth(sample: Sample, other: Sample) -> float:
-    """Return how much warmer or colder `sample` began than `other`, relative to its own warming; 0: unknown."""
+    """Return how much warmer or colder `sample` began than `other`, relative to its own warming, or 0 if unknown."""
     apart, began = _start_apart(sample, other), sample.session.methodology.start_temperatures
     ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
     rise = max((end - began[name] for name, end in ends if end is not None), default=None)
@@ -92,47 +92,47 @@ def warmth(sample: Sample, other: Sample) -> float:
 
 
 def _start_apart(one: Sample, other: Sample) -> float | None:
-    """Return the difference of the start temperatures in °C, of the zone that differs most."""
+    """Return the difference of the start temperatures in °C, for the zone that differs most."""
     mine, theirs = (sample.session.methodology.start_temperatures for sample in (one, other))
     return max((mine[name] - theirs[name] for name in mine.keys() & theirs.keys()), key=abs, default=None)
 
 
 def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Report samples that are not a whole session that ran by itself."""
+    """Yield warnings about samples that are not a complete, separate session."""
     everyone = [(group.name, one) for group in groups for one in group.samples]
     running = [
         one.session.name for _, one in everyone if one.session.end_reason is None and one.session.state == "live"
     ]
     if running:
         yield Notice(
-            "still-running", f"{_named(running)}: still runs, and is compared as far as it is", "wait for its end"
+            "still-running", f"{_named(running)}: is still running; its data so far are compared", "wait for its end"
         )
     lost = [f"{one.session.name} ({one.session.lost.words})" for _, one in everyone if one.session.lost]
     if lost:
-        yield Notice("incomplete", f"not all is in the recording: {_named(lost)}", AGAIN)
+        yield Notice("incomplete", f"the recording is incomplete: {_named(lost)}", AGAIN)
     empty = [one.session.name for _, one in everyone if not one.report.latency.count and not one.report.latency.told_by]
     if empty:
         yield Notice("nothing-measured", f"{_named(empty)}: nothing was measured", "see edgetop report for why")
     mixed = [one.session.name for _, one in everyone if one.session.ab]
     if mixed:
-        text = f"{_named(mixed)}: an A/B session, of which both variants are compared together"
-        yield Notice("both-variants", text, "edgetop report shows the ratio of the two")
+        text = f"{_named(mixed)}: an A/B session, whose two variants are compared together"
+        yield Notice("both-variants", text, "edgetop report shows the ratio of the variants")
     ids = [one.session.id for _, one in everyone]
     if len(set(ids)) < len(ids):
-        yield Notice("same-session", "a session is compared with itself", "name two sessions")
+        yield Notice("same-session", "a session is compared with itself", "choose two sessions")
 
 
 def _alone(groups: Sequence[Group]) -> Iterator[Notice]:
     if all(len(group.samples) == 1 for group in groups) and not _in_turns(groups):
         yield Notice(
             "one-session-each",
-            "one session each: how much such runs differ by chance is only estimated, from their own drift",
+            "one session each: the variation between runs is only estimated from their drift",
             f"{AB}; or record five of each, and compare with --group-by",
         )
 
 
 def _in_turns(groups: Sequence[Group]) -> bool:
-    """Whether all are variants of one A/B session, which had one board and its neighbours at the same time."""
+    """Whether all are variants of one A/B session, which share the board and its other processes."""
     views = {id(one.in_turns) if one.in_turns else None for group in groups for one in group.samples}
     return len(views) == 1 and None not in views
 
@@ -160,7 +160,7 @@ def _ambient(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _background(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Load of other processes, in percent of a core."""
+    """Yield a warning about the CPU use of other processes."""
     loads = [(one.others_pct, group.name) for group in groups for one in group.samples if one.others_pct is not None]
     if loads and max(loads)[0] >= OTHERS_PCT and not _in_turns(groups):
         each = "; ".join(f"{pct:.0f} % of a core beside {name}" for pct, name in sorted({min(loads), max(loads)}))
@@ -173,7 +173,7 @@ def _caps(groups: Sequence[Group]) -> Iterator[Notice]:
         caps = [one[name] for one in everyone]
         if min(caps) < max(caps) * (1 - CAP):
             text = f"the limit of a clock differs: {name} {min(caps):.0f} to {max(caps):.0f} MHz"
-            yield Notice("cap-differs", text, "lift the cap, or set the same one in all")
+            yield Notice("cap-differs", text, "remove the cap, or set the same cap for all")
             return
 
 
@@ -198,15 +198,17 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
         for group in groups for one in group.samples if one.report.usage and one.report.usage.total_time_ms
     ]  # fmt: skip
     if seconds and max(seconds) > TIMES * min(seconds):
-        text = f"measured for {min(seconds):.0f} to {max(seconds):.0f} s: heat and tails depend on it"
-        yield Notice("duration-differs", text, "give all the same --duration")
+        text = f"measured for {min(seconds):.0f} to {max(seconds):.0f} s: heat and tails depend on the duration"
+        yield Notice("duration-differs", text, "use the same --duration for all")
     runs = [n for g in groups for one in g.samples if (n := one.session.methodology.warmup_runs) is not None]
     if runs and max(runs) > WARM_UP_TIMES * min(runs):
-        yield Notice("warm-up-differs", f"{min(runs)} to {max(runs)} warm-up runs", "give all the same --warmup-runs")
+        yield Notice(
+            "warm-up-differs", f"{min(runs)} to {max(runs)} warm-up runs", "use the same --warmup-runs for all"
+        )
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Warnings that hold for some of the sessions only."""
+    """Yield warnings that only some of the sessions have."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

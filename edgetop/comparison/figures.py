@@ -1,7 +1,7 @@
-"""The rows of a comparison: the figure of a session in each, and how it is compared.
+"""The rows of a comparison: which figure of a session each shows, and how it is compared.
 
-A row is an entry here, with the key of `report --json` if the figure is in it. Ratios are compared as logarithms; what
-may be zero or negative is compared as a difference.
+Each row is an entry here. Its key is that of `report --json` if the figure is part of it. Figures are compared as
+ratios, on a logarithmic scale, or as differences if they can be zero or negative.
 """
 
 import math
@@ -20,11 +20,11 @@ Number = float | None
 Interval = Sequence[float | None] | None
 Z_975 = 1.96
 
-# As the log, the standard deviation between runs of one thing that nothing within a run tells: where memory came to
-# lie, which cores it had. Kalibera and Jones 2013, Rigorous benchmarking in reasonable time, ISMM (their table 4: 0.1
-# to 2 % of the mean between executions).
+# Standard deviation, as a logarithm, between runs of the same thing by causes that do not vary within a run, such as
+# the layout of memory and the choice of cores. Kalibera and Jones 2013, Rigorous benchmarking in reasonable time, ISMM
+# (table 4: 0.1 to 2 % of the mean between executions).
 RUN_TO_RUN = 0.01
-BLIND = 0.4  # the same of times of which a session does not tell how they drift: only a gap over a factor of 4 is told
+BLIND = 0.4  # the same for figures whose drift within a session is unknown; then only a factor over 4 is significant
 SAME_WITHIN = 0.05
 
 
@@ -44,24 +44,24 @@ class Figure:
     label: str
     unit: str
     read: Callable[[Sample], Number]
-    more: str = "higher"  # what more of it is called
+    more: str = "higher"  # word for a larger value
     less: str = "lower"
-    within: float = SAME_WITHIN  # what counts as the same, of the ratio or in its unit
-    is_difference: bool = False  # else it is positive, and compared as a ratio
-    quarters: str = ""  # of which figure the quarters tell how it drifts
-    interval: Callable[[Sample], Interval] | None = None  # 95 %, of the session alone
-    run_to_run: Number = None  # of a figure without quarters; None: one session says nothing about another
-    is_lead: bool = False  # decided by in any case, and so not corrected for the number of rows
+    within: float = SAME_WITHIN  # largest difference that counts as the same, as a share or in its unit
+    is_difference: bool = False  # whether it is compared as a difference, not as a ratio of positive values
+    quarters: str = ""  # figure whose quarters show how much this one drifts
+    interval: Callable[[Sample], Interval] | None = None  # returns the 95 % interval of a session by itself
+    run_to_run: Number = None  # variation between runs, without quarters; None: one session says nothing about others
+    is_lead: bool = False  # whether it is a main figure, which is not corrected for the number of rows
     is_judged: bool = True
     is_operator: bool = False
-    is_crowded: bool = True  # other processes change it
-    least_count: int = 0  # inferences
+    is_crowded: bool = True  # whether other processes affect it
+    least_count: int = 0  # least number of inferences
 
     def on_scale(self, value: float) -> float:
         return value if self.is_difference else math.log(value)
 
     def known(self, sample: Sample) -> Number:
-        """The value, where it can be compared."""
+        """Return the value if it can be compared, else None."""
         return self.comparable(self.read(sample))
 
     def comparable(self, value: Number) -> Number:
@@ -70,18 +70,18 @@ class Figure:
         return value
 
     def error(self, sample: Sample) -> Number:
-        """The standard error within the session, on the scale; None: not known."""
+        """Return the standard error within the session, on the scale of comparison, or None if unknown."""
         low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
             return None
         return (self.on_scale(high) - self.on_scale(low)) / (2 * Z_975)
 
     def spread_between_runs(self, sample: Sample, warmth: float) -> Number:
-        """Return the standard deviation between sessions like this one, estimated from how far its quarters differ.
+        """Return the standard deviation between sessions like this one, estimated from the differences of its quarters.
 
-        Noise that lasts for minutes makes long sessions differ as much as short ones, and other processes on the board
-        differ from run to run. `warmth`: the difference of the start temperatures of the two sessions as a share of
-        this one's own warming. None: one session does not show it.
+        Noise that lasts for minutes makes long sessions differ as much as short ones, and other processes differ from
+        run to run. `warmth`: the difference of the start temperatures of the two sessions, as a share of the warming of
+        this one. Return None if one session does not show the variation.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0
@@ -96,12 +96,12 @@ class Figure:
         return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
-        """Whether a percentile is settled within its own session."""
+        """Whether a percentile is settled within its session."""
         return (sample.report.latency.settled or {}).get(self.key.removesuffix("_ms"), True)
 
 
 def _at(path: str) -> Callable[[Sample], Any]:
-    """Return the function that reads this part of a report; None where one on the way to it is missing."""
+    """Return a function that reads this part of a report, or None if a part of the path is missing."""
 
     def read(sample: Sample) -> Any:
         part: Any = sample.report
@@ -123,7 +123,7 @@ def _latency(name: str, label: str, quantile: float | None = None, *, is_lead: b
         quarters=key,
         interval=lambda sample: (sample.report.latency.ci95 or {}).get(key),
         is_lead=is_lead,
-        is_judged=name != "max",  # it grows with the number of inferences
+        is_judged=name != "max",  # the maximum grows with the number of inferences
         least_count=SETTLED_COUNTS[quantile] if quantile else 0,
     )  # fmt: skip
 
@@ -161,7 +161,7 @@ def _hottest_end_c(sample: Sample) -> Number:
 
 
 def _headroom_c(sample: Sample) -> Number:
-    """Return how many °C, at the end, the zone nearest to the trip at which it throttles was below that trip."""
+    """Return the distance in °C from the nearest zone to its throttling trip point at the end."""
     trips = {sample.session.sensors[place].id: trip for place, trip in trips_c(sample.session).items()}
     zones = sample.report.temperature.items()
     left = [trips[name] - zone.end for name, zone in zones if zone.end is not None and name in trips]
@@ -252,7 +252,7 @@ MOST_OPERATORS = 5
 
 
 def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...], int]:
-    """The operators whose time moved most against the baseline, and of how many they were chosen."""
+    """Return the operators whose time changed most against the baseline, and the number of all operators."""
     before, moved = operator_us(baseline), dict[str, float]()
     for other in others:
         after = operator_us(other)
@@ -263,7 +263,7 @@ def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...
 
 
 def operator_us(sample: Sample) -> dict[str, float]:
-    """The mean time of each operator in an inference; those of one name together."""
+    """Return the mean time of each operator in an inference, in us. Operators with the same name are added up."""
     found: dict[str, float] = {}
     for one in sample.report.operators or ():
         if one.mean_us is not None:

@@ -1,7 +1,7 @@
-"""Whether the outputs of models agree, and how often they are right: speed without that misleads.
+"""Agreement of the outputs of models, and their accuracy, because speed alone is misleading.
 
-The inferences are those that sessions kept (`run --keep-outputs`), each fed with the same numbers. All elements of all
-of them are taken together; quantised outputs are dequantised before.
+The outputs are those that sessions kept (`run --keep-outputs`) for equal inputs. All elements of all inferences are
+compared together. Quantised outputs are dequantised first.
 """
 
 import math
@@ -13,12 +13,12 @@ from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.session.outputs import Array, KeptOutputs
 
-MOST_CLASS_AXES = 3  # of an output with more, the classes are along an axis that nothing tells
+MOST_CLASS_AXES = 3  # for an output with more axes, the axis of the classes is unknown
 TOP = 5
-CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # axes of the other one
+CHANNELS_FIRST, CHANNELS_LAST = (0, 3, 1, 2), (0, 2, 3, 1)  # orders of axes that convert to these layouts
 KEEP = "keep outputs with edgetop run --keep-outputs 64"
 Metric = Callable[[Mapping[str, list[Array]], Array | None], float]
-# Rows of an output, as their keys end: what they are called, and their unit.
+# Rows of an output by the end of their keys: their names and units.
 AGREEMENT = {
     "max_abs": ("largest difference", ""),
     "mean_abs": ("mean difference", ""),
@@ -31,31 +31,31 @@ AGREEMENT = {
 
 @frozen
 class Judge:
-    """The references for outputs, besides those of the baseline."""
+    """References for outputs, besides the outputs of the baseline."""
 
-    labels: Array | None = None  # of classes, one for each row of classes, in the order of the inferences
-    metric: Metric | None = None  # the user's own
+    labels: Array | None = None  # true classes, one for each row of classes, in the order of the inferences
+    metric: Metric | None = None  # metric of the user
     metric_name: str = ""
 
 
 @frozen
 class Agreement:
-    """The agreement of one output of a model with the baseline's."""
+    """The agreement of one output of a model with that of the baseline."""
 
-    name: str  # the baseline's
+    name: str  # name of the output in the baseline
     max_abs: float | None = None
     mean_abs: float | None = None
-    cosine: float | None = None  # None: one of them is all zeros
-    snr_db: float | None = None  # None: they are equal, or the baseline's is all zeros
-    same_top: float | None = None  # share of rows; None: it holds no classes
-    non_finite: float | None = None  # elements that are finite in one of the two alone; None: none
+    cosine: float | None = None  # None if one of the outputs is all zeros
+    snr_db: float | None = None  # None if the outputs are equal or that of the baseline is all zeros
+    same_top: float | None = None  # share of rows; None if the output has no classes
+    non_finite: float | None = None  # number of elements that are finite in only one of the two; None if zero
 
 
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
     """Compare each output of the baseline. Raises ValueError, which says why the two cannot be compared."""
     count = min(len(base.inputs), len(other.inputs))
     if base.inputs[:count] != other.inputs[:count]:
-        raise ValueError(f"fed with other inputs: {other.fed}, and not {base.fed}")
+        raise ValueError(f"other inputs: {other.fed}, not {base.fed}")
     pairs = _matched(base, other)
     sums = [_Sums() for _ in pairs]
     for inference in range(count):
@@ -70,7 +70,7 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
 
 
 def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
-    """The place in `other` of each output of `base`: by name, by order, or by shape where each has but one."""
+    """Return the index in `other` of each output of `base`, matched by name, by order, or by shape if unique."""
     shapes, others = ([kept.numbers(0, place).shape for place in range(len(kept.outputs))] for kept in (base, other))
     names, theirs = ([one.name for one in kept.outputs] for kept in (base, other))
     if len(names) == len(theirs):
@@ -84,11 +84,11 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
         if all(len(each) == 1 for each in found) and len({each[0] for each in found}) == len(found):
             return [each[0] for each in found]
     has, wants = ("; ".join(str(list(shape)) for shape in each) for each in (others, shapes))
-    raise ValueError(f"other outputs: {has}, and not {wants}; neither their order nor their shapes fit")
+    raise ValueError(f"other outputs: {has}, not {wants}; neither their order nor their shapes match")
 
 
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
-    """Convert to the other's layout: channels last or first, or without axes of size one. None: another shape."""
+    """Convert to another layout (channels last or first, no axes of size one), or return None if no layout matches."""
     if array.shape == shape:
         return array
     if array.ndim == len(CHANNELS_LAST) == len(shape):
@@ -107,7 +107,7 @@ def _fits(has: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 
 class _Sums:
-    """Running sums over the inferences of one output and its counterpart."""
+    """Sums over the inferences of an output and its counterpart."""
 
     def __init__(self) -> None:
         self._count = self._one_only = self._rows = self._same = 0
@@ -150,10 +150,10 @@ def _has_classes(array: Array) -> bool:
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Return the name of the first output with classes, and the shares of rows whose label is among the highest.
+    """Return the name of the first output with classes, and the accuracies by "top-1" and "top-5".
 
-    By "top-1" and, where there are more classes than five, "top-5". None: no output has classes. Raises InputError
-    where the labels do not fit.
+    An accuracy is the share of rows whose label is among the highest classes. "top-5" needs more than five classes.
+    Return None if no output has classes. Raises InputError if the labels do not match.
     """
     place = next((p for p in range(len(kept.outputs)) if _has_classes(kept.numbers(0, p))), None)
     if place is None:
@@ -163,10 +163,10 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
     scores = np.concatenate([row.reshape(-1, classes) for row in rows])
     if labels.dtype.kind not in "iu" or labels.size < len(scores):
         text = f"{labels.size} of {labels.dtype} for {len(scores)} rows of {classes} classes"
-        raise InputError(f"--labels: they do not fit: {text}", "give integers, one for each row of classes")
+        raise InputError(f"--labels: they do not match: {text}", "labels must be integers, one for each row of classes")
     wanted = labels.reshape(-1)[: len(scores), None]
     if wanted.min() < 0 or wanted.max() >= classes:
-        raise InputError(f"--labels: {wanted.min()} to {wanted.max()} do not fit: classes are 0 to {classes - 1}")
+        raise InputError(f"--labels: {wanted.min()} to {wanted.max()} do not match: classes are 0 to {classes - 1}")
     ranked = np.argsort(-scores, axis=1, kind="stable") == wanted
     return kept.outputs[place].name, {
         f"top-{top}": float(ranked[:, :top].any(1).mean()) for top in (1, TOP) if top == 1 or classes > top
@@ -174,10 +174,10 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
 
 
 def measured(kept: KeptOutputs, judge: Judge) -> float | None:
-    """Return the value of the user's own metric; None: there is no metric, or its value is not finite.
+    """Return the value of the user's metric, or None without a metric or if the value is not finite.
 
-    It receives the outputs by name, each as a list over the inferences, and the labels. Raises InputError with what the
-    metric raised, or where it gives no number.
+    The metric receives the outputs by name, each as a list over the inferences, and the labels. Raises InputError if
+    the metric raises an exception or does not return a number.
     """
     if judge.metric is None:
         return None
@@ -189,13 +189,13 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
         value = float(judge.metric(given, judge.labels))
     except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own: any type it likes
         text = f"--metric {judge.metric_name}: {type(error).__name__}: {error}"
-        raise InputError(text, "it is given outputs (name: list of arrays) and labels, and returns a number") from None
+        raise InputError(text, "it takes outputs (name: list of arrays) and labels, and must return a number") from None
     return value if math.isfinite(value) else None
 
 
 @frozen
 class Line:
-    """A row of a comparison; of the baseline's column only what does not need another."""
+    """A row of a comparison. The column of the baseline has only values that need no other session."""
 
     key: str
     label: str
@@ -204,9 +204,10 @@ class Line:
 
 
 def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
-    """`kept`: of each column, the first is the baseline. Beside the rows, why a column is not in them.
+    """Return the rows, and the reasons by index for columns without values.
 
-    Raises InputError where labels or a metric are given that cannot be used.
+    `kept`: the kept outputs of each column, the first of which is the baseline. Raises InputError if labels or metric
+    cannot be used.
     """
     refused, found = dict[int, str](), dict[int, tuple[Agreement, ...]]()
     base = kept[0]
@@ -234,7 +235,7 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
 
 
 def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:
-    """Return the rows of accuracy and of the user's metric. Raises InputError where they cannot be used."""
+    """Return the rows of accuracy and of the user's metric. Raises InputError if labels or metric cannot be used."""
     rows = []
     if judge.labels is not None:
         each = [None if one is None else right(one, judge.labels) for one in kept]

@@ -1,9 +1,10 @@
-"""Sessions side by side: each figure beside its ratio to the baseline, with an interval and a word.
+"""Compare sessions: each figure with its ratio to the baseline, an interval and a verdict.
 
-Three corrections keep chance from making a difference (`edgetop help compare`): intervals hold together for all groups
-that are compared with the baseline (Bonferroni); rows that nobody decides by in advance pass the false discovery rate
-(Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)); operators are the ones that moved
-most, so their level is shared by all. Groups that no significant difference separates share a rank.
+Three corrections prevent differences by chance (`edgetop help compare`). Intervals hold jointly for all groups that
+are compared with the baseline (Bonferroni). Rows other than the main figures must pass a false discovery rate
+(Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)). The listed operators are those that
+changed most, so their level is divided by the number of all operators. Groups without a significant difference share a
+rank.
 """
 
 import math
@@ -34,15 +35,15 @@ AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run -
 
 @frozen
 class Ratio:
-    """A figure of a group against the baseline's."""
+    """A figure of a group compared with that of the baseline."""
 
-    value: float | None  # None: one of them is not known, or it is no ratio
+    value: float | None  # None if one of them is unknown, or if the figure is compared as a difference
     ci95: tuple[float, float] | None
     verdict: str  # slower, faster, higher, lower, same or unknown
     difference: float | None
     difference_ci95: tuple[float, float] | None
     words: str
-    chance: float | None = None  # of such a difference where there is none
+    chance: float | None = None  # probability of such a difference if there is none in truth
 
 
 @frozen
@@ -50,20 +51,20 @@ class Row:
     key: str
     label: str
     unit: str
-    values: tuple[Value, ...]  # of each group: the geometric mean of its sessions, or the mean
-    ratios: tuple[Ratio | None, ...]  # None: the baseline itself, and in rows that are not compared
+    values: tuple[Value, ...]  # value of each group: the geometric mean of its sessions, or the mean
+    ratios: tuple[Ratio | None, ...]  # None for the baseline itself, and in rows that are not compared
 
 
 @frozen
 class Rank:
     rank: int
-    sessions: tuple[str, ...]  # the groups that share this rank
+    sessions: tuple[str, ...]  # names of the groups that share this rank
     values: tuple[float, ...]
 
 
 @frozen
 class Comparison:
-    groups: tuple[Group, ...]  # the first is the baseline
+    groups: tuple[Group, ...]  # the first group is the baseline
     rows: tuple[Row, ...]
     fair: tuple[Notice, ...]
     ranking: tuple[Rank, ...]
@@ -78,9 +79,9 @@ class Comparison:
 
 
 def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | None = None) -> Comparison:
-    """Two groups or more, each with a session or more; the first is the baseline. Raises ValueError on fewer.
+    """Compare two or more groups of sessions, the first of which is the baseline. Raises ValueError for fewer groups.
 
-    `judge`: the references for stored outputs; a group is judged by the first of its sessions that has some.
+    `judge`: references for kept outputs. A group is judged by its first session that kept outputs.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
@@ -134,7 +135,7 @@ def _value(group: Group, figure: Figure) -> float | None:
 
 
 def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ratio:
-    """`level`: what share of intervals may miss the truth."""
+    """Compare a figure of two groups. `level`: the share of intervals that may miss the true value."""
     known = [[value for one in group.samples if (value := figure.known(one)) is not None] for group in (base, other)]
     if not all(known):
         return Ratio(None, None, "unknown", None, None, "not known")
@@ -153,7 +154,7 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def judged(
     found: Contrast | None, before: float, after: float, figure: Figure, level: float = LEVEL, *, is_lone: bool = False
 ) -> Ratio:
-    """Judge whether a difference is real. `before` and `after`: means on the figure's scale."""
+    """Judge whether a difference is real. `before`, `after`: means on the scale of the figure."""
     if figure.is_difference:
         whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
     else:
@@ -205,7 +206,7 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 
 
 def discovered(rows: list[Row]) -> list[Row]:
-    """Of the rows that are not lead figures, call only those different that pass the false discovery rate."""
+    """Mark rows other than main figures as different only if they pass the false discovery rate."""
     leads = {figure.key for figure in FIGURES if figure.is_lead}
     chances = sorted(
         (one.chance, i, k)
@@ -223,9 +224,9 @@ def discovered(rows: list[Row]) -> list[Row]:
 
 
 def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
-    """Rank from the best on; groups that no significant difference separates share a rank.
+    """Rank the groups, the best first. Groups without a significant difference share a rank.
 
-    All pairs are compared, with intervals that hold together.
+    All pairs are compared, with intervals that hold jointly.
     """
     known = [(value, group) for group in groups if (value := _value(group, figure)) is not None]
     known.sort(key=lambda pair: pair[0], reverse=figure.more == "faster")

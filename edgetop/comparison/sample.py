@@ -1,8 +1,8 @@
-"""The sample that a comparison takes of a session: its report, and how far its own parts differ.
+"""Samples: the data of a session that a comparison uses, namely its report and the variation within the session.
 
-The two variants of an A/B session are two samples. Their ratio is that of their turns, which is known far better than
-that of two sessions, and their inferences are those of these turns. What is measured of one process or of the whole
-board (memory, CPU, heat) does not belong to one variant, and is left out of both.
+The two variants of an A/B session are two samples. Their inferences are those of their turns, and so is their ratio,
+which is known far better than that of two sessions. Measurements of one process or of the whole board (memory, CPU,
+heat) do not belong to one variant, and are left out of both samples.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,24 +25,28 @@ from edgetop.session.seconds import QUANTILES, SecondAggregator
 from edgetop.session.turns import SIDES
 
 QUARTERS = 4
-# Of an A/B session: what its turns tell, by the keys of figures.
+# Figures that are known from the turns of an A/B session: key of the figure -> name of the ratio.
 OF_TURNS = {"p50_ms": "p50", "p90_ms": "p90", "p99_ms": "p99", "throughput_hz": "throughput", "gross_mj": "energy"}
 
 
 @frozen
 class Sample:
-    """One session of a comparison."""
+    """One session, or one variant of an A/B session, in a comparison."""
 
     report: Report
-    quarters: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of some figures, in ms, in their order
-    others_pct: float | None = None  # of a core, by other processes, on average
-    steal_pct: float | None = None  # of a core, by a hypervisor
-    caps_mhz: Mapping[str, float] = field(default_factory=dict)  # the highest limit of each clock
-    buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))  # of all latencies
-    parameters: int | None = None  # of the model's file
+    quarters: Mapping[str, tuple[float, ...]] = field(
+        default_factory=dict
+    )  # values in the quarters of the session, in order, in ms, by figure
+    others_pct: float | None = None  # mean CPU use of other processes, in % of a core
+    steal_pct: float | None = None  # mean steal time of a hypervisor, in % of a core
+    caps_mhz: Mapping[str, float] = field(default_factory=dict)  # highest limit by clock
+    buckets: histogram.Counts = field(
+        default_factory=lambda: np.zeros(histogram.SIZE, np.int64)
+    )  # histogram of all latencies
+    parameters: int | None = None  # number of parameters in the model's file
     macs: int | None = None
-    outputs: KeptOutputs | None = None  # where some were stored
-    in_turns: AbView | None = None  # of a variant of an A/B session, which the other one has too
+    outputs: KeptOutputs | None = None  # kept outputs, if any
+    in_turns: AbView | None = None  # A/B view of the session, which both variants share
 
     @property
     def session(self) -> Manifest:
@@ -50,21 +54,21 @@ class Sample:
 
     @property
     def crowding(self) -> float:
-        """The logarithm of how much slower the others may have made it: by their share of the cores."""
+        """Return the logarithm of the slowdown that other processes may have caused, by their share of the cores."""
         others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
         return float(np.log1p(max(others, 0.0)))
 
 
 @frozen
 class Group:
-    """One column of a comparison: a session, or several of one kind."""
+    """A column of a comparison: one or several sessions."""
 
     name: str
     samples: tuple[Sample, ...]
 
 
 def sample(analysis: Analysis) -> Sample:
-    """Raises ValueError where no manifest has been folded."""
+    """Make the sample of a session. Raises ValueError if the analysis has no manifest."""
     quarters = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
         for counts in analysis.precision.parts(QUARTERS)
@@ -95,7 +99,7 @@ def _mean_ns(counts: histogram.Counts) -> float:
 
 
 def variants(whole: Analysis, batches: Iterable[Batch]) -> list[Sample]:
-    """A and B; none where there are too few quads. `batches`: with single inferences; `whole` has folded them all."""
+    """Return the samples of A and B, or [] with too few quads. `batches`: all batches, which `whole` has analysed."""
     view, manifest = whole.ab_view(), whole.manifest
     if view is None or manifest is None or not view.variants:
         return []
@@ -110,7 +114,7 @@ def variants(whole: Analysis, batches: Iterable[Batch]) -> list[Sample]:
             ))  # fmt: skip
     for side, (analysis, aggregator) in enumerate(zip(analyses, seconds, strict=True)):
         analysis.fold(Batch(view.latest.end_ns, seconds=aggregator.close(), manifest=_manifest_of(manifest, side)))
-    others_pct, steal_pct = neighbours(whole)  # the other variant among them, if it has a process of its own
+    others_pct, steal_pct = neighbours(whole)  # these include the other variant if it has its own process
     made = (_variant(analysis, view, side) for side, analysis in enumerate(analyses))
     return [replace(one, others_pct=others_pct, steal_pct=steal_pct) for one in made]
 
@@ -144,16 +148,16 @@ def _variant(analysis: Analysis, view: AbView, side: int) -> Sample:
 
 
 def in_turns(base: Sample, other: Sample) -> AbView | None:
-    """Return the A/B view where the two are the variants of one session."""
+    """Return the A/B view if the two samples are the variants of one session, else None."""
     return base.in_turns if base.in_turns is other.in_turns else None
 
 
 def turns_ratio(view: AbView, key: str) -> Ratio | None:
-    """Return a figure's ratio of B to A; None: the turns do not give it."""
+    """Return B divided by A for this figure, or None if it is not known from the turns."""
     return view.ratios.get(OF_TURNS.get(key, ""))
 
 
-# What sessions can be grouped by beside their labels.
+# Properties by which sessions can be grouped, besides labels.
 KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
     "model": lambda session: session.model.path.rpartition("/")[2],
     "precision": lambda session: session.model.precision,
@@ -170,9 +174,9 @@ KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
 
 
 def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
-    """Group samples in the order in which groups first appear; without a key each session stands alone.
+    """Group samples by a key. Groups are in the order of their first sample. Without a key, each sample is a group.
 
-    Raises InputError where a session has no such label.
+    Raises InputError if a session does not have the label.
     """
     found: dict[str, list[Sample]] = {}
     names: list[str] = []
@@ -185,6 +189,6 @@ def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
             name = f"{key}={value}"
         else:
             text = f"--group-by: {session.name} has no label {key or '(an empty one)'}"
-            raise InputError(text, f"give one that all have, or {', '.join(KEYS)}")
+            raise InputError(text, f"choose one that all sessions have, or {', '.join(KEYS)}")
         found.setdefault(name, []).append(one)
     return tuple(Group(name, tuple(members)) for name, members in found.items())

@@ -1,10 +1,9 @@
-"""Two sides of a comparison: how far their means are apart, and how well that is known.
+"""The difference between the means of two sides of a comparison, and its uncertainty.
 
-The unit is the session: successive inferences are alike, so thousands of them tell little more than a few. Where a
-side has several sessions, their spread decides, by Student's t (where the sides are not of one size or not spread
-alike, Welch 1947, The generalization of Student's problem when several population variances are involved, Biometrika
-34). Where each side is one session, the spread between runs is not known: each brings its own estimate of it, which
-is to be a wide one.
+The unit is the session: successive inferences are similar, so thousands of them tell little more than a few. If a side
+has several sessions, their spread decides, by Student's t test (or, if the sides differ in size or spread, by that of
+Welch 1947, The generalization of Student's problem when several population variances are involved, Biometrika 34). If
+each side has one session, the spread between runs is unknown, so each session brings its own, cautious estimate.
 """
 
 import functools
@@ -16,21 +15,21 @@ import numpy as np
 from edgetop.frozen import frozen
 
 LEVEL = 0.05
-ALIKE = 9.0  # times the variance of the other side: five sessions a side of one law differ by less in 95 of 100
-LONE_FREEDOM = 6  # of two sessions' quarters
+ALIKE = 9.0  # variances within this ratio count as equal; five sessions a side differ by less in 95 of 100 cases
+LONE_FREEDOM = 6  # degrees of freedom for the quarters of two sessions
 
 
 @frozen
 class Side:
-    """One figure of one side's sessions, on the scale on which it is compared."""
+    """One figure of the sessions of one side, on the scale of comparison."""
 
     values: Sequence[float]
-    lone: float | None = None  # of one session: the standard deviation of such runs; None: not known
+    lone: float | None = None  # for a single session: standard deviation between such runs; None if unknown
 
 
 @frozen
 class Contrast:
-    """The mean of the second side less that of the first."""
+    """The mean of the second side minus that of the first."""
 
     difference: float
     error: float  # standard error
@@ -43,21 +42,21 @@ class Contrast:
 
     @property
     def chance(self) -> float:
-        """Return the chance of a difference at least so large where there is none: the two-sided p-value."""
+        """Return the two-sided p-value: the probability of such a large difference if there is none."""
         if not self.error:
             return float(not self.difference)
         return tails(abs(self.difference) / self.error, self.freedom)
 
 
 def contrast(first: Side, second: Side) -> Contrast | None:
-    """Contrast the two sides. None: the sessions do not show how much such sessions differ."""
+    """Return the contrast of two sides, or None if the variation between sessions is unknown."""
     difference = float(np.mean(second.values)) - float(np.mean(first.values))
     sizes = len(first.values), len(second.values)
     if max(sizes) == 1:
         if first.lone is None or second.lone is None:
             return None
         return Contrast(difference, math.hypot(first.lone, second.lone), LONE_FREEDOM)
-    if min(sizes) == 1:  # taken to vary as the other side does
+    if min(sizes) == 1:  # a single session is assumed to vary like the other side
         several = max(first, second, key=lambda side: len(side.values))
         return Contrast(difference, math.sqrt(_variance(several) * (1 + 1 / max(sizes))), max(sizes) - 1)
     parts = [_variance(side) / size for side, size in zip((first, second), sizes, strict=True)]
@@ -77,7 +76,7 @@ _MOST_FREEDOM = 1e4
 
 @functools.lru_cache(64)
 def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Places of t from 0 on, and the two-sided share beyond each.
+    """Return values of t from 0 on, and the two-sided probability beyond each.
 
     With t = sqrt(v) tan(u) Student's density is that of cos(u)^(v-1), which is smooth and ends at pi/2.
     """
@@ -89,7 +88,7 @@ def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quantile(level: float, freedom: float) -> float:
-    """The t beyond which, on both sides together, a share of `level` lies.
+    """Return the t beyond which, on both sides together, the probability is `level`.
 
     >>> [round(quantile(0.05, v), 3) for v in (1, 2, 8, 1e9)], round(quantile(0.01, 8), 3)
     ([12.706, 4.303, 2.306, 1.96], 3.355)
@@ -99,7 +98,7 @@ def quantile(level: float, freedom: float) -> float:
 
 
 def tails(t: float, freedom: float) -> float:
-    """The two-sided share beyond t.
+    """Return the two-sided probability beyond t.
 
     >>> round(tails(2.306, 8), 4), tails(0.0, 3)
     (0.05, 1.0)

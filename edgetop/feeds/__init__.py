@@ -1,4 +1,4 @@
-"""A feed plays a session: live, attached or replayed, behind one protocol.
+"""Feeds, from which screens read sessions: live, attached or replayed ones, behind one protocol.
 
-Who reads a feed must not ask which kind it is, only what it can do.
+A reader must not ask for the kind of a feed, only for its abilities.
 """

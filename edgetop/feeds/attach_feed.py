@@ -1,7 +1,7 @@
-"""Attaches to a session of another process through its recording: first the past, then what is appended.
+"""Attach to a session of another process through its recording: read the past, then follow what is appended.
 
-It follows the journal to the end of the session. Orders go through the session's socket, on
-a thread of their own: the screen does not wait for the answer.
+The journal is followed to the end of the session. Orders go through the socket of the session, on a separate thread, so
+that the screen does not wait for the answer.
 """
 
 import threading
@@ -21,19 +21,19 @@ from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
 from edgetop.session.events import Order
 
-LATE_NS = 5_000_000_000  # told to the user
+LATE_NS = 5_000_000_000  # a longer silence is shown to the user
 
 
 class AttachFeed:
     player = None
 
     def __init__(self, folder: Path, clock: Clock) -> None:
-        """Reads what there is. Raises InputError where there is no session."""
+        """Read the past of the session in `folder`. Raises InputError if there is no session."""
         self.folder = open_folder(folder)
         self._clock = clock
-        self._tail: JournalTail | None = None  # None: nothing more will come
+        self._tail: JournalTail | None = None  # None if nothing more will come
         self._refusal = Refusal(clock)
-        self._lost = ""  # why there is nothing to follow any more
+        self._lost = ""  # why the session can no longer be followed
         self._orders: list[threading.Thread] = []
         self._waiting: Batch | None = self._opened()
 
@@ -48,7 +48,7 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """Return the path that the session has now; it changes where the folder is moved or another session follows."""
+        """Return the current path of the session. It changes if the folder is moved or if another session follows."""
         return self.folder.name
 
     @property
@@ -70,7 +70,7 @@ class AttachFeed:
         if refusal := str(self._refusal):
             return refusal
         if self._tail and (silent_ns := now_ns - self._tail.last_read_ns) > LATE_NS:
-            return f"nothing came for {formatting.duration(silent_ns)}"
+            return f"no data for {formatting.duration(silent_ns)}"
         return ""
 
     def read(self) -> Batch | None:
@@ -91,7 +91,7 @@ class AttachFeed:
     def _anew(self) -> Batch | None:
         try:
             return self._opened()
-        except EdgetopError as error:  # somebody has removed it
+        except EdgetopError as error:  # the recording was removed
             self._tail, self._lost = None, str(error)
             return None
 
@@ -109,6 +109,6 @@ class AttachFeed:
             self._refusal.set(order.do, str(error))
 
     def close(self, timeout_s: float) -> None:
-        """Let orders that are under way be carried out."""
+        """Close the feed, after waiting up to `timeout_s` for pending orders."""
         for thread in self._orders:
             thread.join(timeout_s)

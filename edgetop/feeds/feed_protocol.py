@@ -1,4 +1,4 @@
-"""The interface of feeds: batches to read, and optional abilities."""
+"""The interface of feeds: reading batches, and optional abilities."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,38 +17,38 @@ REFUSAL_VISIBLE_NS = 10 * NS
 
 
 class Can(Flag):
-    """The abilities of a feed. Keys for missing abilities are hidden."""
+    """Abilities of a feed. Keys that need a missing ability are hidden."""
 
     NOTHING = 0
     STOP = auto()  # end the session
-    MARK = auto()  # put a note into it
+    MARK = auto()  # add a mark to the session
     PAUSE_RECORDING = auto()
-    PROFILE = auto()  # have operators profiled now
+    PROFILE = auto()  # profile operators now
     ORDERS = STOP | MARK | PAUSE_RECORDING | PROFILE
     SEEK = auto()  # go to any time of the session
-    SPEED = auto()  # play, pause, and play faster or slower than it happened
-    DETACH = auto()  # go on without its screen, and be found again
-    VISIT = auto()  # it is another process's: leaving costs it nothing, and stopping it is asked about
+    SPEED = auto()  # pause, and play at another speed
+    DETACH = auto()  # continue without a screen, to be attached again
+    VISIT = auto()  # the session runs in another process: leaving does not affect it, and stopping it asks first
 
 
 @frozen
 class Mark:
-    """Something that happened, as a place to go to."""
+    """An event to seek to."""
 
     t_ns: int
-    kind: str  # of the event
+    kind: str  # kind of the event
     severity: Severity
 
 
 @frozen
 class Transport:
-    """The state of a playback: its position, its speed, and the session in which it is."""
+    """The state of a playback: its position and speed, and the length and the marks of the session."""
 
     t_ns: int
     end_ns: int
     speed: float  # seconds of the session per second
     is_playing: bool
-    marks: tuple[Mark, ...]  # of the whole session, in the order of time
+    marks: tuple[Mark, ...]  # marks of the whole session, ordered by time
 
 
 class Player(Protocol):
@@ -58,27 +58,27 @@ class Player(Protocol):
     def transport(self) -> Transport: ...
 
     def play(self, playing: bool) -> None:
-        """Play or pause; at the end, start from the beginning."""
+        """Play or pause. Playing at the end of the session starts from its beginning."""
 
     def set_speed(self, speed: float) -> None: ...
 
     def seek(self, t_ns: int) -> None:
-        """The next read gives the session up to then, from its start. A time outside of it means its nearer end."""
+        """Make the next read return the session from its start up to `t_ns`, which is clipped to the session."""
 
     def ahead(self) -> Batch | None:
-        """The next piece of the session, for a reader that is ahead of the screen; None: there is no more."""
+        """Return the next piece of the session for a reader that is ahead of the screen, or None at the end."""
 
     def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
-        """The state that all of `ahead` led to: the first batch after a later seek may bring a copy of it back."""
+        """Save the state after all pieces from `ahead` so far. The first batch after a seek may carry a copy of it."""
 
 
-# A screen that does not read for so long gets the seconds of what it missed, not each inference.
+# If more inferences than this wait to be read, a screen gets the seconds that it missed instead of every inference.
 MAX_WAITING_INFERENCES = 500_000
-MAX_WAITING_BATCHES = 256  # merged beyond this
+MAX_WAITING_BATCHES = 256  # more waiting batches are merged
 
 
 class BatchQueue:
-    """Batches that one thread puts in and another takes out, as one batch."""
+    """A queue of batches between two threads. All waiting batches are taken as one batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -98,14 +98,14 @@ class BatchQueue:
                 self._waiting = [merge(self._waiting)]
 
     def take(self) -> Batch | None:
-        """Everything since the last time; None: nothing."""
+        """Return everything since the last call as one batch, or None."""
         with self._lock:
             waiting, self._waiting, self._inferences = self._waiting, [], 0
         return merge(waiting) if waiting else None
 
 
 class Refusal:
-    """Why the last order was not carried out: shown for a time."""
+    """The reason why the last order was not carried out, which is shown for some time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -125,18 +125,18 @@ class Feed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was read and nothing more will come."""
+        """Whether everything has been read and nothing more will come."""
 
     @property
     def player(self) -> Player | None:
-        """None: the session runs by its own clock."""
+        """Return the controls of a replay, or None for a session that is not a replay."""
 
     @property
     def trouble(self) -> str:
-        """Why there may be nothing to read, or what failed, in words; "": no trouble."""
+        """Return a sentence on why data are missing or what failed, or "" if all is well."""
 
     def read(self) -> Batch | None:
-        """Everything since the last read as one batch, or None. Never waits, but to begin anew."""
+        """Return everything since the last read as one batch, or None. It waits only when it starts again."""
 
     def order(self, order: Order) -> None:
-        """Pass it to the run; nothing happens where the feed cannot."""
+        """Pass an order to the run. Do nothing if the feed lacks the ability."""

@@ -1,7 +1,7 @@
-"""Follows many boards at once: a summary of each once a second, over a link of its own that may hang or break.
+"""Follow many boards at once. Each sends a summary once a second over its own link, which may hang or break.
 
-A board with trouble affects only its own line: each has a thread, which sleeps, reads at most every `LEAST_S`, and
-reconnects after longer and longer pauses. Data from a board is not trusted.
+Each board has a thread, so that a problem with one board does not affect others. The thread reads at most every
+`LEAST_S`, and reconnects after increasing pauses. Data from a board are not trusted.
 """
 
 import re
@@ -23,12 +23,12 @@ from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import Happened, Summary, parse_summary
 
-LEAST_S = 0.1  # between two reads: what a board floods its link with waits there
+LEAST_S = 0.1  # least time between two reads, so that a board that floods its link does not take CPU time
 SILENT_NS = 4 * NS
 MAX_LOG = 1_000
 
 State = Literal["connecting", "live", "silent", "over", "idle", "lost", "unreachable", "misfit", "refused"]
-# In place of the verdict, where there is none of now: its word and level.
+# Word and level to show in place of a verdict, by state of the board.
 STATE_WORDS: Mapping[State, tuple[str, str]] = {
     "connecting": ("CONNECTING", "neutral"),
     "silent": ("SILENT", "critical"),
@@ -39,29 +39,29 @@ STATE_WORDS: Mapping[State, tuple[str, str]] = {
     "refused": ("DOES NOT RUN", "critical"),
 }
 _LEVELS = ("critical", "warning", "neutral", "good")
-_TAIL_STEP = 0.25  # of the deadline: boards that differ by less keep their places from second to second
+_TAIL_STEP = 0.25  # boards whose p99 differs by less than this share of the deadline keep their order
 
 
 @frozen
 class Address:
-    """A board, as the user names it."""
+    """The address of a board, as given by the user."""
 
     name: str
     target: Target
     group: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    command: str = "edgetop"  # how edgetop is called there
+    command: str = "edgetop"  # command that starts edgetop on the board
 
 
 @frozen
 class BoardView:
     address: Address
     state: State = "connecting"
-    reason: str = ""  # why nothing comes, in words
-    summary: Summary | None = None  # the last one that came
-    age_s: float | None = None  # how long ago
-    version: str = ""  # of edgetop there
-    place: str = ""  # of the session there: what to ask for to see that one
+    reason: str = ""  # sentence on why no data arrive
+    summary: Summary | None = None  # the last summary
+    age_s: float | None = None  # age of the last summary
+    version: str = ""  # version of edgetop on the board
+    place: str = ""  # path of the session on the board, to attach to it
 
     @property
     def word(self) -> str:
@@ -79,17 +79,17 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether no data comes and none is expected soon."""
+        """Whether no data arrive and none are expected soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property
     def tail_share(self) -> float:
-        """p99 of the deadline; 0 where it is not known."""
+        """Return p99 divided by the deadline, or 0 if unknown."""
         summary = self.summary
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """The text in which a filter searches."""
+        """Return the text that a filter searches."""
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)
@@ -97,7 +97,7 @@ class BoardView:
 
 
 def _by_name(view: BoardView) -> list[str | int]:
-    """`board-2` is before `board-10`."""
+    """Sort key that puts `board-2` before `board-10`."""
     return [int(part) if place % 2 else part for place, part in enumerate(re.split("([0-9]+)", view.address.name))]
 
 
@@ -112,13 +112,13 @@ ORDERS: Mapping[str, Callable[[BoardView], Any]] = {
 
 @frozen
 class Logged:
-    t_ns: int  # of the clock's monotonic time here: boards' own clocks differ
+    t_ns: int  # monotonic time of this machine, because clocks of boards differ
     board: str
     happened: Happened
 
 
 class Board:
-    """One board, which is followed on its own thread."""
+    """A board, followed by its own thread."""
 
     def __init__(
         self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],
@@ -136,17 +136,17 @@ class Board:
         self._link: Link | None = None
         self._conversation: Conversation | None = None
         self._leaving = threading.Event()
-        self.is_done = False  # nothing more will be asked of it
+        self.is_done = False  # whether nothing more will be requested from the board
         self._thread = threading.Thread(target=self._run, name=f"board {address.name}", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
     def refuse(self, reason: str) -> None:
-        """Refuse to watch this board."""
+        """Do not watch this board, for this reason."""
         self._view, self.is_done = replace(self._view, state="refused", reason=reason), True
 
-    # For the thread of the screen.
+    # Called by the thread of the screen.
 
     @property
     def view(self) -> BoardView:
@@ -156,11 +156,11 @@ class Board:
         age_ns = self._clock.monotonic_ns() - came_ns
         is_due = view.state == "live" and not (view.summary and view.summary.phase == "over")
         state: State = "silent" if is_due and age_ns > SILENT_NS else view.state
-        reason = f"nothing came for {age_ns // NS} s" if state == "silent" else view.reason
+        reason = f"no data for {age_ns // NS} s" if state == "silent" else view.reason
         return replace(view, state=state, reason=reason, age_s=age_ns / NS)
 
     def order(self, order: Order) -> None:
-        """A refusal is logged; the board reports success as an event."""
+        """Send an order to the board. A refusal is logged; the board reports success by an event."""
         self._last_order += 1
         number = self._last_order
         self._orders[number] = order
@@ -174,7 +174,7 @@ class Board:
 
     @property
     def waits(self) -> bool:
-        """An order is not confirmed yet."""
+        """Whether an order is still unconfirmed."""
         return bool(self._orders)
 
     def hang_up(self) -> None:
@@ -186,7 +186,7 @@ class Board:
         if self._thread.ident:
             self._thread.join(timeout_s)
 
-    # On its own thread.
+    # Called by the thread of the board.
 
     def _run(self) -> None:
         while not self._leaving.is_set() and not self.is_done:
@@ -196,7 +196,7 @@ class Board:
                 self._fail("misfit", error, error.version)
             except (remote.LinkEndedError, TimeoutError, ValueError, remote.UnreachableError) as error:
                 self._fail("lost" if self._came_ns is not None else "unreachable", error)
-            except InputError as error:  # it answers, and has nothing to show
+            except InputError as error:  # the board answers, but has nothing to show
                 self._session = self.address.target.session
                 if self._view.state != "over":
                     self._fail("idle", error)
@@ -205,7 +205,7 @@ class Board:
             self._leaving.wait(pause_s)
 
     def _fail(self, state: State, error: Exception, version: str = "") -> None:
-        ended = f"nothing came for {SILENCE_S:.0f} s" if isinstance(error, TimeoutError) else "the link ended"
+        ended = f"no data for {SILENCE_S:.0f} s" if isinstance(error, TimeoutError) else "the link ended"
         reason = formatting.clean(str(error)).removeprefix(f"{self.address.target}: ") or ended
         if state != self._view.state and not self._leaving.is_set() and state in ("lost", "unreachable", "misfit"):
             self._report("warning", f"{STATE_WORDS[state][0].lower()}: {reason}")
@@ -241,18 +241,21 @@ class Board:
             conversation.link.close()
 
     def _end(self) -> None:
-        """End the session; another one may run there later."""
-        self._orders.clear()  # a stop is confirmed by it
+        """Note the end of the session. Another one may run on the board later."""
+        self._orders.clear()  # the end confirms a stop
         self._view = replace(self._view, state="over")
         self._session, self._attempts = self.address.target.session, len(self._pauses_s)
         self.is_done = self._session is not None
 
     def _handle(self, received: remote.Received, *, is_first: bool) -> bool:
-        """Whether the first summary of a link, which repeats events of before, is yet to come. Raises ValueError."""
+        """Handle a message of the board; return whether the first summary of the link is still to come.
+
+        The first summary repeats earlier events. Raises ValueError for an invalid message.
+        """
         if isinstance(received, remote.Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
         elif not isinstance(received, remote.Summarised):
-            raise ValueError("a batch that nobody asked for")  # noqa: TRY004  a broken link, as any that is unsound
+            raise ValueError("an unrequested batch")  # noqa: TRY004  a broken link, as any that is unsound
         else:
             now_ns = self._clock.monotonic_ns()
             before = Summary() if is_first else self._view.summary
@@ -284,9 +287,9 @@ class Fleet:
         self, addresses: Sequence[Address], connect: Callable[[Address], Connect], gates: Sequence[str], clock: Clock,
         refused: Mapping[str, str] = MappingProxyType({}), pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:  # fmt: skip
-        """`connect`: of a board, how its links are made; `gates`: that each is judged by.
+        """`connect` returns the function that connects to a board. `gates`: gates that each board judges.
 
-        `refused`: the names of boards that are not asked, and why.
+        `refused`: reasons by name, for boards that are not contacted.
         """
         self.clock = clock
         self._log: deque[Logged] = deque(maxlen=MAX_LOG)
@@ -301,13 +304,13 @@ class Fleet:
                 board.start()
 
     def views(self, order: str = "worst", words: str = "") -> list[BoardView]:
-        """Return the views of boards that match all words, in this order."""
+        """Return the views of the boards that match all words, in this order."""
         wanted = words.lower().split()
         views = (board.view for board in self.boards)
         return sorted((v for v in views if all(word in v.searched() for word in wanted)), key=ORDERS[order])
 
     def log(self) -> list[Logged]:
-        """Newest first."""
+        """Return the log, newest first."""
         return sorted(self._log.copy(), key=lambda logged: -logged.t_ns)
 
     def order_all(self, order: Order) -> None:
@@ -316,7 +319,7 @@ class Fleet:
                 board.order(order)
 
     def close(self, timeout_s: float) -> None:
-        """Wait for orders that are being carried out, but not longer than that."""
+        """Close all links, after waiting up to `timeout_s` for pending orders."""
         until_ns = self.clock.monotonic_ns() + int(timeout_s * NS)
         pause = threading.Event()
         while any(board.waits for board in self.boards) and self.clock.monotonic_ns() < until_ns:

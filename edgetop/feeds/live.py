@@ -1,4 +1,4 @@
-"""The running session of this process: what the conductor's thread made, for the screen's thread."""
+"""The feed of the session that runs in this process. It passes batches from the conductor's thread to the screen's."""
 
 import threading
 
@@ -12,12 +12,12 @@ class LiveFeed:
     trouble = ""
 
     def __init__(self, *, outlives_its_screen: bool = False) -> None:
-        """`outlives_its_screen`: whether `edgetop attach` can show it again."""
+        """`outlives_its_screen`: whether `edgetop attach` can show the session again."""
         self._outlives_its_screen = outlives_its_screen
         self._waiting = BatchQueue()
         self.put = self._waiting.put  # called by the conductor's thread
         self._session: TakesOrders | None = None
-        self.ended = threading.Event()  # nothing more will come
+        self.ended = threading.Event()  # set when nothing more will come
 
     def connect(self, session: TakesOrders) -> None:
         self._session = session

@@ -1,10 +1,10 @@
-"""A session on another machine, as its relay sends it over a link that may break at any time.
+"""A session on another machine, received from its relay over a link that may break at any time.
 
-A `Conversation` is one link, from its hello to its end: it turns bytes into checked batches. The data is not trusted:
+A `Conversation` is one link from its hello to its end, and turns bytes into checked batches. The data are not trusted:
 an invalid stream is treated as a broken link.
 
-One thread reads a `RemoteFeed`. When the link breaks it reconnects, after longer and longer pauses, and requests what
-was missed; until then `trouble` has the state.
+A `RemoteFeed` has a reading thread. When the link breaks, the thread reconnects after increasing pauses and requests
+what was missed. Meanwhile `trouble` describes the state.
 """
 
 import math
@@ -27,24 +27,24 @@ from edgetop.session.events import Action, Order
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import Happened, parse_events
 
-HELLO_S = 60.0  # for an answer, beside the time in which ssh asks for a password: Python starts slowly on small boards
-MAX_QUOTED = 160  # characters of what else was said
-PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # before each attempt; the last one before all that follow
-SILENCE_S = 15.0  # a relay says something each second
+HELLO_S = 60.0  # time for the answer, not counting the password prompt; Python starts slowly on small boards
+MAX_QUOTED = 160  # most characters of unexpected output that an error quotes
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # pauses before each attempt; the last one is repeated
+SILENCE_S = 15.0  # a longer silence means a broken link, since a relay sends something every second
 REPORTED_SILENCE_NS = 4 * NS
 ALIVE_EVERY_NS = 15 * NS
 
 
 class LinkEndedError(Exception):
-    """The other end of the link is gone."""
+    """The other end has closed the link."""
 
 
 class UnreachableError(InputError):
-    """No relay answers now; a later try may succeed."""
+    """No relay answers now. A later attempt may succeed."""
 
 
 class MisfitError(InputError):
-    """A relay of another version answers. `version`: the one that it reports."""
+    """A relay of another version answers. `version`: the version that it reports."""
 
     def __init__(self, why: str, version: str) -> None:
         super().__init__(why)
@@ -53,22 +53,22 @@ class MisfitError(InputError):
 
 class Link(Protocol):
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that arrived. Raises LinkEndedError, or TimeoutError where nothing arrives in time."""
+        """Return the bytes that arrived. Raises LinkEndedError, or TimeoutError if nothing arrives in time."""
 
     def write(self, data: bytes) -> None:
         """Write without waiting. Raises LinkEndedError."""
 
     def answered(self) -> None:
-        """A relay is at the other end."""
+        """Note that a relay has answered."""
 
     def hang_up(self) -> None:
-        """End the link from another thread; the reading thread then sees its end."""
+        """End the link from another thread, which ends the read of the reading thread."""
 
     def close(self) -> str:
-        """Why it ended, in words, where it did so by itself."""
+        """Close the link. Return the reason if it had already ended by itself, else ""."""
 
 
-# Connects to this session, or to the newest; the flag: ssh may ask for a password. Raises InputError.
+# Connects to a session, or to the newest one. The flag says whether ssh may ask for a password. Raises InputError.
 Connect = Callable[[str | None, bool], Link]
 
 
@@ -82,14 +82,14 @@ class Confirmed:
 
 @frozen
 class Over:
-    """The session is over, and all of it was sent."""
+    """The session is over, and everything has been sent."""
 
 
 @frozen
 class Summarised:
-    """The changes of the session's summary, and its new events."""
+    """The changes of the summary of a session, and its new events."""
 
-    changed: dict[str, Any]  # not checked yet
+    changed: dict[str, Any]  # changed fields, not checked yet
     events: tuple[Happened, ...]
 
 
@@ -101,10 +101,10 @@ class Conversation:
         self, link: Link, where: str, position: Position | None, hello_s: float = HELLO_S,
         gates: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
-        """Compares versions and asks for what lies behind `position`; `where`: the board, in words.
+        """Exchange hellos and request the data after `position`. `where`: the name of the board.
 
-        `gates`: asks for summaries in place of batches, with how these gates stand.
-        Raises InputError where that board refuses, UnreachableError where a later try may succeed.
+        `gates`: request summaries with the state of these gates, in place of batches. Raises InputError if the board
+        refuses, and UnreachableError if a later attempt may succeed.
         """
         self.link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
@@ -135,10 +135,10 @@ class Conversation:
         self.link.write(relay_frames.hello(**asked))
         begin = self._next(hello_s)
         self._fail(begin)
-        self.session = begin.text("session")  # what to ask for to come back to it
+        self.session = begin.text("session")  # path to request when reconnecting
 
     def _quoted(self) -> str:
-        """Return the text that came before any answer, as the start of a sentence."""
+        """Return the output that came before any answer, as the start of a sentence."""
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
         return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
@@ -147,7 +147,7 @@ class Conversation:
         return (why or f"{self._where} ended without an answer") + (f"; it said {said.rstrip(', ')}" if said else "")
 
     def _next(self, timeout_s: float) -> Frame:
-        """Raises TimeoutError also where only noise comes for so long."""
+        """Return the next message. Raises TimeoutError if only noise arrives in this time."""
         until_s = math.inf
         while not self._pending:
             left_s = min(timeout_s, until_s - time.monotonic())
@@ -159,9 +159,9 @@ class Conversation:
         return self._pending.pop(0)
 
     def listen(self, timeout_s: float) -> Iterator[Received]:
-        """Yield what the board sends. Raises LinkEndedError, TimeoutError and ValueError, each the end of this link.
+        """Yield what the board sends. LinkEndedError, TimeoutError and ValueError each mean the end of this link.
 
-        Raises InputError where the board says that it cannot go on.
+        Raises InputError if the board reports that it cannot continue.
         """
         if not self._pending:
             self._pending += self._parser.feed(self.link.read(timeout_s))
@@ -186,11 +186,11 @@ class Conversation:
             raise InputError(f"{self._where}: {frame.text('message')}")
 
     def order(self, number: int, order: Order) -> None:
-        """Raises LinkEndedError, and ValueError where the note is too long."""
+        """Send an order. Raises LinkEndedError, or ValueError if the note is too long."""
         self.link.write(relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order)))
 
     def send_alive(self) -> None:
-        """Raises LinkEndedError."""
+        """Tell the relay that this end is alive. Raises LinkEndedError."""
         self.link.write(relay_frames.pack_message(relay_frames.ALIVE))
 
 
@@ -198,22 +198,22 @@ class RemoteFeed:
     player = None
 
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
-        """Connects, and waits until the board has named its session: then a screen may open.
+        """Connect, and wait until the board has named its session, so that a screen can open.
 
-        `where`: the board, in words. Raises InputError where there is nothing to watch.
+        `where`: the name of the board. Raises InputError if there is nothing to watch.
         """
         self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
         self._waiting = BatchQueue()
         self._position: Position | None = None
-        self._orders: dict[int, Action] = {}  # under way
+        self._orders: dict[int, Action] = {}  # unconfirmed orders by number
         self._last_order = 0
         self._is_over = False
         self._lost = False
-        self._attempts = 0  # to come back, since something came
-        self._retry_ns = 0  # when the next attempt is made, while the link is lost
+        self._attempts = 0  # attempts to reconnect since the last data
+        self._retry_ns = 0  # time of the next attempt while the link is lost
         self._refusal = Refusal(clock)
         self._last_received_ns = self._last_alive_ns = clock.monotonic_ns()
-        self.failure = ""  # why it was given up, in words
+        self.failure = ""  # sentence on why the feed gave up
         self.arrived = threading.Event()  # set when there is something to read
         self._leaving = threading.Event()
         self._conversation = Conversation(connect(None, True), where, None)
@@ -221,7 +221,7 @@ class RemoteFeed:
         self._thread = threading.Thread(target=self._run, name="remote session", daemon=True)
         self._thread.start()
 
-    # For the screen's thread.
+    # Called by the thread of the screen.
 
     @property
     def can(self) -> Can:
@@ -263,7 +263,7 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Leave the session, which continues. Returns the orders that were not confirmed in time."""
+        """Leave the session, which continues. Return the orders that were not confirmed within `timeout_s`."""
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:
             self.arrived.wait(0.1)
@@ -274,7 +274,7 @@ class RemoteFeed:
         self._thread.join(timeout_s)
         return unconfirmed
 
-    # For the reading thread.
+    # Called by the reading thread.
 
     def _run(self) -> None:
         while not self._leaving.is_set() and not self._is_over:
@@ -297,19 +297,21 @@ class RemoteFeed:
     def _listen(self) -> None:
         for received in self._conversation.listen(SILENCE_S):
             self._handle(received)
-        self._last_received_ns = self._clock.monotonic_ns()  # a part of what a slow link carries for minutes, too
+        self._last_received_ns = (
+            self._clock.monotonic_ns()
+        )  # even a part of a message counts, since a slow link may need minutes for it
         if self._last_received_ns - self._last_alive_ns >= ALIVE_EVERY_NS:
             self._last_alive_ns = self._last_received_ns
             self._conversation.send_alive()
 
     def _handle(self, received: Received) -> None:
         if isinstance(received, Over):
-            self._orders.clear()  # a stop is confirmed by it, and nothing else matters any more
+            self._orders.clear()  # the end confirms a stop, and other orders no longer matter
             self._is_over = True
         elif isinstance(received, Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
         elif not isinstance(received, tuple):
-            raise ValueError("a summary that nobody asked for")  # noqa: TRY004  a broken link, as any that is unsound
+            raise ValueError("an unrequested summary")  # noqa: TRY004  a broken link, as any that is unsound
         else:
             batch, position = received
             self._attempts = 0

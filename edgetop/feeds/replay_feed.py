@@ -1,4 +1,4 @@
-"""Plays a recorded session, at any speed and from any position."""
+"""Play a recorded session, at any speed and from any position."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,24 +13,26 @@ from edgetop.session.events import Order
 
 SLOWEST, FASTEST = 0.1, 1000.0
 MAX_CHECKPOINTS = 18
-STOPS_AT_ONCE = 2  # when looking ahead: a tenth of a second
+STOPS_AT_ONCE = 2  # stops to read at once when looking ahead, which takes a tenth of a second
 
 
 class ReplayFeed:
-    """A feed that is its own player: it plays as soon as it is made, until it is paused."""
+    """A feed that is its own player. It plays from the start until it is paused."""
 
     trouble = ""
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
-        """Reads what fast seeks need, which takes a few tenths of a second for a day."""
+        """Read the index for fast seeks, which takes a few tenths of a second for a session of a day."""
         self._recording = RecordingByTime(recording)
         self._clock = clock
         self._marks = _marks(self._recording)
         self._speed = speed
         self._is_playing = True
         self._t_ns = self._clamped(from_ns)
-        self._as_of_ns = clock.monotonic_ns()  # when playback stood there
-        self._given: Moment | None = None  # None: the next read begins anew
+        self._as_of_ns = clock.monotonic_ns()  # time at which playback was at its position
+        self._given: Moment | None = (
+            None  # moment up to which data were read; None: the next read starts from the beginning
+        )
         self._checkpoints = Checkpoints()
         self._ahead, self._next_stop, self._is_at_stop = BEGINNING, 0, False
 
@@ -110,11 +112,11 @@ class ReplayFeed:
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 
     def order(self, order: Order) -> None:
-        """A recorded session takes none."""
+        """Do nothing, because a recorded session takes no orders."""
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Return marks of the recorded events. Slowdowns and alerts have none here: the analysis finds them."""
+    """Return marks of recorded events. Slowdowns and alerts are not among them, because the analysis finds these."""
     table = recording.tables["events"]
     events = (event for some in table.between(START, table.end) for event in some)
     marks = [

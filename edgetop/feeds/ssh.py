@@ -1,7 +1,7 @@
-"""`edgetop relay` on another machine, at the end of the system's own ssh: keys, hosts and proxies are its business.
+"""Run `edgetop relay` on another machine through the system's ssh, which handles keys, hosts and proxies.
 
-Host and session come from a user's command line and session paths from the board, so neither is
-ever read as an option or by a shell on this side.
+Host and session come from the user's command line, and session paths from the board. Neither is ever interpreted as an
+option or by a local shell.
 """
 
 import contextlib
@@ -24,16 +24,16 @@ from edgetop.errors import InputError
 from edgetop.feeds.remote import LinkEndedError
 from edgetop.frozen import frozen
 
-# The terminal of this process, lent to another process group, which may so ask its user for a password.
-# As a shell does it (tcsetpgrp(3), credentials(7)): what the user types, Ctrl+C and Ctrl+Z too, goes to that group
-# alone, so what these do to it is done here as well.
+# Lend the terminal of this process to the process group of ssh, so that ssh can ask for a password, as shells do
+# (tcsetpgrp(3), credentials(7)). Input, including Ctrl+C and Ctrl+Z, then goes only to that group, so this process
+# repeats their effect on itself.
 
-_PGRP = 2  # of what stands behind the name in /proc/PID/stat (proc_pid_stat(5))
+_PGRP = 2  # index of the process group among the fields after the name in /proc/PID/stat (proc_pid_stat(5))
 
 
 class LentTerminal:
     def __init__(self, leader: int) -> None:
-        """Lend the terminal to the child's process group; without a terminal in the foreground, do nothing."""
+        """Lend the terminal to the process group `leader`. Do nothing without a terminal in the foreground."""
         self._leader = leader
         self._tty = -1
         with contextlib.suppress(OSError):
@@ -45,7 +45,9 @@ class LentTerminal:
     def _lend(self) -> None:
         if self._tty >= 0:
             self._give_to(self._leader)
-            with contextlib.suppress(OSError):  # it may have asked for it before it had it
+            with contextlib.suppress(
+                OSError
+            ):  # continue ssh, which may have been stopped for reading the terminal too early
                 os.killpg(self._leader, signal.SIGCONT)
 
     def take_back(self) -> None:
@@ -58,14 +60,14 @@ class LentTerminal:
         self._tty = -1
 
     def _give_to(self, group: int) -> None:
-        """Give the terminal to a group, without being stopped as a background process (SIGTTOU)."""
+        """Make a group the foreground group of the terminal, without being stopped by SIGTTOU."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
-        with contextlib.suppress(OSError):  # it hung up
+        with contextlib.suppress(OSError):  # the terminal has hung up
             os.tcsetpgrp(self._tty, group)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def follow_stop(self) -> None:
-        """Stop when the user has stopped the child's group, and continue it afterwards."""
+        """Suspend this process if the user has suspended the child's group, and continue the group afterwards."""
         if self._tty < 0:
             return
         with contextlib.suppress(ChildProcessError):
@@ -76,45 +78,45 @@ class LentTerminal:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether one of the group has the terminal open to ask: ssh opens /dev/tty for a question and closes it."""
+        """Whether a process of the group has the terminal open. ssh opens /dev/tty only while it asks a question."""
         return self._tty >= 0 and _has_tty_open(self._leader)
 
 
 def _has_tty_open(group: int) -> bool:
     for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError, IndexError):  # it has ended
+        with contextlib.suppress(OSError, IndexError):  # the process has ended
             is_of_group = int((process / "stat").read_text().rpartition(")")[2].split()[_PGRP]) == group
             if is_of_group and any(os.readlink(fd) == "/dev/tty" for fd in (process / "fd").iterdir()):  # noqa: PTH115
                 return True
     return False
 
 
-# No name begins with a dash, which ssh might take for an option, and none holds what a shell would act on.
+# A name must not begin with a dash, which ssh would take for an option, nor contain characters special to a shell.
 _TARGET = re.compile(
     r"ssh:(?:(?P<user>[\w.+$\\][\w.+$\\-]*)@)?"
     r"(?:\[(?P<address>[0-9A-Fa-f:.]+(?:%\w+)?)\]|(?P<host>[\w.][\w.-]*))(?::(?P<session>.+))?"
 )
-NOT_FOUND = 127  # sh(1): a command that is not there
-SSH_FAILED = 255  # ssh(1)
-_END_S, _LEAVE_S = 0.5, 5.0  # how long to wait for its end: by itself, and after a signal
+NOT_FOUND = 127  # exit code of sh(1) if a command is not found
+SSH_FAILED = 255  # exit code of ssh(1) if it fails itself
+_END_S, _LEAVE_S = 0.5, 5.0  # how long to wait for the end of ssh: by itself, and after a signal
 _LOOK_S, _POLL_S = 0.5, 0.02
 _MAX_LINES = 20
 _GROUP_OF_ITS_OWN = {"process_group": 0} if sys.version_info >= (3, 11) else {"preexec_fn": os.setpgrp}
-# A link that is dead is noticed within 15 s by either side.
+# Both sides notice a dead link within 15 s.
 _KEEPALIVE = ("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=20")
 
 
 @frozen
 class Target:
-    host: str  # [USER@]HOST, as ssh takes it
-    session: str | None = None  # None: the newest that runs there
+    host: str  # [USER@]HOST, as for ssh
+    session: str | None = None  # None: the newest running session
 
     def __str__(self) -> str:
         return self.host
 
 
 def parse_target(text: str) -> Target:
-    """`ssh:[USER@]HOST[:SESSION]`; an IPv6 address stands in brackets. Raises InputError.
+    """Parse `ssh:[USER@]HOST[:SESSION]`, with an IPv6 address in brackets. Raises InputError.
 
     >>> parse_target("ssh:pi@board:soak-1")
     Target(host='pi@board', session='soak-1')
@@ -129,42 +131,42 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Return ssh's command line with `over_there`, a command for the shell on the board.
+    """Return the command line of ssh. `over_there`: the command for the shell on the board.
 
     `attended`: ssh may ask for a password on the terminal.
 
-    -T: no terminal, which would mangle bytes; what the user's configuration forwards is not wanted here.
+    -T prevents a remote terminal, which would mangle bytes. Forwardings of the user's configuration are disabled.
     """
     batch = () if attended else ("-o", "BatchMode=yes")
     return ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
 
 
 def not_found(command: str, target: Target) -> str:
-    """Return the advice where that command is not on the board."""
+    """Return the message for a command that is not found on the board."""
     return (
-        f"no {command} on {target}: install it there from a copy of its folder, as here (edgetop help remote), or say "
-        "where it is, since ssh has not the PATH of a login: --remote-command '~/.local/bin/edgetop'"
+        f"no {command} on {target}: install it there (edgetop help remote), or give its path, because ssh does not use "
+        "the PATH of a login shell: --remote-command '~/.local/bin/edgetop'"
     )
 
 
-OnLine = Callable[[str], None]  # is given what ssh prints
+OnLine = Callable[[str], None]  # called with each line that ssh prints
 
 
 class SshLink:
-    """One ssh process with its three pipes."""
+    """A link over ssh: one ssh process and its three pipes."""
 
     def __init__(
         self, target: Target, session: str | None, remote_command: str, *, attended: bool, on_line: OnLine
     ) -> None:
-        """`attended`: ssh may ask for a password, on the terminal. `on_line` is called from another thread.
+        """Start ssh. `attended`: it may ask for a password on the terminal. `on_line` is called from another thread.
 
-        `remote_command` is read by the shell over there, so that `~` means the home there. Raises InputError.
+        `remote_command` is interpreted by the shell on the board, so `~` is the home folder there. Raises InputError.
         """
         over_there = f"{remote_command} relay" + (f" -- {shlex.quote(session)}" if session else "")
         line = command_line(target, over_there, attended=attended)
         self._target = target
         self._remote_command = remote_command
-        # A group of its own, with which whatever it has begun can be ended. Nobody to be asked: no terminal either.
+        # ssh gets its own process group, so that all its children can be ended. An unattended ssh gets no terminal.
         apart: dict[str, Any] = _GROUP_OF_ITS_OWN if attended else {"start_new_session": True}
         try:
             self._process = subprocess.Popen(  # noqa: S603  an argument list, and `--` before the host
@@ -182,7 +184,7 @@ class SshLink:
 
     def _listen(self) -> None:
         assert self._process.stderr
-        with io.BufferedReader(cast("io.RawIOBase", self._process.stderr)) as lines:  # bufsize=0 makes it one
+        with io.BufferedReader(cast("io.RawIOBase", self._process.stderr)) as lines:  # unbuffered, because of bufsize=0
             for line in iter(lambda: lines.readline(4096), b""):
                 text = line.decode(errors="replace").strip()
                 if text:
@@ -190,9 +192,9 @@ class SshLink:
                     self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that arrived. Raises LinkEndedError at the end, TimeoutError where nothing arrives in time.
+        """Return the bytes that arrived. Raises LinkEndedError at the end, TimeoutError if nothing arrives in time.
 
-        The time in which ssh asks its user something does not count.
+        Time in which ssh asks the user a question does not count.
         """
         assert self._process.stdout
         until_s = time.monotonic() + timeout_s
@@ -209,12 +211,12 @@ class SshLink:
         return data
 
     def answered(self) -> None:
-        """Take the terminal back: ssh has no more questions."""
+        """Take the terminal back, because ssh will ask no more questions."""
         if self._terminal:
             self._terminal.take_back()
 
     def write(self, data: bytes) -> None:
-        """Raises LinkEndedError where the pipe has no room: messages are small, so then nobody reads it."""
+        """Write to the pipe. Raises LinkEndedError if it is full: messages are small, so nobody reads it then."""
         assert self._process.stdin
         try:
             taken = os.write(self._process.stdin.fileno(), data)
@@ -227,13 +229,13 @@ class SshLink:
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Signal ssh and its children: a proxy, a jump host's ssh."""
+        """Signal ssh and its children, such as a proxy or the ssh of a jump host."""
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
 
     def _ends_within(self, seconds: float) -> bool:
-        """Whether it ends in that time. It is not reaped, so that its group's number is not used again."""
+        """Whether ssh ends within this time. It is not reaped, so that the number of its group is not reused."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             try:
@@ -245,7 +247,7 @@ class SshLink:
         return False
 
     def close(self) -> str:
-        """End it; why it ended by itself, in words, where it had. Raises KeyboardInterrupt where its user ended it."""
+        """End ssh. Return the reason if it had ended by itself. Raises KeyboardInterrupt if the user ended it."""
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
                 pipe.close()  # type: ignore[union-attr]
@@ -267,5 +269,5 @@ class SshLink:
         if code == SSH_FAILED:
             return last or f"ssh could not reach {self._target}"
         if code > 0:
-            return f"edgetop on {self._target} ended with exit code {code}: {last or 'it said nothing on stderr'}"
+            return f"edgetop on {self._target} ended with exit code {code}: {last or 'no message on stderr'}"
         return last

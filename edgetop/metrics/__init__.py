@@ -1,5 +1,5 @@
-"""Metrics of a running session: for Prometheus by a file or over HTTP, for OpenTelemetry by its SDK.
+"""Metrics of a running session, for Prometheus (by a file or over HTTP) and for OpenTelemetry (by its SDK).
 
-`families` collects the metrics; the other modules write them, each in its format. Nothing here may delay a run:
-threads of their own wait for a disk or the network.
+`metric_families` collects the metrics, and the other modules write them, each in its format. Metrics must never delay a
+run, so separate threads wait for the disk and the network.
 """

@@ -1,12 +1,12 @@
-"""The metrics over HTTP: `--metrics`. Loaded only if the option is given: the libraries take some MiB.
+"""Metrics over HTTP (`--metrics`). Imported only if the option is given, because the libraries take some MiB.
 
-A scrape takes the analysis' lock while values are collected, as a screen does, and no part of the run waits for it.
-Clients are foreign: one thread serves all of them and waits for none. A connection carries one request, whose size and
-time are limited. If there are too many connections, the oldest one is closed, so that a scraper gets its answer beside
-any number of clients that send or read slowly.
+A scrape holds the lock of the analysis while it collects values, as a screen does; the run does not wait for that.
+Clients are not trusted: one thread serves all of them and never waits for one. A connection carries one request of
+limited size and time. If there are too many connections, the oldest one is closed, so that a scraper is served even if
+other clients send or read slowly.
 
-A scraper that finds nobody cannot tell a session that ended from a board that died. So at the end the endpoint can
-wait until each scraper has read how the session ended (`hand_over`).
+A scraper that finds no endpoint cannot tell the end of a session from the death of a board. So at the end the endpoint
+can wait until each scraper has read how the session ended (`hand_over`).
 """
 
 import asyncio
@@ -28,47 +28,47 @@ from edgetop.metrics.metric_families import families
 from edgetop.metrics.prometheus import OPENMETRICS, PLAIN, rendered
 
 PATH = "/metrics"
-MOST_AT_ONCE = 64  # connections
-PATIENCE_S = 5.0  # for a whole request, a TLS handshake included, and again for a whole answer
+MOST_AT_ONCE = 64  # most open connections
+PATIENCE_S = 5.0  # time limit for a request, including the TLS handshake, and for its answer
 MOST_REQUEST_BYTES = 16 * 1024  # the request line and the headers
 BACKLOG = 128
-SCRAPES_AT_ONCE = 2  # threads that collect values; each waits for the analysis' lock
-ACCEPT_AGAIN_S = 0.5  # after the system had no descriptor for a connection
-SCRAPER_HEADER = "x-prometheus-scrape-timeout-seconds"  # sent by Prometheus and by what scrapes in its stead
+SCRAPES_AT_ONCE = 2  # threads that collect values; each waits for the lock of the analysis
+ACCEPT_AGAIN_S = 0.5  # pause after the system had no descriptor for a connection
+SCRAPER_HEADER = "x-prometheus-scrape-timeout-seconds"  # sent by Prometheus and compatible scrapers
 MOST_SCRAPERS = 8
-LONGEST_INTERVAL_S = 60.0  # between two scrapes; Prometheus' default
-LATE_S = 1.0  # a scrape may be
+LONGEST_INTERVAL_S = 60.0  # longest time between two scrapes; Prometheus' default
+LATE_S = 1.0  # how late a scrape may be
 _NO_HEADERS: Mapping[str, str] = {}
 
 
 @frozen
 class _Scrape:
-    at_s: float  # of time.monotonic
-    interval_s: float  # since the one before, or LONGEST_INTERVAL_S
-    is_last: bool  # the session was over
+    at_s: float  # time of the scrape, by time.monotonic
+    interval_s: float  # time since the previous scrape, or LONGEST_INTERVAL_S
+    is_last: bool  # whether the session was over
 
 
 class Endpoint:
-    """An observer of a session. It listens from its construction until `close`."""
+    """An observer of a session that serves its metrics. It listens from its construction until `close`."""
 
     def __init__(
         self, host: str, port: int, token: str | None = None, certificate: Path | None = None, key: Path | None = None
     ) -> None:
-        """`token`: what a client must send as a bearer. `certificate`, `key`: PEM, for TLS; one file may have both.
+        """`token`: bearer token that clients must send. `certificate`, `key`: PEM files for TLS, which may be one file.
 
-        Raises InputError if it cannot listen there.
+        Raises InputError if it cannot listen at this address.
         """
         self._tls = _tls(certificate, key) if certificate else None
         self._token = token
         self._analysis: Analysis | None = None
-        self._open: dict[asyncio.Task[None], None] = {}  # the connections, oldest first
-        self._taken: dict[str, _Scrape] = {}  # the latest scrape of each scraper's address
+        self._open: dict[asyncio.Task[None], None] = {}  # open connections, oldest first
+        self._taken: dict[str, _Scrape] = {}  # latest scrape by address of the scraper
         self._is_taken = threading.Condition()
         try:
             listener = _listener(host, port)
         except (OSError, OverflowError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
-            raise InputError(f"--metrics {host}:{port}: cannot listen: {why}", "give another port") from None
+            raise InputError(f"--metrics {host}:{port}: cannot listen: {why}", "choose another port") from None
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http{'s' if self._tls else ''}://{shown}:{listener.getsockname()[1]}{PATH}"
         self._scrapes = ThreadPoolExecutor(SCRAPES_AT_ONCE, "metrics")
@@ -80,27 +80,27 @@ class Endpoint:
         self._analysis = analysis
 
     def owed_s(self) -> float:
-        """Return in how many seconds at most every scraper will have read how the session ended; 0: they have."""
+        """Return the longest time in s until every scraper will have read the end of the session; 0 if all have."""
         if not (self._analysis and _is_over(self._analysis)):
             return 0.0
         due_s = [one.at_s + one.interval_s for one in self._taken.values() if not one.is_last]
         return max(0.0, max(due_s, default=0.0) + LATE_S - time.monotonic())
 
     def hand_over(self) -> None:
-        """Wait until every scraper has read how the session ended, or is late."""
+        """Wait until every scraper has read the end of the session or is late."""
         with self._is_taken:
             while (left_s := self.owed_s()) > 0:
                 self._is_taken.wait(left_s)
 
     def close(self) -> None:
-        """Stop listening and drop all connections."""
-        with contextlib.suppress(RuntimeError):  # it is closed already
+        """Stop listening and close all connections."""
+        with contextlib.suppress(RuntimeError):  # the loop is already closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self, listener: socket.socket) -> None:
         loop = self._loop
-        loop.set_exception_handler(lambda *_: None)  # of clients that left, or spoke no TLS
+        loop.set_exception_handler(lambda *_: None)  # ignore errors of clients that left or did not speak TLS
         tasks = {loop.create_task(self._accept(listener))}
         with contextlib.closing(listener):
             loop.run_forever()
@@ -125,7 +125,7 @@ class Endpoint:
             task = self._loop.create_task(self._serve(accepted))
             self._open[task] = None
             task.add_done_callback(lambda done: self._open.pop(done, None))
-            await asyncio.sleep(0)  # let it begin: a task that is cancelled before does not close its socket
+            await asyncio.sleep(0)  # let the task begin, because a task cancelled before that does not close its socket
 
     async def _serve(self, accepted: socket.socket) -> None:
         """Answer one request and close the connection, whatever the client does."""
@@ -136,15 +136,15 @@ class Endpoint:
             writer.transport.abort()
 
     async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
-        """Shake hands if there is TLS, and read the head of the request; None: it is too long.
+        """Do the TLS handshake, if there is TLS, and read the head of the request. The head is None if it is too long.
 
-        Raises OSError and EOFError if the client leaves, or speaks no TLS.
+        Raises OSError and EOFError if the client leaves or does not speak TLS.
         """
         reader, transport = asyncio.StreamReader(limit=MOST_REQUEST_BYTES), None
         protocol = asyncio.StreamReaderProtocol(reader)
         try:
             transport, _ = await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=self._tls)
-            head = await _head(reader)  # before there is a writer, which warns if it is dropped unclosed
+            head = await _head(reader)  # before creating a writer, which would warn if it were dropped unclosed
             return asyncio.StreamWriter(transport, protocol, reader, self._loop), head
         except BaseException:
             if transport:
@@ -184,7 +184,7 @@ class Endpoint:
             self._is_taken.notify_all()
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes, bool]:
-        """Return status, content type and body of the answer, and whether it tells how the session ended."""
+        """Return status, content type and body of the answer, and whether it includes the end of the session."""
         given, analysis = headers.get("authorization", ""), self._analysis
         if method not in ("GET", "HEAD"):
             return HTTPStatus.NOT_IMPLEMENTED, PLAIN, b"GET and HEAD are understood\n", False
@@ -201,7 +201,7 @@ class Endpoint:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes | None:
-    """Read the request line and the headers; None: they are too long. Raises EOFError if the client leaves."""
+    """Read the request line and the headers. Return None if they are too long. Raises EOFError if the client leaves."""
     head = b""
     while b"\n\n" not in head and b"\r\n\r\n" not in head:
         if len(head) > MOST_REQUEST_BYTES:
@@ -213,7 +213,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
 
 
 def _scraped(analysis: Analysis, openmetrics: bool) -> tuple[bytes, bool]:
-    """Return the metrics, and whether they are of a session that is over."""
+    """Return the metrics, and whether the session is over."""
     with analysis.lock:
         found, is_last = families(analysis), _is_over(analysis)
     return rendered(found, openmetrics=openmetrics), is_last
@@ -224,7 +224,7 @@ def _is_over(analysis: Analysis) -> bool:
 
 
 def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
-    """Return method, path and headers of a request; the names of headers are in lower case (RFC 9112, 3 and 5).
+    """Return method, path and headers of a request. Names of headers are in lower case (RFC 9112, 3 and 5).
 
     >>> _parsed(b"GET /metrics HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n")
     ('GET', '/metrics', {'host': 'a'})
@@ -236,7 +236,7 @@ def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """Raises OSError and OverflowError."""
+    """Return a listening socket. Raises OSError or OverflowError."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
@@ -253,7 +253,7 @@ def _tls(certificate: Path, key: Path | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate, key)
-    except OSError as error:  # as ssl.SSLError is
+    except OSError as error:  # includes ssl.SSLError
         what = f"--metrics-cert {certificate}: cannot be used: {error.strerror or error}"
-        raise InputError(what, "PEM files, please") from None
+        raise InputError(what, "it must be a PEM file") from None
     return context

@@ -1,12 +1,12 @@
-"""A Grafana dashboard and Prometheus alert rules for the metrics of `families`, as documents to print.
+"""A Grafana dashboard and Prometheus alert rules for the metrics of `metric_families`, as documents to print.
 
-Series of one board are distinguished by `instance`, which Prometheus adds, and `run`, which a textfile has.
+The series of a board are identified by `instance`, which Prometheus adds, and by `run`, which a textfile has.
 """
 
 from typing import Any
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-WIDTH, HEIGHT = 24, 8  # of a screen, and of a panel, in Grafana's units
+WIDTH, HEIGHT = 24, 8  # width of a screen and height of a panel, in Grafana's units
 _OF = "instance=~'$instance'"
 _EACH = "instance, run"
 _COUNT = "edgetop_inference_duration_seconds_count"
@@ -18,7 +18,7 @@ def _quantile(quantile: float, where: str = "") -> str:
 
 
 def _per_inference(what: str, where: str = "", selector: str = "", by: str = _EACH) -> str:
-    """A counter's rate by that of inferences."""
+    """Return a query for the rate of a counter divided by the rate of inferences."""
     counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
     return f"sum by ({by}) (rate({counter}[5m])) / sum by ({by}) (rate({_COUNT}{{{where}}}[5m]))"
 
@@ -37,7 +37,7 @@ FLEET = (
     ("age", "s", f"time() - max by ({_EACH}) (edgetop_timestamp_seconds)"),
 )
 
-# Row, title, unit, kind of panel, and queries with their legends.
+# (row, title, unit, kind of panel, queries with their legends)
 PANELS = (
     ("A board", "latency", "s", "timeseries", (
         *((_quantile(q, _OF), f"{{{{instance}}}} p{q * 100:g}") for q in (0.5, 0.9, 0.99)),
@@ -79,7 +79,7 @@ PANELS = (
     )),
 )  # fmt: skip
 
-# Alert rules. None reads a clock of the board: what is live is known from values that move, from scrape to scrape.
+# Alert rules. They do not use the clock of a board: a session is live if its values change from scrape to scrape.
 _BY = "job, instance, run"
 _ON_BOARD = "on (job, instance)"
 _ON = f"on ({_BY})"
@@ -105,9 +105,9 @@ _RUNNING_LAST = _last(_RUNNING, "10m")
 _RUNNING_KEPT = f"({_RUNNING_LAST} * {_ON} {_RUNNING_BEFORE} or {_RUNNING_LAST} or {_RUNNING_BEFORE})"
 _IS_DOWN, _IS_UP = f"and {_ON_BOARD} up == 0", f"and {_ON_BOARD} up == 1"
 
-# Name and expression, in the order of evaluation. While a board cannot be scraped, these keep what was known last. The
-# end of a session may lie between two evaluations, so its last sample counts as well as what was recorded before. A
-# textfile is removed at the end: where nothing is told by a board that answers, no session runs.
+# Names and expressions, in the order of evaluation. While a board cannot be scraped, they keep the last known state. A
+# session may end between two evaluations, so its last sample counts as well as the recorded value. A textfile is
+# removed at the end, so no session runs on a board that answers without metrics.
 RECORDED = (
     (
         "edgetop:session_running",
@@ -123,11 +123,11 @@ RECORDED = (
     ),
 )
 
-# Name, condition, for how long, severity, what to say.
+# Each alert: name, condition, duration, severity and message.
 ALERTS = (
     (
         "EdgetopBoardSilent", f"edgetop:session_running == 1 unless {_ON} edgetop:session_live", "2m", "critical",
-        "the session on {{ $labels.instance }} is silent, and it was not ended",
+        "the session on {{ $labels.instance }} is silent, but has not ended",
     ),
     (
         "EdgetopSessionFailed",
@@ -136,11 +136,11 @@ ALERTS = (
     ),
     (
         "EdgetopStalled", f"{_any('edgetop_stalled')} {_IS_LIVE}", "2m", "critical",
-        "an inference on {{ $labels.instance }} does not come back",
+        "an inference on {{ $labels.instance }} does not return",
     ),
     (
         "EdgetopNoInference", f"edgetop:session_live unless {_ON} {_any(_COUNT)}", "15m", "warning",
-        "the session on {{ $labels.instance }} runs, and has measured no inference",
+        "the session on {{ $labels.instance }} runs, but has measured no inference",
     ),
     (
         "EdgetopInferenceErrors", f"sum by ({_BY}) (rate(edgetop_inference_errors_total[5m])) > 0", "10m", "critical",
@@ -148,15 +148,15 @@ ALERTS = (
     ),
     (
         "EdgetopNotRecording", f"{_any(_NOT_RECORDING)} {_IS_LIVE}", "5m", "critical",
-        "what is measured on {{ $labels.instance }} is not recorded",
+        "measurements on {{ $labels.instance }} are not being recorded",
     ),
     (
         "EdgetopInternalError", f"{_any('edgetop_internal_error', 'part')} {_IS_LIVE}", "1m", "warning",
-        "an error of edgetop on {{ $labels.instance }} cost a part of its analysis: {{ $labels.part }}",
+        "an internal error of edgetop on {{ $labels.instance }} affects a part of its analysis: {{ $labels.part }}",
     ),
     (
         "EdgetopThrottled", f"{_any('edgetop_throttled', 'cause')} {_IS_LIVE}", "1m", "warning",
-        "{{ $labels.instance }} limits itself: {{ $labels.cause }}",
+        "{{ $labels.instance }} is throttled: {{ $labels.cause }}",
     ),
     (
         "EdgetopDeadlineMisses", f"{_per_inference('edgetop_deadline_misses_total', by=_BY)} > 0.01", "5m", "warning",
@@ -216,7 +216,7 @@ def _row(title: str, y: int) -> dict[str, Any]:
 
 
 def _fleet_table(y: int) -> dict[str, Any]:
-    """A line a board: each query is a column, joined by the labels that they share."""
+    """Return a table with a row per board. Each query is a column; columns are joined by their shared labels."""
     targets, renamed, overrides = [], {}, []
     for place, (title, unit, query) in enumerate(FLEET):
         ref = chr(65 + place)
@@ -240,7 +240,7 @@ def _fleet_table(y: int) -> dict[str, Any]:
 
 
 def alert_rules() -> str:
-    """A rule file of Prometheus, in YAML. No text in it has a quote."""
+    """Return a rule file for Prometheus, in YAML. Its texts contain no quotes."""
     lines = ["groups:", "  - name: edgetop", "    rules:"]
     for name, expression in RECORDED:
         lines += [f"      - record: {name}", f'        expr: "{expression}"']

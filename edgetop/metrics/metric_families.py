@@ -1,6 +1,6 @@
-"""The metrics of a session as values: names in base units, labels, and histograms that can be added up over boards.
+"""The metrics of a session as values: names with base units, labels, and histograms that can be added over boards.
 
-What is not known is absent, never 0. How many series there are is bounded, whatever a board has: MOST of a family.
+An unknown value is absent, never 0. The number of series is limited to MOST per family, whatever a board has.
 """
 
 import time
@@ -27,15 +27,15 @@ from edgetop.wording import verdict_words
 PREFIX = "edgetop_"
 STARTED = "session_start_timestamp_seconds"
 RUNNING, DURATION, FAILED = "session_running", "session_duration_seconds", "session_failed"
-MOST = 64  # samples of a family
-MOST_LABELS = 16  # of those that the user gave the session
-MOST_CHARACTERS = 120  # of the value of a label
+MOST = 64  # most samples of a family
+MOST_LABELS = 16  # most labels of the user
+MOST_CHARACTERS = 120  # longest value of a label
 
 Kind = Literal["gauge", "counter", "info", "histogram"]
 Labels = tuple[tuple[str, str], ...]
 
-# Upper bounds of classic buckets, in ns: four in an octave, from 10 us to 43 s. Where each begins, a bucket of the
-# session's histogram begins too. The same for every session: only so can those of many boards be added up.
+# Upper bounds of classic buckets in ns: four per octave, from 10 us to 43 s. Each coincides with the beginning of a
+# bucket of the session's histogram. They are the same for all sessions, so that histograms of boards can be added.
 BOUNDS_NS: npt.NDArray[np.int64] = np.array(
     [m * 2**k * histogram.UNIT_NS for k in range(8, 30) for m in (4, 5, 6, 7)] + [2**32 * histogram.UNIT_NS], np.int64
 )
@@ -44,7 +44,7 @@ _PLACES = histogram.bucket_of(BOUNDS_NS)
 
 @frozen
 class Distribution:
-    """Times of inferences. `counts` is the dense histogram of `edgetop.session.histogram`."""
+    """A distribution of inference times. `counts` is the dense histogram of `edgetop.session.histogram`."""
 
     counts: histogram.Counts
     sum_s: float
@@ -52,9 +52,9 @@ class Distribution:
     max_s: float
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return for each bound in s the exact number of latencies at or below it.
+        """Return the exact number of latencies at or below each bound, which is in s.
 
-        Latencies are whole ns, and a bucket has those below its end: a bound is the last ns before it.
+        Latencies are whole ns, and a bucket contains those below its end, so a bound is the last ns before the end.
         """
         upto = np.cumsum(self.counts)[_PLACES - 1]
         return list(zip(((BOUNDS_NS - 1) / 1e9).tolist(), upto.tolist(), strict=True))
@@ -72,20 +72,26 @@ class Sample:
 
 @frozen
 class Family:
-    name: str  # without what a format appends for its kind: _total, _info, _bucket
+    name: str  # without the suffix that a format appends by kind: _total, _info, _bucket
     kind: Kind
     about: str
     samples: tuple[Sample, ...]
     unit: str = ""
 
 
-# By kind of sensor: the metric, its unit, the label with the sensor's name, how much of it the sensor's unit is.
+# kind of sensor -> (metric, unit, label with the name of the sensor, factor from the sensor's unit, description)
 _OF_SENSORS = {
     "temp": ("temperature_celsius", "celsius", "sensor", 1.0, "Temperature of a zone of the board."),
     "freq": ("clock_hertz", "hertz", "sensor", 1e6, "Clock of a CPU, GPU or NPU."),
-    "freqcap": ("clock_cap_hertz", "hertz", "sensor", 1e6, "The highest clock that is allowed now."),
-    "cooling": ("cooling_state", "", "sensor", 1.0, "State of a cooling device; 0: it does nothing."),
-    "throttle": ("throttle_flag", "", "flag", 1.0, "A throttle flag as the board reports it; sticky: since boot."),
+    "freqcap": ("clock_cap_hertz", "hertz", "sensor", 1e6, "Highest clock that is currently allowed."),
+    "cooling": ("cooling_state", "", "sensor", 1.0, "State of a cooling device; 0 is off."),
+    "throttle": (
+        "throttle_flag",
+        "",
+        "flag",
+        1.0,
+        "Throttle flag of the board; sticky flags are set until the next boot.",
+    ),
     "power": ("power_watts", "watts", "rail", 1.0, "Power of a rail. Never add a total to its parts."),
     "volt": ("voltage_volts", "volts", "rail", 1.0, "Voltage of a rail."),
     "current": ("current_amperes", "amperes", "rail", 1.0, "Current of a rail."),
@@ -94,27 +100,29 @@ _OF_SENSORS = {
         "bytes",
         "kind",
         2.0**20,
-        "Memory: of the engine, of edgetop, of its cgroup, the system's.",
+        "Memory of the engine, of edgetop, of its cgroup, or of the system.",
     ),
-    "load": ("load_ratio", "ratio", "kind", 0.01, "Load; 1 is a whole CPU or accelerator."),
+    "load": ("load_ratio", "ratio", "kind", 0.01, "Use of a CPU or accelerator; 1 is all of it."),
     "pressure": ("pressure_ratio", "ratio", "kind", 0.01, "Share of the last interval in which tasks waited (PSI)."),
-    "rate": ("event_rate_per_second", "", "event", 1.0, "Events of the kernel a second."),
+    "rate": ("event_rate_per_second", "", "event", 1.0, "Kernel events per second."),
     "fan": ("fan_speed_rpm", "rpm", "sensor", 1.0, "Speed of a fan."),
-    "stage": ("stage_seconds", "seconds", "stage", 1e-3, "How long a stage of the program's last frame took."),
-    "frame": ("frame_seconds", "seconds", "part", 1e-3, "Times of the program's last frame."),
+    "stage": ("stage_seconds", "seconds", "stage", 1e-3, "Time of a stage in the last frame of the program."),
+    "frame": ("frame_seconds", "seconds", "part", 1e-3, "Times of the last frame of the program."),
     "net": ("network_bytes_per_second", "", "direction", 1.0, "Network traffic of the board."),
     "disk": ("disk_bytes_per_second", "", "direction", 1.0, "Disk traffic of the board."),
 }
 
 
 def families(analysis: Analysis) -> list[Family]:
-    """Return all metrics, or none before the session has begun. The caller holds the analysis' lock."""
+    """Return all metrics, or none before the session has begun. The caller must hold the lock of the analysis."""
     if analysis.manifest is None:
         return []
     found = []
     for family in _families(analysis, analysis.manifest):
         named: dict[Labels, Sample] = {}
-        for sample in family.samples:  # the first of each name: two would make the whole answer invalid
+        for sample in (
+            family.samples
+        ):  # keep the first sample of each name, because duplicates would make the whole answer invalid
             named.setdefault(sample.labels, sample)
         if named:
             found.append(replace(family, samples=tuple(named.values())[:MOST]))
@@ -122,7 +130,7 @@ def families(analysis: Analysis) -> list[Family]:
 
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield the metrics, without those that an error of edgetop has cost: an absent one is not known."""
+    """Yield the metrics. Those that an internal error affects are absent, since they are unknown."""
     made: list[Family] = []
     for make in (_of_session, _of_progress, _verdict, _of_inferences, _throttled, _memory_growth, _energy, _of_sensors):
         name = f"metrics: {make.__name__.strip('_')}"
@@ -131,7 +139,10 @@ def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     yield from made
     faults = tuple(Sample((("part", _text(of.name)),), 1.0) for of in analysis.faults.distinct)
     yield Family(
-        f"{PREFIX}internal_error", "gauge", "1 for a part of the analysis that an error of edgetop cost.", faults
+        f"{PREFIX}internal_error",
+        "gauge",
+        "1 for each part of the analysis that is missing because of an internal error.",
+        faults,
     )
 
 
@@ -140,22 +151,24 @@ def _all_of(make: Callable[[Analysis, Manifest], Iterable[Family]], *of: Any) ->
 
 
 def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
-    yield Family(f"{PREFIX}session", "info", "What runs where.", (Sample(_about(manifest), 1.0),))
+    yield Family(
+        f"{PREFIX}session", "info", "Model, runtime and board of the session.", (Sample(_about(manifest), 1.0),)
+    )
     if wall := manifest.wall_time():
-        yield _one(STARTED, "gauge", "When the session began, as Unix time.", wall.origin_us / 1e6, "seconds")
-    yield _one("timestamp_seconds", "gauge", "When these values were taken, as Unix time.", time.time(), "seconds")
+        yield _one(STARTED, "gauge", "Unix time at which the session began.", wall.origin_us / 1e6, "seconds")
+    yield _one("timestamp_seconds", "gauge", "Unix time at which these values were taken.", time.time(), "seconds")
 
 
 def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield what alerts rest on: whether the session runs, how far it is, and whether it failed or stands still.
+    """Yield the metrics for alerts: whether the session runs, its duration, and whether it failed or is stalled.
 
-    The duration is of CLOCK_MONOTONIC, as of the newest data: it moves whatever the board's clock does, and stops if
-    edgetop does.
+    The duration is measured with CLOCK_MONOTONIC up to the newest data. So it does not depend on the clock of the
+    board, and stops if edgetop stops.
     """
     progress = analysis.progress.view()
     end_reason = (progress.end_reason or "") if progress.phase == "over" and progress.end_reason != ROTATED else None
     yield _one(RUNNING, "gauge", "1 while the session runs, 0 once it is over.", float(end_reason is None))
-    about = "How long the session has been running, as of its newest data."
+    about = "Time from the start of the session to its newest data."
     yield _one(DURATION, "gauge", about, progress.now_ns / 1e9, "seconds")
     failed = end_reason is not None and final_verdict(end_reason).level in ("warning", "critical")
     about = "1 if the session is over because its engine, its program, a gate or its disk failed."
@@ -168,16 +181,18 @@ def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 
 def _verdict(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     verdict = Sample((("verdict", verdict_words.now(analysis.verdict())),), 1.0)
-    yield Family(f"{PREFIX}verdict", "gauge", "1 for the word of the verdict that holds now.", (verdict,))
+    yield Family(f"{PREFIX}verdict", "gauge", "1 for the current verdict.", (verdict,))
 
 
 def _throttled(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     throttles = analysis.throttles.view()
-    if throttles.has_flag or throttles.spans:  # a board that cannot report it says nothing: silence is no proof
+    if (
+        throttles.has_flag or throttles.spans
+    ):  # absent if the board cannot report throttling, since no signal is no proof
         is_over = analysis.progress.view().phase == "over"
         in_force = {span.cause for span in throttles.spans if span.end_ns is None and not is_over}
         samples = tuple(Sample((("cause", cause),), float(cause in in_force)) for cause in GRAVEST_FIRST)
-        yield Family(f"{PREFIX}throttled", "gauge", "1 while the board limits itself, by its own signals.", samples)
+        yield Family(f"{PREFIX}throttled", "gauge", "1 while the board reports that it throttles.", samples)
 
 
 def _memory_growth(analysis: Analysis, _: Manifest) -> Iterator[Family]:
@@ -186,7 +201,7 @@ def _memory_growth(analysis: Analysis, _: Manifest) -> Iterator[Family]:
         rate, about = growth.mib_per_h.value * 2**20 / 3600, "Growth of the engine's memory over the session."
         yield _one("memory_growth_bytes_per_second", "gauge", about, rate)
     if growth.is_leak is not None:
-        yield _one("memory_leak", "gauge", "1 if that growth is significant and does not level off.", growth.is_leak)
+        yield _one("memory_leak", "gauge", "1 if memory growth is significant and does not level off.", growth.is_leak)
 
 
 def _of_sensors(analysis: Analysis, _: Manifest) -> Iterator[Family]:
@@ -215,7 +230,7 @@ def _about(manifest: Manifest) -> Labels:
 
 
 def _text(text: str) -> str:
-    """Foreign text made safe for a label: no control characters, limited length, valid UTF-8."""
+    """Make foreign text safe for a label: valid UTF-8 of limited length, without control characters."""
     return clean(text)[:MOST_CHARACTERS].encode("utf-8", "replace").decode()
 
 
@@ -227,7 +242,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     latency, load = analysis.latency, manifest.load
     service, response = analysis.statistics(), analysis.response()
     if service:
-        about = "Service time of measured inferences: start to outputs ready."
+        about = "Service time of measured inferences, from their start to their outputs."
         yield _one("inference_duration_seconds", "histogram", about, _distribution(latency.buckets, service), "seconds")
     if response:
         about, buckets = "Response time of measured inferences, from their intended start.", latency.response_buckets
@@ -236,7 +251,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     if load.deadline_ns is not None:
         yield _one("deadline_seconds", "gauge", "The deadline.", load.deadline_ns / 1e9, "seconds")
         misses = (service.misses if service else 0) or 0
-        yield _one("deadline_misses", "counter", "Inferences that came later than the deadline.", misses)
+        yield _one("deadline_misses", "counter", "Inferences that missed the deadline.", misses)
 
 
 def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
@@ -244,15 +259,15 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 
 
 def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
-    """Count the energy of the measured phase. A battery's rail can be negative, so it has no counter."""
+    """Yield the energy of the measured phase. The rail of a battery can be negative, so it has no counter."""
     view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
     grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)
     rails = [rail for rail in grow if rail.track.min is not None and rail.track.min >= 0]
     samples = tuple(Sample(_named("rail", rail.track), rail.energy_j) for rail in rails)
-    yield Family(f"{PREFIX}energy_joules", "counter", "Energy of a rail while measured.", samples, "joules")
+    yield Family(f"{PREFIX}energy_joules", "counter", "Energy of a rail in the measured phase.", samples, "joules")
 
 
 def _named(label: str, track: TrackView) -> Labels:
-    """The sensor; of power also whether it is the total: parts are in it."""
+    """Return the labels of a sensor. Power sensors also have their role, since the total includes the parts."""
     role = (("role", track.info.role or "part"),) if track.info.kind == "power" else ()
     return ((label, _text(track.info.label)), *role)

@@ -1,4 +1,4 @@
-"""Sends the metrics at intervals, on a thread of its own, because the receiver may be slow or gone."""
+"""Send the metrics at intervals, on a separate thread, because the receiver may be slow or gone."""
 
 import queue
 import threading
@@ -8,16 +8,16 @@ from collections.abc import Callable, Sequence
 from edgetop.analysis.analysis import Analysis
 from edgetop.metrics.metric_families import Family, families
 
-FAREWELL_S = 3.0  # at the end: what has not been sent by then is given up
+FAREWELL_S = 3.0  # time limit for the last metrics at the end
 
-Send = Callable[[Sequence[Family]], str]  # what went wrong, in words; "": nothing
+Send = Callable[[Sequence[Family]], str]  # sends the metrics; returns an error message, or ""
 
 
 class Outlet:
-    """An observer of a session. While one sending takes longer than the interval, no other begins."""
+    """An observer of a session that sends its metrics. A slow transmission delays the next one."""
 
     def __init__(self, every_s: float, send: Send, on_trouble: Callable[[str], None]) -> None:
-        """`on_trouble` is called when sending begins to fail, with why, and with "" when it works again."""
+        """`on_trouble` is called with the reason when sending begins to fail, and with "" when it works again."""
         self._every_s = every_s
         self._send = send
         self._on_trouble = on_trouble
@@ -35,7 +35,7 @@ class Outlet:
             self._waiting.put(found)
 
     def close(self) -> None:
-        """Send once more, how it ended."""
+        """Send the metrics a last time, with the end of the session."""
         until_s = time.monotonic() + FAREWELL_S
         try:
             if self._analysis:
@@ -47,7 +47,7 @@ class Outlet:
         except queue.Full:
             pass
         if self._thread.is_alive() and not self._trouble:
-            self._on_trouble(f"nobody has taken the last ones within {FAREWELL_S:.0f} s")
+            self._on_trouble(f"the last metrics were not accepted within {FAREWELL_S:.0f} s")
 
     def _work(self) -> None:
         while (found := self._waiting.get()) is not None:

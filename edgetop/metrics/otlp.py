@@ -1,7 +1,8 @@
-"""The metrics over OTLP/HTTP by OpenTelemetry's SDK: `--otlp`. Loaded only where it is asked for: 16 MiB.
+"""Metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Imported only if requested, because it takes 16 MiB.
 
-The SDK's instruments would be called once for each inference; here its values are filled from the session's histogram,
-and its exporter sends them: with its time-out, its back-off, and its variables (OTEL_EXPORTER_OTLP_HEADERS ...).
+Instruments of the SDK would have to be called once per inference. Instead, the values of the SDK are filled from the
+histogram of the session. The exporter of the SDK sends them, with its timeout, its back-off, and its environment
+variables (OTEL_EXPORTER_OTLP_HEADERS ...).
 """
 
 import logging
@@ -29,9 +30,9 @@ except ImportError:
 
 EVERY_S = 10.0
 TIMEOUT_S = 10.0
-METRICS_PATH = "/v1/metrics"  # OTLP/HTTP's default
-FINEST_SCALE = 5  # buckets 2.2 % wide: those of the session are up to 0.8 %
-MOST_BUCKETS = 160  # as the SDK has them
+METRICS_PATH = "/v1/metrics"  # default path of OTLP/HTTP
+FINEST_SCALE = 5  # buckets are 2.2 % wide; those of the session are up to 0.8 % wide
+MOST_BUCKETS = 160  # the limit of the SDK
 
 # UCUM (https://opentelemetry.io/docs/specs/semconv/general/metrics/)
 _UNITS = {
@@ -41,10 +42,10 @@ _UNITS = {
 
 
 class Collector:
-    """An OpenTelemetry collector, to which the metrics are sent over HTTP."""
+    """An OpenTelemetry collector that receives the metrics over HTTP."""
 
     def __init__(self, url: str) -> None:
-        logger = logging.getLogger("opentelemetry")  # which would write onto the screen
+        logger = logging.getLogger("opentelemetry")  # it would write onto the screen
         logger.addHandler(logging.NullHandler())
         logger.propagate = False
         self._url = url if url.rstrip("/").endswith(METRICS_PATH) else url.rstrip("/") + METRICS_PATH
@@ -54,18 +55,18 @@ class Collector:
         )
 
     def send(self, found: Sequence[Family]) -> str:
-        """Why it did not arrive; "": it did."""
+        """Send the metrics; return the error, or ""."""
         data = metrics_data(found, self._resource, time.time_ns())
         if self._exporter.export(data) is MetricExportResult.SUCCESS:
             return ""
-        return f"{self._url}: not accepted, or not there"
+        return f"{self._url}: not reachable, or metrics not accepted"
 
     def close(self) -> None:
         self._exporter.shutdown(timeout_millis=0)
 
 
 def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
-    """Sums are cumulative, from the session's beginning on."""
+    """Return the metrics for the SDK. Sums are cumulative from the beginning of the session."""
     started = next((family for family in found if family.name == PREFIX + STARTED), None)
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
     metrics = []
@@ -108,10 +109,10 @@ def _distribution(sample: Sample, begin_ns: int, now_ns: int) -> sdk.Exponential
 
 
 def exponential(counts: histogram.Counts) -> tuple[int, int, list[int]]:
-    """Scale, offset and counts of the exponential histogram of a session's, whose buckets go where their middle lies.
+    """Convert a session's histogram to an exponential one. Return scale, offset and counts.
 
-    Bucket i has what is above 2^(i / 2^scale) s and not above 2^((i + 1) / 2^scale) s, so that what is counted is at
-    most half a bucket of the session's, 0.4 %, on the wrong side of a bound.
+    Bucket i contains values above 2^(i / 2^scale) s, up to and including 2^((i + 1) / 2^scale) s. A bucket of the
+    session is assigned by its middle, so a value is at most half of its width, 0.4 %, on the wrong side of a bound.
     """
     bucket = np.flatnonzero(counts)
     middle_s = histogram.lower_edge_ns(bucket + np.array([[0], [1]])).mean(axis=0) / 1e9

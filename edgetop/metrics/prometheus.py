@@ -1,13 +1,13 @@
-"""The text formats of Prometheus, and a file in one of them for node_exporter's textfile collector: `--prom-textfile`.
+"""The text formats of Prometheus, and a file for node_exporter's textfile collector (`--prom-textfile`).
 
-Version 0.0.4, which node_exporter's textfile collector reads
+The formats are version 0.0.4, which the textfile collector reads
 (https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0
-(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). They differ in how families of
-counters and infos are named, in units, and in the last line.
+(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). They differ in the names of counter
+and info families, in units, and in the last line.
 
-Several runs may write into one folder. Each takes the lowest number that is free, which is the label `run` of its
-series: so a run that follows another continues its series. A lock, which the kernel lets go of however its holder
-ends, says what is free; a file that a killed or failed run left behind goes with the next one.
+Several runs can write into one folder. Each takes the lowest free number, which becomes the label `run` of its series,
+so that the next run continues the series of the previous one. A number is taken while its lock is held, which the
+kernel releases however the run ends. The next run removes the file of a killed or failed run.
 """
 
 import contextlib
@@ -29,17 +29,19 @@ PLAIN = "text/plain; version=0.0.4; charset=utf-8"
 _SUFFIX = {"counter": "_total", "info": "_info", "gauge": "", "histogram": ""}
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
-EVERY_S = 10.0  # scrapes come every 15 s or more seldom
+EVERY_S = 10.0  # shorter than the usual interval of scrapes, 15 s
 MOST_RUNS = 64
-_FILE_MODE = 0o644  # node_exporter is another user
+_FILE_MODE = 0o644  # node_exporter runs as another user
 LONGEST_INTERVAL_S = 60.0  # between two scrapes; Prometheus' default
 _IN_CLOSE_NOWRITE = 0x10  # inotify(7)
 _EVENT_BYTES = 64 * 1024  # of inotify, read at once
-_OF_A_FAILED_RUN = {f"{PREFIX}{name}" for name in ("session", RUNNING, DURATION, FAILED)}  # left in its file
+_OF_A_FAILED_RUN = {
+    f"{PREFIX}{name}" for name in ("session", RUNNING, DURATION, FAILED)
+}  # families that stay in its file
 
 
 def rendered(families: Iterable[Family], *, openmetrics: bool, labels: Labels = ()) -> bytes:
-    """`labels`: in front of those of each sample."""
+    """Return the families as text. `labels` are put before those of each sample."""
     lines = [line for family in families for line in _lines(family, labels, openmetrics=openmetrics)]
     return "".join(f"{line}\n" for line in (*lines, *(["# EOF"] if openmetrics else []))).encode()
 
@@ -106,7 +108,7 @@ class _Reads:
 
 class Textfile:
     def __init__(self, folder: Path) -> None:
-        """Raises InputError where nothing can be written there."""
+        """Take a number in the folder. Raises InputError if the folder cannot be written."""
         if not folder.is_dir():
             advice = "give the folder of node_exporter's --collector.textfile.directory"
             raise InputError(f"--prom-textfile {folder}: no such folder", advice)
@@ -118,23 +120,23 @@ class Textfile:
                 if (lock := _locked(folder, run)) is not None and not self._run:
                     self._run, self._lock = run, lock
                     remove_partials(_paths(folder, run)[0])
-                elif lock is not None:  # of a run that was killed
+                elif lock is not None:  # left by a run that was killed
                     _remove(folder, run, lock)
         except OSError as error:
             raise InputError(f"--prom-textfile {folder}: cannot be written: {error.strerror}") from None
         if not self._run:
-            raise InputError(f"--prom-textfile {folder}: {MOST_RUNS} runs write there already", "give another folder")
+            raise InputError(f"--prom-textfile {folder}: {MOST_RUNS} runs already write there", "give another folder")
         self._reads, self._has_reader, self._is_over = _Reads(folder), False, False
 
     def send(self, found: Sequence[Family]) -> str:
-        """Why it could not be written; "": it was. A reader sees the file before or the new one, whole."""
+        """Write the file; return the error, or "". The file is replaced, so a reader sees the old or the new one."""
         self._has_failed = any(family.name == PREFIX + FAILED and family.samples[0].value for family in found)
         self._is_over = any(family.name == PREFIX + RUNNING and not family.samples[0].value for family in found)
-        if self._has_failed:  # other values would be taken for those of now
+        if self._has_failed:  # other values would be taken for current ones
             found = [family for family in found if family.name in _OF_A_FAILED_RUN]
         try:
             with replacing(_paths(self._folder, self._run)[0], _FILE_MODE, durable=False) as file:
-                os.fchmod(file.fileno(), _FILE_MODE)  # whatever the umask is
+                os.fchmod(file.fileno(), _FILE_MODE)  # independent of the umask
                 file.write(rendered(found, openmetrics=False, labels=(("run", str(self._run)),)))
             self._has_reader |= self._was_read()  # of the file before
         except OSError as error:
@@ -155,7 +157,7 @@ class Textfile:
         return self._reads.take(_paths(self._folder, self._run)[0].name)
 
     def close(self) -> None:
-        """Remove the file. That of a failed run stays, and says so until the next run."""
+        """Remove the file. After a failed run it stays and reports the failure until the next run."""
         self._reads.close()
         if self._has_failed:
             os.close(self._lock)
@@ -164,17 +166,17 @@ class Textfile:
 
 
 def _paths(folder: Path, run: int) -> tuple[Path, Path]:
-    """The file of that number, and its lock."""
+    """Return the paths of the file and the lock with this number."""
     return folder / f"edgetop-{run}.prom", folder / f".edgetop-{run}.lock"
 
 
 def _locked(folder: Path, run: int) -> int | None:
-    """The lock of that number; None: another run has it. Raises OSError."""
+    """Take the lock with this number. Return None if another run has it. Raises OSError."""
     _, path = _paths(folder, run)
     fd = open_regular(path, os.O_RDONLY | os.O_CREAT, _FILE_MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(fd), path.lstat()):  # not one that its holder removed just now
+        if os.path.samestat(os.fstat(fd), path.lstat()):  # else its holder has just removed it
             return fd
     except BlockingIOError:
         pass

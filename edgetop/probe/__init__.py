@@ -1,11 +1,11 @@
-"""The probe by which a program reports its inferences to edgetop. Nothing here imports the rest of edgetop.
+"""The probe, with which a program reports its inferences to edgetop. It does not import the rest of edgetop.
 
     from edgetop.probe import probe
 
     with probe("detector"):
         result = model(frame)
 
-`edgetop_probe.py` can also be copied alone into a project; `edgetop_probe.h` is the same for C and C++.
+`edgetop_probe.py` can also be copied into a project. `edgetop_probe.h` is the same for C and C++.
 """
 
 from edgetop.probe.edgetop_probe import probe

@@ -1,16 +1,16 @@
-"""Report inferences of this program to edgetop, where `edgetop watch` started it; otherwise do nothing.
+"""Report inferences of this program to edgetop if `edgetop watch` started it; otherwise do nothing.
 
     from edgetop_probe import probe
 
-    probe.deadline("33ms")  # of a whole frame
+    probe.deadline("33ms")  # for a whole frame
     with probe.stage("preprocess"):
         ready = prepare(frame)
     with probe("detector"):
         result = model(ready)
 
-This file needs only the standard library of Python 3.8 or later and can be copied alone. It starts no thread, sets no
-signal handler, prints nothing, and no error in it reaches the program. The layout of what it writes is described by
-`edgetop help tap`.
+This file needs only the standard library of Python 3.8 or later, and can be copied into a project. It starts no thread,
+sets no signal handler and prints nothing, and its errors never reach the program. `edgetop help tap` describes the
+layout of the data that it writes.
 """
 
 import itertools
@@ -21,29 +21,32 @@ import sys
 import time
 from _thread import get_ident
 
-FOLDER = "EDGETOP_TAP"  # the environment variable that names the folder for rings; unset or empty: nobody watches
+FOLDER = "EDGETOP_TAP"  # environment variable with the folder for rings; if unset or empty, nobody watches
 
 MAGIC, VERSION = b"EDGETAP1", 1
 HEADER = struct.Struct("<8sIIIIIIQ8xII")  # magic, version, header, slot size, slots, pid, source, time, cost, names
 NAMES_AT, NAMES, NAME_BYTES = 64, 64, 256
-OTHERS = "\t\t\tothers"  # the last name
+OTHERS = "\t\t\tothers"  # the last name, which stands for all that do not fit
 HEADER_BYTES = 20_480
 SLOTS = 32_768
 SLOT = struct.Struct("<QqqQHBBIII")  # sequence, start, end, thread, name, kind, ok, flags, CPU time in us, number
 SLOT_BYTES = SLOT.size
 _write, _ident = SLOT.pack_into, get_ident  # looked up faster than attributes
-_write_sequence = struct.Struct("Q").pack_into  # at once; "<Q" writes byte after byte
+_write_sequence = struct.Struct("Q").pack_into  # one store; "<Q" would write byte by byte
 COST_AT, NAME_COUNT_AT = 48, 52
 CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
-FIRST, RESHAPED = 1, 2  # flags: the first call of its session; its inputs have another shape than those before
-WAITED_SHIFT, MOST_WAITED = 8, 2**24 - 1  # the flags' upper bits: us in which the thread waited for a CPU, and 1
-SOURCES = ("", "hook", "preload", "probe", "uprobe")  # by number
+FIRST, RESHAPED = 1, 2  # flags: the first call of its session; inputs of another shape than before
+WAITED_SHIFT, MOST_WAITED = (
+    8,
+    2**24 - 1,
+)  # upper bits of the flags: 1 + the time in us in which the thread waited for a CPU
+SOURCES = ("", "hook", "preload", "probe", "uprobe")  # names of sources by number
 
 
 class Ring:
-    """The shared file in which this process writes its calls: the newest `SLOTS` of them.
+    """The shared file into which this process writes its calls. It holds the newest `SLOTS` calls.
 
-    Raises OSError where the file cannot be made.
+    Raises OSError if the file cannot be created.
     """
 
     def __init__(self, folder, source):
@@ -51,23 +54,23 @@ class Ring:
         size = HEADER_BYTES + SLOTS * SLOT_BYTES
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            os.posix_fallocate(file, 0, size)  # a full /dev/shm is an error here, and not a SIGBUS later
+            os.posix_fallocate(file, 0, size)  # makes a full /dev/shm an error now, not a SIGBUS later
             self._map = mmap.mmap(file, size)
         except OSError:
             os.unlink(path)
             raise
         finally:
             os.close(file)
-        self._numbers = memoryview(self._map).cast("Q")  # the same memory
+        self._numbers = memoryview(self._map).cast("Q")  # the same memory as 64-bit numbers
         self._names = {}
         self._next = itertools.count().__next__  # atomic in CPython
         fields = (HEADER_BYTES, SLOT_BYTES, SLOTS, os.getpid(), SOURCES.index(source), time.monotonic_ns(), 0, 0)
         HEADER.pack_into(self._map, 0, MAGIC, VERSION, *fields)
 
     def name(self, text):
-        """Return the number of a name: `runtime TAB version TAB providers TAB model`, all of which may be empty.
+        """Return the number of a name: `runtime TAB version TAB providers TAB model`. Each part may be empty.
 
-        The last number is that of all names that do not fit.
+        Names that do not fit share the last number.
         """
         number = self._names.get(text)
         if number is None:
@@ -84,7 +87,7 @@ class Ring:
         return number
 
     def put(self, start_ns, end_ns, name, kind=CALL, ok=1, flags=0, cpu_us=0, number=0, *, thread=0):
-        """Write one call. Its sequence number comes last: a reader knows by it that the rest is whole."""
+        """Write one call. Its sequence number is written last, so that a reader knows that the rest is complete."""
         sequence = self._next()
         place = sequence % SLOTS
         at = HEADER_BYTES + place * SLOT_BYTES
@@ -92,11 +95,11 @@ class Ring:
         self._numbers[at >> 3] = sequence + 1
 
     def recorder(self, name, tap):
-        """Return two functions. The first writes one call of this name that went well: `put`, with all prepared.
+        """Return two functions. The first is a fast `put` that writes one successful call of this name.
 
-        It touches as little memory as it can: a program that calls 20 times a second has cold caches. It returns how
-        many more calls it will write before the second function has to give it another number of them; below 0, it has
-        written nothing. In a forked child it writes nothing: this is not the ring of `tap` any more.
+        It touches little memory, because a program that calls 20 times a second has cold caches. It returns how many
+        more calls it will write before the second function must be called with another such number. If the result is
+        below 0, it has written nothing. In a forked child, which needs its own ring, it writes nothing.
         """
         following, memory, header, size, write, thread = self._next, self._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
         calm, ends = 0, _write_sequence
@@ -119,22 +122,22 @@ class Ring:
         return record, give
 
     def leave_out(self, count):
-        """Skip the numbers of that many lost calls: a reader counts them."""
+        """Skip `count` sequence numbers for lost calls, which a reader counts."""
         for _ in range(count):
             self._next()
 
     def has_cost(self, nanoseconds):
-        """State what it costs the program to have one call timed."""
+        """Report the cost of timing one call, in ns."""
         struct.pack_into("<I", self._map, COST_AT, max(0, int(nanoseconds)))
 
 
 class Tap:
-    """The ring of this process, created at the first use; a forked child creates its own."""
+    """Gives the ring of this process, which is created at the first use. A forked child creates its own ring."""
 
     def __init__(self, source):
         self._source = source
         self.folder = getattr(sys, "_edgetop_tap", "") or os.environ.get(FOLDER, "")
-        self.made = None  # the ring, once it is created
+        self.made = None  # the ring, once it has been created
         self.is_watched = bool(self.folder)
         if self.is_watched:
             os.register_at_fork(after_in_child=self._forget)
@@ -144,7 +147,7 @@ class Tap:
 
     @property
     def ring(self):
-        """None where nobody watches, or there is no room for a ring."""
+        """Return the ring, or None if nobody watches or if there is no room for a ring."""
         if self.made is None and self.is_watched:
             try:
                 self.made = Ring(self.folder, self._source)
@@ -154,7 +157,7 @@ class Tap:
 
 
 class _Timed:
-    """One timed inference or stage; each is a new object, so that threads and nested calls do not mix."""
+    """Context manager that times an inference or a stage. Each use is a new object, so that threads can nest them."""
 
     __slots__ = ("_frame", "_kind", "_name", "_start")
 
@@ -177,7 +180,7 @@ class _Timed:
 
 
 class _Nothing:
-    """The context manager that does nothing, used where nobody watches."""
+    """Context manager that does nothing, for a program that nobody watches."""
 
     __slots__ = ()
 
@@ -189,14 +192,18 @@ class _Nothing:
 
 
 class Probe:
-    """`frame`, a number from 1 on, joins what several threads do for one frame; without it a frame is of one thread."""
+    """Reports inferences and stages.
+
+    `frame`: a number from 1 on, which joins the work of several threads on one frame. Without it, each frame belongs to
+    one thread.
+    """
 
     def __call__(self, name="inference", frame=0):
-        """Time what stands in the `with` block as one inference of `name`; one that raises counts as failed."""
+        """Time the `with` block as one inference of the model `name`. If it raises, the inference counts as failed."""
         return _Timed(str(name), CALL, int(frame) & LARGEST) if _tap.is_watched else _nothing
 
     def stage(self, name, frame=0):
-        """Time what stands in the `with` block as a stage of a frame, such as "capture" or "preprocess"."""
+        """Time the `with` block as a stage of a frame, such as "capture" or "preprocess"."""
         return _Timed(str(name), STAGE, int(frame) & LARGEST) if _tap.is_watched else _nothing
 
     def drop(self):
@@ -205,12 +212,12 @@ class Probe:
             self._put(0, DROP)
 
     def deadline(self, limit):
-        """Declare how long a frame may take, from the begin of its first stage to the end of its last: "33ms"."""
+        """Declare how long a frame may take, from the begin of its first to the end of its last stage: "33ms"."""
         text = str(limit).strip()
         unit = next((unit for unit in ("ns", "us", "ms", "s") if text.endswith(unit)), "")
         limit_ns = int(float(text[: -len(unit)]) * UNITS_NS[unit]) if unit else 0
         if limit_ns <= 0:
-            raise ValueError("a deadline is a time, such as 33ms, and not %r" % (limit,))
+            raise ValueError("a deadline is a time such as 33ms, not %r" % (limit,))
         if _tap.is_watched:
             self._put(limit_ns, DEADLINE)
 

@@ -1,4 +1,4 @@
-"""The files of each family of boards, as its kernel and firmware have them, made from the state of the machine.
+"""Make the files that the kernel and the firmware of each board family provide, from the state of the machine.
 
 ABI: Documentation/ABI/testing/sysfs-class-thermal, Documentation/admin-guide/pm/cpufreq.rst,
 Documentation/hwmon/sysfs-interface.rst.
@@ -20,13 +20,13 @@ ACTIVE_TRIPS = [("active", trip) for trip in FAN_TRIPS]
 
 @frozen
 class Family:
-    links: Mapping[str, str]  # by path: the target
+    links: Mapping[str, str]  # path -> target
     fixed: Files  # files that never change
-    files: Callable[[Machine], Files]  # those that follow the machine
+    files: Callable[[Machine], Files]  # makes the files that depend on the state of the machine
 
 
 def _device_tree(model: str, *compatible: str) -> Files:
-    """Strings that end in NUL (Documentation/devicetree/usage-model.rst)."""
+    """Return device-tree files, whose strings end in NUL (Documentation/devicetree/usage-model.rst)."""
     base = "proc/device-tree"
     return {f"{base}/model": f"{model}\0", f"{base}/compatible": "".join(f"{name}\0" for name in compatible)}
 
@@ -45,7 +45,7 @@ def _temperature(number: int, celsius: float) -> Files:
 
 
 def _cooling_devices(types: Mapping[str, int]) -> Files:
-    """`types`: the highest state of each device by its type, in the order of their numbers."""
+    """Return the files of cooling devices. `types`: their highest states by type, in the order of their numbers."""
     files: dict[str, str] = {}
     for number, (device_type, max_state) in enumerate(types.items()):
         files[f"{THERMAL}/cooling_device{number}/type"] = f"{device_type}\n"
@@ -76,32 +76,32 @@ def _clock(mhz: float) -> Files:
 
 
 def _fan(machine: Machine) -> Files:
-    """Return the files of the first chip's fan, a pwmfan."""
+    """Return the files of the fan of the first chip, a pwmfan."""
     return {
         f"{HWMON}/hwmon0/pwm1": f"{255 * machine.fan // len(FAN_TRIPS)}\n",
         f"{HWMON}/hwmon0/fan1_input": f"{machine.fan_rpm}\n",
     }
 
 
-# After a Jetson Orin Nano: its rails, its over-current counters, and a cooling device that lowers the clock.
-# `scaling_max_freq` follows the cooling device (drivers/thermal/cpufreq_cooling.c asks for a frequency limit); what
-# over-current protection does is in no clock (nvidia-oot, tegra23x-oc-event.c).
+# A board like a Jetson Orin Nano: its rails, its over-current counters, and a cooling device that lowers the clock.
+# `scaling_max_freq` follows the cooling device (drivers/thermal/cpufreq_cooling.c requests a frequency limit).
+# Over-current protection does not show in any clock (nvidia-oot, tegra23x-oc-event.c).
 
 _JETSON = HARDWARE["jetson"]
 assert _JETSON.passive
 _JETSON_CRITICAL = ("critical", Trip(_JETSON.critical_c, 0.0))
 _CPUFREQ, _ALERT, _FAN = range(3)  # the numbers of the cooling devices
-_INA, _OC = 1, 2  # of the hwmon chips
-_RAILS = {1: "VDD_IN", 2: "VDD_CPU_GPU_CV", 3: "VDD_SOC"}  # by the channel of the chip
+_INA, _OC = 1, 2  # numbers of the hwmon chips
+_RAILS = {1: "VDD_IN", 2: "VDD_CPU_GPU_CV", 3: "VDD_SOC"}  # rails by channel of the chip
 _VOLTS = 5.0
 _SHUNT_MICRO_OHM = 5000
 
-# Zone 0 is bound to its passive trip's devices, then to the fan once for each active trip.
+# Zone 0 is bound to the devices of its passive trip, and then to the fan once for each active trip.
 _BOUND = ((_CPUFREQ, 0), (_ALERT, 0), *((_FAN, 2 + level) for level in range(len(FAN_TRIPS))))
 
 
 def _jetson_files(machine: Machine) -> Files:
-    """Voltage in mV, current in mA; DDR and I/O are in VDD_IN and in no other rail."""
+    """Return the files of the Jetson. Voltages are in mV, currents in mA. DDR and I/O are only part of VDD_IN."""
     state = machine.cooling_state
     cpu_w, soc_w = 0.5 + machine.cpu_w, 1.4 + 0.3 * machine.busy
     rails = dict(zip(_RAILS, (1.9 + 1.05 * (cpu_w + soc_w), cpu_w, soc_w), strict=True))
@@ -143,17 +143,17 @@ _JETSON_FAMILY = Family(
 )  # fmt: skip
 
 
-# After a Raspberry Pi 5: its firmware limits the clock, and cpufreq does not show it.
-# What the firmware would answer lies in `commands/`, as in a captured board.
+# A board like a Raspberry Pi 5: its firmware limits the clock, and cpufreq does not show that.
+# Answers of the firmware are files in `commands/`, as in a captured board.
 
 _PI = HARDWARE["raspberry-pi"]
 _VOLT = 1  # the number of the hwmon chip
 
-# Of the firmware's throttle word (raspberrypi/documentation, get_throttled).
+# Bits of the firmware's throttle word (raspberrypi/documentation, get_throttled).
 _UNDER_VOLTAGE, _THROTTLED = 1 << 0, 1 << 2
-_HAS_OCCURRED = 16  # bits up
+_HAS_OCCURRED = 16  # the flag "has occurred" is this many bits higher
 
-# A, V of each rail but the core's, as a Pi 5 at work has them.
+# Current in A and voltage in V of all rails except the core, as on a Pi 5 under load.
 _PMIC_RAILS = {
     "3V7_WL_SW": (0.094, 3.700),
     "3V3_SYS": (0.088, 3.310),
@@ -168,7 +168,7 @@ _PMIC_RAILS = {
 def _pi_files(machine: Machine) -> Files:
     flags = _UNDER_VOLTAGE | _THROTTLED
     now, ever = machine.is_under_voltage, machine.is_under_voltage or machine.was_under_voltage
-    word = flags * now | (flags << _HAS_OCCURRED) * ever  # what holds now, and above it what has held ever
+    word = flags * now | (flags << _HAS_OCCURRED) * ever  # current flags, and above them the flags since boot
     return {
         **_temperature(0, machine.celsius),
         **_cooling_states(machine.fan),

@@ -1,4 +1,4 @@
-"""The virtual board at one moment, and the board a while later: pure, so that time and load are arguments."""
+"""The state of the virtual board, and its change over time. Pure functions: time and load are arguments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,16 +7,16 @@ from dataclasses import replace
 from edgetop.frozen import frozen
 from edgetop.simulation.scenarios import Scenario
 
-# What heats the virtual board and what cools it: thermal stages, the kernel's governor, and a fan with its trips.
-# Heat: two thermal RC stages in a row, from the die to its heatsink and on to the air. A Foster network (JEDEC
-# JESD51-14, annex): each stage has a resistance in K/W and a capacitance in J/K, its temperature difference follows
-# power with the time constant R·C, and the differences add up to that between die and ambient. Under constant power a
-# step is exact, however long.
+# Heating and cooling: thermal stages, the kernel's governor, and a fan with its trip points.
+# Heat flows through two thermal RC stages, from the die to its heatsink and to the air. They form a Foster network
+# (JEDEC JESD51-14, annex): each stage has a resistance in K/W and a capacitance in J/K, its temperature difference
+# follows power with the time constant R·C, and the differences add up to that between die and ambient. A step under
+# constant power is exact, however long it is.
 
 
 @frozen
 class Stage:
-    """One RC element. `rise_c`: the present temperature difference over it."""
+    """One RC element. `rise_c`: its present temperature difference."""
 
     capacitance_j_k: float
     rise_c: float = 0.0
@@ -29,7 +29,7 @@ class Stage:
 
 @frozen
 class Heat:
-    """A die on a heatsink; the heatsink's resistance to the air is the fan's business."""
+    """A die on a heatsink. The resistance of the heatsink to the air depends on the fan."""
 
     die: Stage
     sink: Stage
@@ -54,17 +54,17 @@ class Trip:
 
 @frozen
 class StepWise:
-    """One cooling device at one passive trip, one step per poll (drivers/thermal/gov_step_wise.c).
+    """One cooling device at one passive trip point, as in drivers/thermal/gov_step_wise.c.
 
-    Above the trip and rising: a step more. Below it and falling: a step less. What is above
-    stays so until the temperature is below the trip by its hysteresis.
+    Each poll makes at most one step: up if the temperature is above the trip point and rising, down if it is below and
+    falling. It counts as above until it is below the trip point by the hysteresis.
     """
 
     trip: Trip
     max_state: int
-    state: int = 0  # 0: does nothing
+    state: int = 0  # 0 does not cool
     is_above: bool = False
-    last_c: float | None = None  # None: nothing was polled yet
+    last_c: float | None = None  # temperature of the last poll
 
     def polled(self, celsius: float) -> "StepWise":
         threshold_c = self.trip.celsius - (self.trip.hysteresis_c if self.is_above else 0)
@@ -76,29 +76,29 @@ class StepWise:
 
 
 def fan_level(level: int, celsius: float, trips: Sequence[Trip]) -> int:
-    """The level of a fan that is at `level`: one for each active trip that is crossed (`trips` rising)."""
+    """Return the next level of a fan at `level`: one for each crossed active trip point. `trips` are ascending."""
     rising = sum(celsius >= trip.celsius for trip in trips)
     falling = sum(celsius >= trip.celsius - trip.hysteresis_c for trip in trips)
     return max(rising, min(level, falling))
 
 
-# What kinds of boards there are to simulate, in numbers. Those of a die on a small heatsink, in W, K/W and J/K.
+# Parameters of the simulated boards: a die on a small heatsink, in W, K/W and J/K.
 
-# Of the Pi 5's device tree: what its fan is turned by (arch/arm64/boot/dts/broadcom/bcm2712-rpi-5-b.dts).
+# Trip points of the fan of a Pi 5, from its device tree (arch/arm64/boot/dts/broadcom/bcm2712-rpi-5-b.dts).
 FAN_TRIPS = tuple(Trip(celsius, 5.0) for celsius in (50.0, 60.0, 67.5, 75.0))
-SINK_K_W = (12.0, 6.0, 4.0, 2.5, 1.0)  # to the air, by the fan's level
+SINK_K_W = (12.0, 6.0, 4.0, 2.5, 1.0)  # resistance of the heatsink to the air, by the level of the fan
 FULL_RPM = 5200
 
 
 @frozen
 class Hardware:
-    """Clocks rise. Voltages are those of the lowest and of the highest clock; between them they are linear."""
+    """Parameters of a board. Clocks are ascending. Voltages at the lowest and highest clock are interpolated."""
 
     clocks_mhz: tuple[float, ...]
     volts: tuple[float, float]
-    busy_w: float  # what a fully busy CPU draws at its highest clock, above its idle draw
-    idle_w: float  # of the chip
-    passive: Trip | None  # None: no trip of the kernel's throttles; the firmware does
+    busy_w: float  # power of a fully busy CPU at its highest clock, above idle power
+    idle_w: float  # idle power of the chip
+    passive: Trip | None  # trip point at which the kernel throttles; None if the firmware throttles instead
     critical_c: float
 
     @property
@@ -106,7 +106,7 @@ class Hardware:
         return self.clocks_mhz[-1]
 
     def dynamic_w(self, mhz: float, busy: float) -> float:
-        """P = dynamic-power-coefficient · V² · f (Documentation/devicetree/bindings/arm/cpus.yaml).
+        """Return dynamic power: dynamic-power-coefficient · V² · f (Documentation/devicetree/bindings/arm/cpus.yaml).
 
         `busy`: 0 to 1.
         """
@@ -116,14 +116,14 @@ class Hardware:
         return self.busy_w * busy * mhz / self.fastest_mhz * (volts / high_v) ** 2
 
     def cold(self) -> Heat:
-        """Idle for long, with a fan that runs."""
+        """Return the heat of a board that has been idle for long, with a running fan."""
         return Heat(die=Stage(12.0), sink=Stage(120.0), die_resistance_k_w=0.5).after(
             math.inf, self.idle_w, SINK_K_W[2]
         )
 
 
-# Clocks: what an Orin Nano and a Pi 5 offer. The trip is that of RK3588's device tree (rk3588-base.dtsi): NVIDIA's
-# is at 99 °C without hysteresis.
+# Clocks are those of an Orin Nano and a Pi 5. The trip point is from RK3588's device tree (rk3588-base.dtsi), because
+# NVIDIA's is at 99 °C without hysteresis.
 HARDWARE: Mapping[str, Hardware] = {
     "jetson": Hardware(
         clocks_mhz=tuple(729.6 + 76.8 * step for step in range(14)),
@@ -146,16 +146,16 @@ HARDWARE: Mapping[str, Hardware] = {
 
 @frozen
 class Timetable:
-    """The schedule of a scenario's trouble: calm, trouble, rest, trouble, rest and so on."""
+    """The schedule of a fault: calm, fault, rest, fault, rest and so on."""
 
     scenario: Scenario
     is_troubled: bool = False
-    felt_s: float = 0.0  # how long what holds now has lasted; of trouble, since it was first felt
-    has_been: bool = False  # there was trouble before
+    felt_s: float = 0.0  # length of the present period; for a fault, since it began to have an effect
+    has_been: bool = False  # whether there was a fault before
     was_felt: bool = False
 
     def after(self, seconds: float, *, is_felt: bool) -> "Timetable":
-        """`is_felt`: the trouble, where it is on, has begun to slow the board."""
+        """Return the schedule `seconds` later. `is_felt`: whether a present fault has begun to slow the board."""
         scenario = self.scenario
         if scenario.trouble_s == 0:
             return self
@@ -168,13 +168,13 @@ class Timetable:
 
 
 POLL_S = 1.0  # polling-delay-passive of the thermal zone; no step of the simulation is longer
-# How much of the time over-current protection takes from the engine: an event is 1 ms at half clocks, as seen on
-# an Orin Nano (nvidia-oot, tegra23x-oc-event.c; `throt_period` of its BPMP).
+# An over-current event is 1 ms at half clocks, as seen on an Orin Nano (nvidia-oot, tegra23x-oc-event.c; `throt_period`
+# of its BPMP).
 EVENT_S = 0.001
 EVENT_CLOCK = 0.5
-# Raspberry Pi documentation, get_throttled: the firmware takes less than 4.63 V for under-voltage.
+# The firmware reports under-voltage below 4.63 V (Raspberry Pi documentation, get_throttled).
 SAGGING_V, STEADY_V = 4.54, 5.09
-OHMS = 0.02  # of cable and plug
+OHMS = 0.02  # resistance of cable and plug
 
 
 @frozen
@@ -184,9 +184,9 @@ class Machine:
     heat: Heat
     governor: StepWise | None
     timetable: Timetable
-    fan: int = 0  # the level asked for; one that is stuck does not turn
-    busy: float = 0.0  # how busy the CPU was lately, 0 to 1
-    over_current_events: float = 0.0  # since the beginning
+    fan: int = 0  # requested level of the fan, which may be stuck
+    busy: float = 0.0  # recent CPU use, 0 to 1
+    over_current_events: float = 0.0  # number of events since the beginning
     was_under_voltage: bool = False
 
     @property
@@ -207,7 +207,7 @@ class Machine:
 
     @property
     def clock_mhz(self) -> float:
-        """Return the CPU's clock."""
+        """Return the clock of the CPU in MHz."""
         if self.is_under_voltage:
             return self.hardware.clocks_mhz[0]
         return self.hardware.clocks_mhz[-1 - self.cooling_state]
@@ -218,7 +218,7 @@ class Machine:
 
     @property
     def slowdown(self) -> float:
-        """Return by which share inferences are slower: the fastest clock over the present one, less 1."""
+        """Return how much slower inferences are: the highest clock divided by the present one, minus 1."""
         return self.hardware.fastest_mhz / (self.clock_mhz * (1 - self._share_lost)) - 1
 
     @property
@@ -227,12 +227,12 @@ class Machine:
 
     @property
     def _share_lost(self) -> float:
-        """The share of the work that over-current events cost."""
+        """Return the share of the work that is lost by over-current events."""
         return min(1.0, self._over_current_hz * EVENT_S) * (1 - EVENT_CLOCK)
 
     @property
     def cpu_w(self) -> float:
-        """Above the idle draw."""
+        """Return the power of the CPU above idle power."""
         return self.hardware.dynamic_w(self.clock_mhz, self.busy) * (1 - self._share_lost)
 
     @property
@@ -241,7 +241,7 @@ class Machine:
 
     @property
     def supply_v(self) -> float:
-        """Return the voltage at the board's input."""
+        """Return the voltage at the input of the board."""
         return (SAGGING_V if self.is_under_voltage else STEADY_V) - OHMS * self.cpu_w / STEADY_V
 
     @property
@@ -253,7 +253,7 @@ class Machine:
         return 0 if self.is_fan_stuck else FULL_RPM * self.fan // len(FAN_TRIPS)
 
     def after(self, real_s: float, speed: float, busy: float) -> "Machine":
-        """The board so much later. `speed`: simulated seconds in a real one; `busy`: of the CPU meanwhile, 0 to 1."""
+        """Return the board `real_s` later. `speed`: simulated seconds per real second. `busy`: CPU use, 0 to 1."""
         counted = self.over_current_events + self._over_current_hz * real_s
         machine = replace(self, busy=busy, over_current_events=counted)
         left_s = real_s * speed
@@ -279,7 +279,7 @@ class Machine:
 
 
 def new_machine(scenario: Scenario, ambient_c: float | None = None) -> Machine:
-    """A board that was idle until now. `ambient_c`: where not the scenario's own."""
+    """Return a board that has been idle so far. `ambient_c` replaces the ambient temperature of the scenario."""
     hardware = HARDWARE[scenario.family]
     return Machine(
         hardware=hardware,

@@ -1,9 +1,8 @@
-"""A process that competes for a CPU: a program of its own, which needs nothing but the standard library.
+"""A separate program that competes for a CPU. It needs only the standard library.
 
-It reads its standard input: `+` begins, `-` rests, and the end of the file ends it, so that
-it never outlives edgetop. It is busy every other millisecond: half of one core and no more.
-It runs at the engine's own priority: with a nice value of 5 it was measured not to change the
-engine's median.
+It reads its standard input: `+` starts it, `-` pauses it, and the end of the file ends it, so that it never outlives
+edgetop. It is busy every other millisecond, which takes half of one core. It runs at the priority of the engine: with a
+nice value of 5 it did not change the median of the engine in a measurement.
 """
 
 import os

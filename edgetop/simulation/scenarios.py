@@ -1,6 +1,6 @@
-"""The scenarios of the virtual board: each is a cause of trouble on real boards.
+"""The scenarios of the virtual board. Each is a fault that occurs on real boards.
 
-Imported to list the names, so it imports nothing. Times are simulated seconds.
+The module is imported to list the names, so it imports nothing. Times are simulated seconds.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,20 @@ KIB = 1024
 @frozen
 class Scenario:
     name: str
-    family: str = "jetson"  # of boards, whose files the virtual one has; or "raspberry-pi"
+    family: str = "jetson"  # family of boards whose files are simulated: "jetson" or "raspberry-pi"
     enclosure: str = "open, with a fan"
     ambient_c: float = 25.0
-    begins: str = ""  # what is reported when the trouble begins, and when it ends
+    begins: str = ""  # messages when the fault begins, and when it ends
     ends: str = ""
-    calm_s: float = 400.0  # before the trouble, the first time
-    trouble_s: float = 600.0  # how long it lasts once it is felt
-    rest_s: float = 600.0  # before it comes again
-    # The trouble itself; where nothing is set, there is none.
+    calm_s: float = 400.0  # time before the first fault
+    trouble_s: float = 600.0  # length of a fault once it has an effect
+    rest_s: float = 600.0  # time between faults
+    # The kind of fault. Without any, the scenario has none.
     fan_sticks: bool = False
     over_current_hz: float = 0.0  # events, each slowing the board for a millisecond; per real second
     supply_sags: bool = False
-    competes: bool = False  # another process takes the engine's CPU
-    leaks_bytes: int = 0  # an inference
+    competes: bool = False  # whether another process competes for the engine's CPU
+    leaks_bytes: int = 0  # memory that each inference leaks
     crashes: bool = False
 
 

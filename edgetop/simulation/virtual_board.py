@@ -1,8 +1,8 @@
-"""The virtual board of a session: files that the sensors read, and a page of memory that controls the engine.
+"""The virtual board of a session: files for the sensors, and a page of memory that controls the engine.
 
-Its thread wakes five times a second, asks how much CPU time the engine really used, advances the machine by that, and
-writes the result. Its folder holds its files (`tree/`), its page for the engine, and a lock that its process
-holds as long as it lives: the next board removes a folder whose lock nobody holds, of a process that was killed.
+Its thread wakes five times a second, reads how much CPU time the engine really used, advances the machine accordingly,
+and writes the result. Its folder has its files (`tree/`), the page for the engine, and a lock that the process holds
+while it lives. The next board removes folders without a held lock, which killed processes left.
 """
 
 import contextlib
@@ -37,25 +37,25 @@ from edgetop.simulation.scenarios import Scenario
 
 TICK_S = 0.2
 SAVE_EVERY_NS = 1_000_000_000
-SETTLED_S = 3600.0  # simulated, after which a board at rest is no cooler than before
-LONGEST_STEP_S = 1.0  # longer ones are of a machine that slept
-# The engine's use of the CPU is averaged over so long: a gap of a tenth of a second, which the scheduler of a
-# busy computer makes, would else be half a minute of idling at a high speed.
+SETTLED_S = 3600.0  # simulated time after which an idle board does not cool further
+LONGEST_STEP_S = 1.0  # a longer step means that the machine was suspended
+# Time over which the CPU use of the engine is averaged. Otherwise a gap of a tenth of a second, which the scheduler of
+# a busy computer can cause, would be half a minute of idling at a high speed.
 AVERAGED_S = 1.0
 
-# What a leak may hold: no demonstration may bring a small board into need.
+# Limits of a simulated leak, so that a demonstration does not exhaust the memory of a small board.
 LEAK_AT_MOST = 256 * 2**20
-LEAK_SHARE = 8  # of the memory that is available
+LEAK_SHARE = 8  # at most 1/8 of the available memory
 
 PREFIX, LOCK = "edgetop-board-", "lock"
 COMPETITOR = Path(__file__).with_name("competitor.py")
-PATIENCE_S = 2.0  # with the competitor
+PATIENCE_S = 2.0  # time for the competing process to end
 
 Report = Callable[[str], None]
 
 
 class VirtualBoard:
-    """Open as a context: within it the files are there, and from `start` on it warms up."""
+    """A virtual board. Used as a context, in which its files exist. It begins to warm up at `start`."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class VirtualBoard:
         clock: Clock | None = None,
         state_file: Path | None = None,
     ) -> None:
-        """`speed`: simulated seconds in a real one. `cpus`: where the engine runs, for what competes with it.
+        """`speed`: simulated seconds per real second. `cpus`: CPUs of the engine, for the competing process.
 
-        `state_file`: holds its heat, by which it is the same board from one session to the next.
+        `state_file`: file that keeps its heat, so that it is the same board in the next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
@@ -119,23 +119,23 @@ class VirtualBoard:
         self._folder.remove()
 
     def identity(self) -> Board:
-        """Return the board's identity. What computes is real: CPU, memory and system are this machine's."""
+        """Return the identity of the board. CPU, memory and system are those of the real machine."""
         computer = read_board(Root())
         own = read_board(self.root)
         named = replace(computer, model=own.model, soc=own.soc, power_mode=own.power_mode, governor=own.governor)
         return replace(named, simulated=True)
 
     def discover(self) -> Found:
-        """The board's sensors, marked as simulated; beside them the load and memory of the real machine."""
+        """Return the sensors of the board, marked as simulated, and those of load and memory of the real machine."""
         return join([marked(discover_hardware(self.root)), discover_system(Root())])
 
     def engine_started(self, pid: int) -> None:
         self._engine = HOST.file(f"proc/{pid}/stat")
 
     def start(self, report: Report) -> None:
-        """Start, and report in words what happens. `report` is called from the board's thread.
+        """Start the board. `report` is called from its thread with messages on faults.
 
-        Called again, only another takes the reports from now on.
+        Calling it again replaces the receiver of reports.
         """
         self._report = report
         if not self._thread.ident:
@@ -146,18 +146,18 @@ class VirtualBoard:
         try:
             while not self._over.wait(TICK_S):
                 self.step()
-        except OSError as error:  # its place is full, or gone
-            self._report(f"the virtual board stands still: its files cannot be written ({error.strerror})")
+        except OSError as error:  # its folder is full or was removed
+            self._report(f"the virtual board has stopped, because its files cannot be written ({error.strerror})")
 
     def step(self) -> None:
-        """Go on to the clock's present."""
+        """Advance the board to the present time of the clock."""
         now_ns = self._clock.monotonic_ns()
         real_s, self._before_ns = (now_ns - self._before_ns) / 1e9, now_ns
         if real_s <= 0:
             return
         was, used_s = self.machine, self._cpu_s
         if self._engine is not None:
-            with contextlib.suppress(OSError, ValueError):  # it has ended
+            with contextlib.suppress(OSError, ValueError):  # the engine has ended
                 self._cpu_s = cpu_s(self._engine)
         newest = min(1.0, (self._cpu_s - used_s) / real_s)
         busy = newest + (was.busy - newest) * math.exp(-real_s / AVERAGED_S)
@@ -175,7 +175,7 @@ class VirtualBoard:
             self._report(scenario.begins if machine.is_troubled else scenario.ends)
 
     def _save(self) -> None:
-        """Write how warm it is, for the next session on it."""
+        """Save the heat of the board, for the next session."""
         self._saved_at_ns = self._clock.monotonic_ns()
         if self._state_file:
             heat = self.machine.heat
@@ -185,7 +185,7 @@ class VirtualBoard:
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
-    """The board as it was left, having rested since; as long at rest as it takes to settle, where nothing was saved."""
+    """Restore the saved board and let it cool for the time since. Without one, start it at its idle temperature."""
     rested_s = SETTLED_S
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         state = read_json(state_file)
@@ -199,28 +199,28 @@ def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> 
 
 
 def marked(found: Found) -> Found:
-    """The sensors, each marked as simulated, and nothing missing: nobody can mend what a virtual board lacks."""
+    """Mark all sensors as simulated, and drop the missing ones, because nobody can fix a virtual board."""
     readers = (source for source in found.sources if isinstance(source, Reader))
     return Found(
         tuple(replace(each, sensors=tuple(replace(s, simulated=True) for s in each.sensors)) for each in readers)
     )
 
 
-ROOM_BYTES = 4 * 2**20  # several times a board's files
+ROOM_BYTES = 4 * 2**20  # required free space: several times the size of the files
 
 
 def home() -> Path:
-    """Return the folder for boards, in memory where possible: five writes a second would wear an SD card."""
+    """Return the folder for boards, in memory if possible, because five writes a second would wear an SD card."""
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and has_room(place, ROOM_BYTES))
     return Path(next(usable, None) or tempfile.gettempdir())
 
 
 class BoardFolder:
-    """Files are replaced as a whole, so that a reader has the old one or the new one."""
+    """A folder whose files are replaced as a whole, so that a reader sees the old or the new file."""
 
     def __init__(self, place: Path) -> None:
-        """Raises OSError where nothing can be written at `place`."""
+        """Create the folder. Raises OSError if `place` cannot be written."""
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))  # mode 0700
         self.tree = self.path / "tree"
         self._written: dict[str, bytes] = {}
@@ -236,7 +236,7 @@ class BoardFolder:
                 self._written[name] = content
 
     def _replace(self, path: Path, content: bytes) -> None:
-        new = self.path / "new"  # not beside it, where a reader might list it
+        new = self.path / "new"  # outside the tree, so that no reader lists it
         new.write_bytes(content)
         try:
             new.replace(path)
@@ -256,9 +256,9 @@ class BoardFolder:
 
 
 def remove_abandoned(place: Path) -> None:
-    """Folders of boards whose process is gone."""
+    """Remove the folders of boards whose process has ended."""
     for path in place.glob(f"{PREFIX}*"):
-        with contextlib.suppress(OSError):  # another user's, or one that is just being removed
+        with contextlib.suppress(OSError):  # it belongs to another user, or is just being removed
             if path.lstat().st_uid != os.getuid():
                 continue
             fd = _open_lock(path, 0)
@@ -274,7 +274,7 @@ def _open_lock(path: Path, flags: int) -> int:
 
 
 class Rival:
-    """A competing process, at rest until `compete(True)`."""
+    """A competing process, which rests until `compete(True)`."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._is_busy = False
@@ -295,7 +295,7 @@ class Rival:
             return
         self._is_busy = is_busy
         assert self._process.stdin
-        with contextlib.suppress(BrokenPipeError):  # somebody ended it: then there is nobody to compete
+        with contextlib.suppress(BrokenPipeError):  # the competing process was ended by somebody else
             self._process.stdin.write(b"+" if is_busy else b"-")
             self._process.stdin.flush()
 

@@ -1,1 +1,1 @@
-"""The inferences of other programs: rings in shared memory, and the programs and helpers that write them."""
+"""Watching other programs: rings in shared memory, and the programs and helpers that write calls into them."""

@@ -1,4 +1,4 @@
-"""A program that is asked something, without waiting for it; how long it takes and how much it says is bounded."""
+"""Run a program for its output without waiting for it. Its time and the size of its output are limited."""
 
 import contextlib
 import os
@@ -13,10 +13,10 @@ MOST_SAID = 1 << 16
 
 
 class Asked:
-    """A program that answers by what it prints. It is in a process group of its own, which `close` ends."""
+    """A running program whose output is the answer. It has its own process group, which `close` ends."""
 
     def __init__(self, order: Sequence[str], within_s: float, **settings: Any) -> None:
-        """`settings`: of Popen. Raises OSError if the program cannot be started."""
+        """`within_s`: time limit. `settings`: arguments of Popen. Raises OSError if the program cannot be started."""
         self._said, self._until_s = b"", time.monotonic() + within_s
         self._process = subprocess.Popen(  # noqa: S603  the callers' own programs
             order,
@@ -28,9 +28,9 @@ class Asked:
         )
 
     def poll(self) -> tuple[int, bytes] | None:
-        """Return the exit status and all that was printed; None: not yet.
+        """Return the exit status and the output, or None while the program runs.
 
-        Raises TimeoutError if it takes too long, or prints too much.
+        Raises TimeoutError if it takes too long or prints too much.
         """
         assert self._process.stdout
         out = self._process.stdout.fileno()
@@ -38,14 +38,14 @@ class Asked:
             if not (data := os.read(out, 4096)):
                 if (status := self._process.poll()) is not None:
                     return status, self._said
-                break  # it ends in a moment
+                break  # the program ends soon
             self._said += data
         if len(self._said) > MOST_SAID or time.monotonic() > self._until_s:
             raise TimeoutError("no answer")
         return None
 
     def wait(self) -> tuple[int, bytes]:
-        """Return the same as `poll`, when it is there."""
+        """Wait for the result of `poll` and return it."""
         while (answer := self.poll()) is None:
             time.sleep(0.01)
         return answer

@@ -1,7 +1,8 @@
-"""Read an ELF file: where its functions are, without loading it.
+"""Read an ELF file: find its functions without loading it.
 
-The file may be anybody's and may say anything, so each number from it has a bound. elf(5); the code of ONNX Runtime
-that is recognised is in `onnxruntime_c_api.cc` (OrtGetApiBase, GetApi). Only the standard library.
+The file is not trusted, so each number from it is checked against a bound. See elf(5). The machine code of ONNX
+Runtime that is recognised comes from `onnxruntime_c_api.cc` (OrtGetApiBase, GetApi). This module needs only the
+standard library.
 """
 
 import os
@@ -14,8 +15,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 MOST_SECTIONS = 512
-MOST_BYTES = 64 * 1024 * 1024  # of one table
-CODE_BYTES = 256  # of a function that are decoded
+MOST_BYTES = 64 * 1024 * 1024  # largest table
+CODE_BYTES = 256  # how much of the code of a function is decoded
 RELATIVE = {62: 8, 183: 1027}  # R_X86_64_RELATIVE, R_AARCH64_RELATIVE by e_machine
 X86_64 = 62
 SYMTAB, RELA, DYNSYM, RELR = 2, 4, 11, 19  # SHT_*
@@ -24,7 +25,7 @@ SYMTAB, RELA, DYNSYM, RELR = 2, 4, 11, 19  # SHT_*
 class Segment(NamedTuple):
     offset: int
     address: int
-    size: int  # in the file
+    size: int  # size in the file
     is_code: bool
 
 
@@ -36,9 +37,9 @@ class Section(NamedTuple):
 
 
 def open_regular(path: str) -> int:
-    """Open a file for reading if it is a regular one. Raises OSError, or ValueError for what is none.
+    """Open a file for reading. Raises ValueError if it is not a regular file, and OSError if it cannot be opened.
 
-    The descriptor that looks at it first (O_PATH) does nothing to a FIFO or a device.
+    The file is checked with an O_PATH descriptor first, which does not affect a FIFO or a device.
     """
     first = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -50,13 +51,13 @@ def open_regular(path: str) -> int:
 
 
 class Elf:
-    """An open file. Raises ValueError if it is no 64-bit ELF file, or is damaged."""
+    """An open ELF file. Raises ValueError if it is not a 64-bit ELF file, or is damaged."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         head = os.pread(fd, 64, 0)
         if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
-            raise ValueError("no 64-bit ELF file")
+            raise ValueError("not a 64-bit ELF file")
         self.machine = struct.unpack_from("<H", head, 18)[0]
         segments = self._table(head, 32, 54, struct.Struct("<IIQQQQQQ"))
         self.segments = [
@@ -77,7 +78,7 @@ class Elf:
         return list(row.iter_unpack(self._bytes(begin, size * count)))
 
     def _bytes(self, offset: int, count: int) -> bytes:
-        """Return that many bytes of the file. Raises ValueError if it has not as many, or these are too many."""
+        """Return `count` bytes of the file. Raises ValueError if the file is too short or `count` is too large."""
         if count > MOST_BYTES or offset >= 2**62:
             raise ValueError("a table is too large")
         data = os.pread(self.fd, count, offset)
@@ -86,7 +87,7 @@ class Elf:
         return data
 
     def _at(self, address: int, count: int) -> bytes:
-        """Return up to that many bytes at an address; none if the file has nothing there."""
+        """Return up to `count` bytes at an address, or b"" if no segment has it."""
         offset = self.offset(address)
         return b"" if offset is None or offset >= 2**62 else os.pread(self.fd, count, offset)
 
@@ -107,7 +108,7 @@ class Elf:
         return {name: offset for name, offset in offsets.items() if offset is not None}
 
     def offset(self, address: int) -> int | None:
-        """Return where in the file an address is; None: nowhere."""
+        """Return the offset of an address in the file, or None if no segment has it."""
         for one in self.segments:
             if one.address <= address < one.address + one.size:
                 return address - one.address + one.offset
@@ -117,7 +118,7 @@ class Elf:
         return any(one.is_code and one.address <= address < one.address + one.size for one in self.segments)
 
     def word(self, address: int) -> int:
-        """Return the pointer that is at an address when the file is loaded at 0; 0: none."""
+        """Return the pointer at an address, as if the file were loaded at 0, or 0 if there is none."""
         if self._relocations is None:
             self._relocations = self._read_relocations()
         places, values = self._relocations
@@ -127,9 +128,9 @@ class Elf:
         return int.from_bytes(self._at(address, 8), "little")
 
     def _read_relocations(self) -> tuple["array[int]", "array[int]"]:
-        """Return the places that get an address of this file, in order, and the addresses.
+        """Return the sorted places that relocation fills with an address of this file, and these addresses.
 
-        Places that the packed form (RELR) lists have the address in the file already.
+        Places in the packed form (RELR) already have their address in the file.
         """
         relative, pairs = RELATIVE.get(self.machine), []
         for section in self.sections:
@@ -140,7 +141,7 @@ class Elf:
         return array("Q", (at for at, _ in pairs)), array("Q", (value for _, value in pairs))
 
     def addresses_in(self, function: int) -> Iterator[int]:
-        """Yield the addresses that the code at the begin of a function computes from where it stands."""
+        """Yield the PC-relative addresses that the code at the beginning of a function computes."""
         code = self._at(function, CODE_BYTES)
         if self.machine == X86_64:  # lea register, [rip + distance]
             for found in re.finditer(rb"[\x48\x4c]\x8d[\x05\x0d\x15\x1d\x25\x2d\x35\x3d](....)", code, re.DOTALL):
@@ -160,13 +161,13 @@ class Elf:
                 yield pages[word >> 5 & 31] + (word >> 10 & 0xFFF)
 
     def text(self, address: int, most: int = 32) -> str:
-        """Return the text at an address; "": there is none."""
+        """Return the text at an address, or "" if there is none."""
         data = self._at(address, most)
         return data.partition(b"\0")[0].decode("ascii", "replace") if b"\0" in data else ""
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield where each name begins in a table of strings; names with the same ending may share their bytes."""
+    """Yield each position of these names in a string table. Names with the same ending may share their bytes."""
     for name in names:
         at = texts.find(name.encode() + b"\0")
         while at >= 0:
@@ -174,15 +175,15 @@ def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
             at = texts.find(name.encode() + b"\0", at + 1)
 
 
-RUN, RUN_WITH_BINDING, BINDING_SINCE = 9, 133, 4  # places in OrtApi (onnxruntime_c_api.h), which only grows at its end
-SURE_ENTRIES = 30  # which each version has
+RUN, RUN_WITH_BINDING, BINDING_SINCE = 9, 133, 4  # indexes in OrtApi (onnxruntime_c_api.h), which only grows at its end
+SURE_ENTRIES = 30  # number of entries that each version has
 
 
 def ort_functions(elf: Elf) -> tuple[dict[str, int], str]:
-    """Return the offsets of the functions of ONNX Runtime's C API that run a model, and its version.
+    """Return the offsets of the functions of ONNX Runtime's C API that run a model, and the version of ONNX Runtime.
 
     OrtGetApiBase is exported and returns the address of two pointers: GetApi and GetVersionString. GetApi returns the
-    address of the table of functions. Raises ValueError if the code is of another shape.
+    address of the table of functions. Raises ValueError if the code is not recognised.
     """
     exported = elf.symbols(("OrtGetApiBase",)).get("OrtGetApiBase")
     if exported is None:
@@ -202,4 +203,4 @@ def ort_functions(elf: Elf) -> tuple[dict[str, int], str]:
                     places["RunWithBinding"] = RUN_WITH_BINDING
                 found = {name: elf.offset(elf.word(table + 8 * number)) for name, number in places.items()}
                 return {name: offset for name, offset in found.items() if offset is not None}, version
-    raise ValueError("where it keeps its functions was not recognised")
+    raise ValueError("its table of functions was not found")

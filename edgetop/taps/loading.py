@@ -1,8 +1,8 @@
-"""Ask a Python module of a runtime where it runs a model, if it may be loaded here.
+"""Find the functions of a runtime's Python module that run a model, by loading the module if that is safe.
 
-Loading a module runs code of it, with the rights of the user who asked to watch, and outside of whatever confines the
-watched process. So only a module that nobody but this user or root can have written is loaded. Of any other, the same
-module from edgetop's own environment is asked, if it is equal byte by byte.
+Loading a module runs its code with the rights of the user who runs edgetop, and outside of any sandbox of the watched
+process. So a module is loaded only if nobody but this user or root can have written it. Otherwise the module of
+edgetop's own environment is loaded, if it is equal byte by byte.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def digest(file: int) -> str:
 
 
 def may_load(path: str) -> bool:
-    """Whether nobody but this user and root can have written the file, or one of the folders above it."""
+    """Whether only this user and root can have written the file and the folders above it."""
     user = os.geteuid()
     try:
         if os.path.realpath(path) != path:
@@ -54,7 +54,7 @@ def may_load(path: str) -> bool:
 
 
 def _is_private(group: int) -> bool:
-    """Whether nobody else than this user or root is in a group: users have one of their own on most systems."""
+    """Whether only this user or root is in the group. On most systems each user has such a group."""
     if group == 0:
         return True
     with contextlib.suppress(KeyError):
@@ -69,16 +69,17 @@ def _is_private(group: int) -> bool:
 
 
 class Loading:
-    """The offsets of one module's functions, which are being found. Ends by itself, and is closed by `close`."""
+    """A search for the functions of one module, in another process. `close` ends it early."""
 
     def __init__(self, path: str, interpreter: str, sites: list[str], sha256: str) -> None:
-        """`path` and `interpreter`: of the watched process, which may be anybody's; `sha256`: of the module's file.
+        """Start the search.
 
-        Raises ValueError with the reason if the module may not be loaded.
+        `path` and `interpreter` come from the watched process, which is not trusted. `sha256`: hash of the module's
+        file. Raises ValueError, with the reason, if the module may not be loaded.
         """
         self.path = path
         if not is_module(path):
-            raise ValueError(f"{path.rpartition('/')[2]}: it is no module of ONNX Runtime")
+            raise ValueError(f"{path.rpartition('/')[2]}: it is not a module of ONNX Runtime")
         if may_load(path) and may_load(interpreter) and os.path.basename(interpreter).startswith("python"):  # noqa: PTH119
             own_sites = [site for site in sites if os.path.basename(site) in SITES and may_load(site)]  # noqa: PTH119
             self._asked = _asked(interpreter, path, own_sites)
@@ -87,22 +88,22 @@ class Loading:
         else:
             name = path.rpartition("/")[2]
             raise ValueError(
-                f"{name}: another user may have written it, so it is not loaded to find where it runs a model; "
-                "the same version of onnxruntime beside edgetop would do"
+                f"{name}: another user may have written it, so it is not loaded to find its functions; "
+                "install the same version of onnxruntime beside edgetop"
             )
 
     def poll(self) -> list[Function] | None:
-        """Return the functions; None: not yet. Raises ValueError if they cannot be found."""
+        """Return the functions, or None while the search runs. Raises ValueError if they cannot be found."""
         name = self.path.rpartition("/")[2]
         try:
             answer = self._asked.poll()
         except TimeoutError as error:
-            raise ValueError(f"{name}: where it runs a model was not found: {error}") from None
+            raise ValueError(f"{name}: the functions that run a model were not found: {error}") from None
         if answer is None:
             return None
         status, said = answer
         if status:
-            raise ValueError(f"{name}: where it runs a model was not found: exit status {status}")
+            raise ValueError(f"{name}: the functions that run a model were not found: exit status {status}")
         return self._functions(name, said)
 
     def _functions(self, name: str, answer: bytes) -> list[Function]:
@@ -114,7 +115,7 @@ class Loading:
                 for method, offset in said["offsets"].items()
             ]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise ValueError(f"{name}: where it runs a model was not found") from None
+            raise ValueError(f"{name}: the functions that run a model were not found") from None
         return found
 
     def close(self) -> None:
@@ -127,7 +128,7 @@ def _asked(interpreter: str, path: str, sites: list[str]) -> Asked:
 
 
 def _own_copy(path: str, sha256: str) -> str | None:
-    """Return the module of edgetop's own environment, if it is the same."""
+    """Return the path of the equal module in edgetop's own environment, or None."""
     with contextlib.suppress(ImportError, OSError, ValueError):
         spec = importlib.util.find_spec("onnxruntime")
         for folder in (spec.submodule_search_locations or ()) if spec else ():

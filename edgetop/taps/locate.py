@@ -1,8 +1,9 @@
-"""Finds where ONNX Runtime's Python module runs a model: by loading it and asking, for its methods have no symbols.
+"""Find the functions of ONNX Runtime's Python module that run a model, by loading it, as its methods have no symbols.
 
-A program of its own for Python 3.8 and later, because the module is for one version of Python. Loading a module runs
-code of it: `edgetop.taps.loading` decides which may be loaded, and starts this as the user who asked.
-It writes one JSON object: offsets in the file by method, that of the function which calls all methods, the version.
+This is a separate program for Python 3.8 and later, because the module is built for one version of Python. Loading a
+module runs its code: `edgetop.taps.loading` decides which module may be loaded, and runs this program as the user.
+It prints one JSON object: offsets in the file by method, the offset of the function that calls all methods, and the
+version.
 
     python locate.py /path/onnxruntime_pybind11_state.so /more/site-packages ...
 """
@@ -25,7 +26,7 @@ MOST_SECONDS, MOST_MEMORY = 30, 8 * 2**30
 
 
 def file_offset(path: str, address: int | None) -> int | None:
-    """Return the offset of a function that is loaded from that file; None: it comes from another file."""
+    """Return the offset of a loaded function in this file, or None if it comes from another file."""
     if address is None:
         return None
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
@@ -39,21 +40,21 @@ def file_offset(path: str, address: int | None) -> int | None:
 
 
 def builtin_of(function: Any) -> Any:
-    """The function object of C that is behind a method."""
+    """Return the C function object behind a method."""
     return getattr(function, "__func__", function)
 
 
 def caller_of(function: Any) -> int | None:
-    """Address of the C function behind a method: PyCFunctionObject's PyMethodDef (methodobject.h), its second word.
+    """Return the address of the C function behind a method: the second word of its PyMethodDef (methodobject.h).
 
-    pybind11 gives all methods the same, which finds the right one by its record and turns exceptions into Python's.
+    pybind11 uses one function for all methods. It finds the method by its record and translates exceptions.
     """
     definition = ctypes.c_void_p.from_address(id(builtin_of(function)) + 2 * WORD).value or 0
     return ctypes.c_void_p.from_address(definition + WORD).value
 
 
 def record_of(function: Any) -> int | None:
-    """Address of pybind11's record of a method: in a capsule, or (pybind11 3) in an object of its own."""
+    """Return the address of pybind11's record of a method, which is in a capsule or, in pybind11 3, in an object."""
     owner = builtin_of(function).__self__
     if type(owner).__name__ != "PyCapsule":
         return ctypes.c_void_p.from_address(id(owner) + 2 * WORD).value
@@ -65,7 +66,7 @@ def record_of(function: Any) -> int | None:
 
 
 def located(path: str, folders: list[str]) -> dict[str, Any]:
-    """What pybind11 calls for each method of the module's InferenceSession, and what calls that."""
+    """Return the functions that pybind11 calls for the methods of InferenceSession, and their common caller."""
     sys.path[:0] = folders
     name = "onnxruntime_pybind11_state"
     loader = importlib.machinery.ExtensionFileLoader(name, path)

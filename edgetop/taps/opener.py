@@ -1,17 +1,17 @@
-"""Open perf events for a process that may not: the only part of edgetop that holds a privilege.
+"""Open perf events for an unprivileged process. This is the only part of edgetop that holds a privilege.
 
-A program of its own, started as `python -I -S opener.py OWNER` with an empty environment and a socket as its standard
-input. Each request asks for one event of one thread; the answer is the event's descriptor, or the reason against it.
-It ends when that socket, or what its standard output leads to, is closed at the other end: the first is held by a
-process of OWNER, who may stop it for ever, the second by edgetop.
+It is a separate program, started as `python -I -S opener.py OWNER` with an empty environment and a socket as its
+standard input. Each request asks for one event of one thread; the answer is the descriptor of the event, or the reason
+of a refusal. The program ends when the other end of that socket or of its standard output is closed. The socket is held
+by a process of OWNER, which OWNER may suspend for ever; the standard output is held by edgetop.
 
-Whoever sends the requests is not trusted. Each is checked from the beginning: OWNER must own the process, and may not
-gain by the event more than ptrace(2) gives an owner anyway. So a breakpoint is set for that process alone, in a file
-that it has mapped as code, and at the begin of a function. The last rule is there for a process that executes a setuid
-program while it is being checked: a breakpoint at the first instruction of a function does not change what the
-function does, one inside of an instruction would, and so would a return probe where no call leads. Nothing of the
-process is loaded, executed or parsed here, but for the one table of the ELF file that lists where functions begin, by
-reads of a few bytes. That table decides only about files of root: what is in files of OWNER, OWNER could change too.
+The sender of requests is not trusted, and each request is checked completely: OWNER must own the process, and must not
+gain more than ptrace(2) allows an owner anyway. So a breakpoint is set for that process only, in a file that it has
+mapped as code, and at the beginning of a function. The last rule protects against a process that executes a setuid
+program during the check: a breakpoint at the first instruction of a function does not change what the function does,
+but one within an instruction would, and so would a return probe at a place that is not called. Nothing of the process
+is loaded, executed or parsed here, except the table of functions in the ELF file, which is read a few bytes at a time.
+That table only matters for files of root, because OWNER can change OWNER's files.
 
 perf_event_open(2), proc(5), elf(5), pidfd_open(2); Documentation/trace/uprobetracer.rst; kernel/trace/trace_uprobe.c
 (`uprobe_perf_filter`: a breakpoint is set in the processes of its events only).
@@ -31,20 +31,20 @@ import sys
 import time
 
 REQUEST = struct.Struct("<BiiQQI")  # kind, thread, CPU, start time of the process, offset, bytes of the stack
-DUMMY, BEGIN, RETURN = range(3)  # kinds: records about threads and programs, a function's begin, its return
+DUMMY, BEGIN, RETURN = range(3)  # kinds: records about threads and programs, begin of a function, its return
 REQUEST_S = 10  # an answer takes milliseconds; SIGALRM ends this program otherwise
 CLOSE_S = 5
-MOST_PROBES = 64  # places in files
+MOST_PROBES = 64  # most places in files
 MOST_STACK = 4096
-MOST_LINES = 1 << 16  # of a process's mappings: vm.max_map_count is 65,530
+MOST_LINES = 1 << 16  # most mappings of a process; vm.max_map_count is 65,530
 MOST_SEGMENTS = 64
-CHECKED_S = 1.0  # what a program has mapped is read again after so long: it may have thousands of mappings
+CHECKED_S = 1.0  # how long a check of the mappings is valid, since a process may have thousands of them
 TRACING = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 GROUP = "edgetop"
 SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON = 2, 19, 21, 38  # CAP_DAC_READ_SEARCH: /proc/PID/map_files is its owner's
-# By machine: perf_event_open(2), and the registers that are sampled (perf_regs.h), which `perf.py` names.
+# The number of perf_event_open(2) and the sampled registers (perf_regs.h, named in `perf.py`), by machine.
 MACHINES = {"x86_64": (298, (0, 5, 7)), "aarch64": (241, (0, 31))}
-# Where a call leaves the return address: DW_CFA_def_cfa of the stack pointer and, on x86_64, DW_CFA_offset.
+# Instructions that say where a call leaves the return address: DW_CFA_def_cfa and, on x86_64, DW_CFA_offset.
 CALLED = {"x86_64": b"\x0c\x07\x08\x90\x01", "aarch64": b"\x0c\x1f"}
 ATTRIBUTES = struct.Struct("<IIQQQQQIIQQQQIiQII8x")  # struct perf_event_attr, PERF_ATTR_SIZE_VER7
 SOFTWARE, TRACEPOINT, NO_COUNTER = 1, 2, 9  # PERF_TYPE_*, PERF_COUNT_SW_DUMMY
@@ -56,22 +56,22 @@ CLONE_NEWNS, PRIVATE_MOUNTS = 0x20000, 0x44000  # unshare(2); mount(2): MS_REC |
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-mapped: "dict[tuple[object, ...], float]" = {}  # places of programs, and when they were found to be mapped
+mapped: "dict[tuple[object, ...], float]" = {}  # place in a program -> when it was last found to be mapped
 
 
 class RefusedError(Exception):
-    """The request is not granted; the text says why."""
+    """The request is refused. The text is the reason."""
 
 
 def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
-    """Read a file of /proc/PID, whose descriptor `folder` is."""
+    """Read a file in the folder with this descriptor, such as /proc/PID."""
     with os.fdopen(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read(most).decode("utf-8", "replace")
 
 
 def status_of(folder: int, tid: int) -> "list[str]":
-    """Return a thread's fields from its state on: 19 is its start time, 23 to 25 are where its program is in memory."""
-    # Not those of /proc/PID/stat, which adds up the times of all threads.
+    """Return the stat fields of a thread from its state on: 19 is its start time, 23 to 25 locate its program."""
+    # /proc/PID/stat is not used, because it adds up the times of all threads.
     fields = text_at(folder, f"task/{tid}/stat").rpartition(")")[2].split()
     if fields[0] in "ZX":
         raise RefusedError("the process has ended")
@@ -79,7 +79,7 @@ def status_of(folder: int, tid: int) -> "list[str]":
 
 
 def open_process(pidfd: int) -> "tuple[int, int]":
-    """Return a process's number, and a descriptor of the folder /proc/PID, which stays that of this process."""
+    """Return the number of a process, and a descriptor of its /proc/PID, which never refers to another process."""
     with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as file:
         lines = dict(line.split(":", 1) for line in file.read(4096).splitlines() if ":" in line)
     pid = int(lines.get("Pid", "-1"))
@@ -89,22 +89,22 @@ def open_process(pidfd: int) -> "tuple[int, int]":
 
 
 class Process:
-    """A process that is checked to be the owner's."""
+    """A process, with checks that it belongs to the owner."""
 
     def __init__(self, pidfd: int, owner: int, since: int, namespaces: "tuple[int, ...]") -> None:
         self._pid, self.folder = open_process(pidfd)
         self._owner, self._since, self._namespaces = owner, since, namespaces
 
     def check(self) -> None:
-        """Raise RefusedError unless it is the same process as at the begin, and nobody else's than the owner's."""
+        """Raise RefusedError unless it is still the same process, and belongs to nobody but the owner."""
         if int(status_of(self.folder, self._pid)[19]) != self._since:
-            raise RefusedError("another process has that number now")
+            raise RefusedError("another process now has that number")
         lines = (line.split() for line in text_at(self.folder, "status").splitlines())
         fields = {words[0]: words[1:] for words in lines if words}
         if set(fields["Uid:"]) != {str(self._owner)} or len(set(fields["Gid:"])) != 1:
-            raise RefusedError(f"the process is not of user {self._owner} alone")
-        # A process that its owner may not trace, for its rights or because it executed what cannot be read, has files
-        # of root (proc(5), "dumpable").
+            raise RefusedError(f"the process does not belong to user {self._owner} alone")
+            # The files in /proc of a process that its owner may not trace belong to root (proc(5), "dumpable"). Such a
+            # process has further rights, or has executed an unreadable file.
         is_traceable = os.stat("status", dir_fd=self.folder).st_uid == self._owner
         if self._owner and (not is_traceable or int(fields["CapPrm:"][0], 16)):
             raise RefusedError("the process has more rights than its user")
@@ -116,9 +116,9 @@ class Process:
             raise RefusedError("the thread has ended")
 
     def check_mapped(self, library: os.stat_result, offset: int) -> None:
-        """Raise RefusedError unless the process has mapped this place of the file as code, or had a moment ago."""
-        # An event stays open when its place is unmapped: one that is opened a moment later gives nothing more. Another
-        # program of the process, which may have other rights, is looked at anew.
+        """Raise RefusedError unless the process has mapped this place of the file as code within the last second."""
+        # An older check is good enough, because an open event survives unmapping as well. But if the process has
+        # executed another program, which may have other rights, it is checked again.
         program = [status_of(self.folder, self._pid)[one] for one in (19, 23, 24, 25)]
         place, now = (self._pid, *program, library.st_dev, library.st_ino, offset), time.monotonic()
         if now - mapped.get(place, now - CHECKED_S) >= CHECKED_S:
@@ -150,7 +150,7 @@ def check_begin(library: int, offset: int, kind: int) -> None:
     """
     head = os.pread(library, 64, 0)
     if head[:6] != b"\x7fELF\x02\x01":
-        raise RefusedError("the file is no 64-bit ELF file")
+        raise RefusedError("the file is not a 64-bit ELF file")
     (begin,), (size, count) = struct.unpack_from("<Q", head, 32), struct.unpack_from("<HH", head, 54)
     rows = os.pread(library, 56 * min(count, MOST_SEGMENTS), begin) if size == 56 and begin < 2**62 else b""
     segments = list(struct.iter_unpack("<IIQQQQQQ", rows[: len(rows) // 56 * 56]))
@@ -177,10 +177,11 @@ def check_begin(library: int, offset: int, kind: int) -> None:
 
 
 def is_called(library: int, place: int) -> bool:
-    """Whether the return address is where a call leaves it when this begins, by its entry in .eh_frame.
+    """Whether the function at this place begins with the return address where a call leaves it, by .eh_frame.
 
-    A return probe overwrites what is there. The entries of a program's first instruction, of the parts of a function
-    that the compiler moved away from it, and of the PLT say otherwise: in their common part, or before they advance.
+    A return probe overwrites the return address. The entries of code that is not called say that it is elsewhere, in
+    their common part or before they advance: the first instruction of a program, parts of a function that the compiler
+    moved, and the PLT.
     """
     entry = os.pread(library, 256, place)
     size, back = struct.unpack_from("<II", entry)
@@ -194,27 +195,27 @@ def is_called(library: int, place: int) -> bool:
 
 
 class Tracing:
-    """The kernel's list of uprobes, from which perf_event_open(2) takes one by its number.
+    """The uprobes in tracefs, which perf_event_open(2) opens by their number.
 
-    Not the PMU `uprobe`: its events are refused to a thread that inherits them, and with them the thread.
+    The PMU `uprobe` is not used: the kernel refuses its events to threads that inherit them, which then cannot start.
     """
 
     def __init__(self) -> None:
         folder = next((one for one in TRACING if os.path.exists(f"{one}/uprobe_events")), None)
-        if folder is None:  # not mounted: this program alone gets it
+        if folder is None:  # not mounted: mount it for this program only
             folder = TRACING[0]
             failed = LIBC.unshare(CLONE_NEWNS) or LIBC.mount(b"none", b"/", None, PRIVATE_MOUNTS, None)
             if failed or LIBC.mount(b"none", folder.encode(), b"tracefs", 0, None):
                 raise OSError(ctypes.get_errno(), "tracefs cannot be mounted")
         self._folder = folder
         self._list = os.open(f"{folder}/uprobe_events", os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-        self._numbers: dict[tuple[int, int, int, int], int] = {}  # by device, inode, offset, kind
+        self._numbers: dict[tuple[int, int, int, int], int] = {}  # (device, inode, offset, kind) -> number
         self._names: list[str] = []
-        self._held: list[int] = []  # descriptors: an inode that is held keeps its number
+        self._held: list[int] = []  # open descriptors, which keep the numbers of their inodes valid
         self._remove_old()
 
     def number(self, library: int, status: os.stat_result, offset: int, kind: int) -> int:
-        """Return the number of the tracepoint for this place, which is made if it is not there."""
+        """Return the number of the tracepoint of this place. It is created if it does not exist."""
         key = status.st_dev, status.st_ino, offset, kind
         if key not in self._numbers:
             if len(self._numbers) >= MOST_PROBES:
@@ -229,7 +230,7 @@ class Tracing:
         return self._numbers[key]
 
     def _remove(self, name: str) -> bool:
-        """Whether it is gone. The kernel refuses while an event of it is open."""
+        """Remove a tracepoint; return whether it is gone. The kernel refuses while an event of it is open."""
         try:
             os.write(self._list, f"-:{GROUP}/{name}\n".encode("ascii"))
         except FileNotFoundError:
@@ -239,7 +240,7 @@ class Tracing:
         return True
 
     def _remove_old(self) -> None:
-        """Remove what an opener left that was killed."""
+        """Remove the tracepoints of openers that were killed."""
         with open(f"{self._folder}/uprobe_events", encoding="utf-8", errors="replace") as lines:
             for _, line in zip(range(MOST_LINES), lines, strict=False):
                 _, found, name = line.split(maxsplit=1)[0].partition(f":{GROUP}/e")
@@ -248,7 +249,7 @@ class Tracing:
                     self._remove(f"e{name}")
 
     def close(self) -> None:
-        """Remove all; the events' owner is ending at this moment, and closes its descriptors one by one."""
+        """Remove all tracepoints, retrying while the owner of the events closes its descriptors at its end."""
         until = time.monotonic() + CLOSE_S
         while self._names and time.monotonic() < until:
             if self._remove(self._names[-1]):
@@ -258,7 +259,7 @@ class Tracing:
 
 
 def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
-    """Return the descriptor of an event. Raises OSError where the kernel refuses."""
+    """Return the descriptor of an event. Raises OSError if the kernel refuses."""
     call, registers = MACHINES[os.uname().machine]
     sample, flags = TID | TIME | IDENTIFIER, INHERIT | WATERMARK | CLOCK | ALL_HAVE_ID
     if kind == SOFTWARE:
@@ -276,7 +277,7 @@ def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
 
 
 def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: bytes, given: "list[int]") -> int:
-    """Return the event that a request asks for. Raises RefusedError, OSError, ValueError or KeyError."""
+    """Return the event of a request. Raises RefusedError, OSError, ValueError or KeyError."""
     kind, tid, cpu, since, offset, stack = REQUEST.unpack(data)
     if kind > RETURN or len(given) != (1 if kind == DUMMY else 2) or tid <= 0 or cpu < 0:
         raise RefusedError("not a request")
@@ -296,7 +297,7 @@ def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: 
             check_begin(given[1], offset, kind)
             event = open_event(TRACEPOINT, tracing.number(given[1], status, offset, kind), tid, cpu, stack)
         try:
-            process.check()  # it may have executed another program meanwhile
+            process.check()  # the process may have executed another program meanwhile
             process.check_thread(tid, began)
         except BaseException:
             os.close(event)
@@ -307,7 +308,7 @@ def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: 
 
 
 def give_up_rights() -> None:
-    """Hold only what is needed: no new privileges, four capabilities, little memory, few files."""
+    """Keep only the needed rights: no new privileges, four capabilities, little memory, few files."""
     LIBC.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
     wanted = sum(1 << one for one in (SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON))
     low, high = wanted & 0xFFFFFFFF, wanted >> 32
@@ -320,7 +321,7 @@ def give_up_rights() -> None:
 
 
 def main() -> None:
-    """Answer requests until nobody is at the other end of the socket, or of the standard output."""
+    """Answer requests until the other end of the socket or of the standard output is closed."""
     owner = int(sys.argv[1])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     namespaces = tuple(os.stat(f"/proc/self/ns/{one}").st_ino for one in ("mnt", "user"))
@@ -328,7 +329,7 @@ def main() -> None:
     give_up_rights()
     ends = select.poll()
     ends.register(0, select.POLLIN)
-    ends.register(1, 0)  # that the other end is closed
+    ends.register(1, 0)  # reports only that the other end is closed
     with socket.socket(fileno=0) as link:
         while 1 not in dict(ends.poll()):
             data, extra, _, _ = link.recvmsg(REQUEST.size + 1, socket.CMSG_SPACE(8 * 4), socket.MSG_CMSG_CLOEXEC)

@@ -1,8 +1,8 @@
-"""Pairs the hits of uprobes into calls: which return belongs to which begin, in which of the watched processes.
+"""Pair the hits of uprobes into calls: find the return that belongs to each begin.
 
-A C function has a return probe of its own. A method that pybind11 calls has none: a C++ exception could not pass it.
-Its end is the return of the function that calls all methods, which handles their exceptions. Other methods return
-there, too; the stack shows which return ends the call.
+A C function has its own return probe. A method that pybind11 calls has none, because a C++ exception could not pass it.
+Its end is the return of the function that calls all methods and handles their exceptions. Other methods return there as
+well, so the stack pointer decides which return ends the call.
 """
 
 from collections.abc import Iterable
@@ -21,20 +21,20 @@ class Call(NamedTuple):
     end_ns: int
     pid: int
     tid: int
-    session: int  # address of the object that runs the model
+    session: int  # address of the session object that runs the model
     ok: bool
     function: Function
 
 
 @frozen
-class Frame:
-    """Where pybind11's caller stores its function_call (pybind11/attr.h), learned from the first call."""
+class CallLayout:
+    """Where the caller of a method stores pybind11's function_call (pybind11/attr.h), learned from the first call."""
 
-    at: int  # bytes above the stack pointer where the method begins
-    session_at: int  # bytes in it: the object whose method is called
+    at: int  # offset of the function_call from the stack pointer at the begin of the method
+    session_at: int  # offset in the function_call of the object whose method is called
 
     def session(self, stack: bytes) -> int:
-        """Return the address of the object; 0: the sample of the stack does not reach so far."""
+        """Return the address of the object, or 0 if the sample of the stack is too short."""
         begin = self.at + self.session_at
         return int.from_bytes(stack[begin : begin + WORD], "little")
 
@@ -44,9 +44,9 @@ class Watch:
     """A function with its two breakpoints."""
 
     function: Function
-    frame: Frame | None = None  # of a method; None: unknown, so its sessions are not told apart
-    calls: int = 0  # that began
-    others: int = 0  # returns of other methods to the same place
+    layout: CallLayout | None = None  # stack layout of a method; None if unknown, so that sessions cannot be told apart
+    calls: int = 0  # number of calls that began
+    others: int = 0  # number of returns of other methods to the same place
 
 
 @dataclass(slots=True)
@@ -59,19 +59,19 @@ class _Open:
 @dataclass(slots=True)
 class Pairing:
     popped: int  # bytes by which a return raises the stack pointer
-    pids: set[int]  # whose calls count; children that they start join them
-    begins: dict[int, Watch] = field(default_factory=dict)  # by number of the probe
-    ends: dict[int, list[Watch]] = field(default_factory=dict)  # methods share theirs
-    parents: dict[int, int] = field(default_factory=dict)  # by process that was forked and runs the same program
-    executed: list[int] = field(default_factory=list)  # processes that began another program
-    _open: dict[int, list[_Open]] = field(default_factory=dict)  # by thread, the outermost first
+    pids: set[int]  # processes whose calls count, including their forked children
+    begins: dict[int, Watch] = field(default_factory=dict)  # by the number of the probe at the begin
+    ends: dict[int, list[Watch]] = field(default_factory=dict)  # by the number of the return probe, which methods share
+    parents: dict[int, int] = field(default_factory=dict)  # parent by forked process that runs the same program
+    executed: list[int] = field(default_factory=list)  # processes that executed another program
+    _open: dict[int, list[_Open]] = field(default_factory=dict)  # calls in progress by thread, the outermost first
 
     def calls(self, events: Iterable[Event]) -> list[Call]:
-        """Return the calls that ended, from events in the order of their time."""
+        """Return the calls that ended in these events, which are ordered by time."""
         ended: list[Call] = []
         for event in events:
             if isinstance(event, Forked):
-                self._open.pop(event.tid, None)  # numbers of threads are used again
+                self._open.pop(event.tid, None)  # thread numbers are reused
                 if event.parent in self.pids and event.pid != event.parent:
                     self.pids.add(event.pid)
                     self.parents[event.pid] = event.parent
@@ -89,15 +89,17 @@ class Pairing:
 
     def _begin(self, hit: Hit, watch: Watch) -> None:
         open_ = self._open.setdefault(hit.tid, [])
-        while open_ and open_[-1].hit.stack_pointer <= hit.stack_pointer:  # their frames are gone: an exception passed
+        while open_ and open_[-1].hit.stack_pointer <= hit.stack_pointer:  # an exception has removed their stack frames
             open_.pop()
         watch.calls += 1
-        session = hit.argument if not watch.function.is_method else watch.frame.session(hit.stack) if watch.frame else 0
+        session = (
+            hit.argument if not watch.function.is_method else watch.layout.session(hit.stack) if watch.layout else 0
+        )
         open_.append(_Open(hit, watch, session))
 
     def _end(self, hit: Hit, watches: list[Watch], ended: list[Call]) -> None:
         open_ = self._open.get(hit.tid, [])
-        begun_at = hit.stack_pointer - self.popped  # of the function that returns
+        begun_at = hit.stack_pointer - self.popped  # stack pointer at the begin of the returning function
         last = None
         while open_ and open_[-1].hit.stack_pointer <= begun_at:
             last = open_.pop()
@@ -105,11 +107,11 @@ class Pairing:
         if last is None or not is_its or (last.hit.stack_pointer != begun_at and not last.watch.function.is_method):
             watches[0].others += 1
             return
-        if not open_:  # what a call calls is a part of it
+        if not open_:  # a nested call is a part of the outer one
             function = last.watch.function
             ok = function.succeeded(hit.result)
             ended.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.session, ok, function))
 
     def forget(self) -> None:
-        """Drop all open begins: events were lost, so none can be trusted."""
+        """Drop all calls in progress, because events were lost."""
         self._open.clear()

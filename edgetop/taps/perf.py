@@ -1,9 +1,9 @@
-"""Breakpoints in the functions of a running process: uprobes, by events that `opener.py` opens.
+"""Breakpoints (uprobes) in the functions of a running process, by perf events that `opener.py` opens.
 
-A hit is written by the kernel into a buffer of its CPU, and carries CLOCK_MONOTONIC. The reader is woken when a buffer
-is half full, and not by every hit, which would cost the program 34 us more. An event belongs to one thread on one CPU;
-threads and processes that it starts inherit it. Breakpoints disappear when the descriptors close, however their
-process ends.
+The kernel writes each hit, with its CLOCK_MONOTONIC time, into a buffer of the CPU. It wakes the reader when a buffer
+is half full; waking it at every hit would cost the program 34 us more. An event belongs to one thread on one CPU, and
+is inherited by the threads and processes that it starts. Breakpoints disappear when their descriptors are closed,
+which also happens if this process is killed.
 
 perf_event_open(2); include/uapi/linux/perf_event.h; arch/{x86,arm64}/include/uapi/asm/perf_regs.h.
 """
@@ -26,23 +26,23 @@ from edgetop.taps.opener import BEGIN, DUMMY, RETURN
 
 EVENT_SOURCE = Path("/sys/bus/event_source/devices/uprobe")  # Linux 4.17 and later, with CONFIG_UPROBE_EVENTS
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-BUFFER_BYTES = 2 * opener.WAKE_BYTES  # of each CPU: what a user may lock without a privilege (perf_event_mlock_kb)
-MOST_EVENTS = 20_000  # descriptors: threads x CPUs x probes
-MOST_PROCESSES = 256  # that are remembered before those that have ended are forgotten
-PASSES = 10  # over the threads of a process, until no new one is found
+BUFFER_BYTES = 2 * opener.WAKE_BYTES  # per CPU; a user may lock this much without privilege (perf_event_mlock_kb)
+MOST_EVENTS = 20_000  # most descriptors: threads x CPUs x probes
+MOST_PROCESSES = 256  # from this number of processes on, those that have ended are forgotten
+PASSES = 10  # most passes over the threads of a process to find new ones
 _SET_OUTPUT, _GET_ID = 0x2405, 0x80082407  # PERF_EVENT_IOC_*
 _LOST, _COMMAND, _FORK, _SAMPLE = 2, 3, 7, 9  # PERF_RECORD_*
 _BY_EXEC = 1 << 13  # PERF_RECORD_MISC_COMM_EXEC
-_HEAD_AT = 1024  # of struct perf_event_mmap_page: data_head, data_tail
+_HEAD_AT = 1024  # offset of data_head and data_tail in struct perf_event_mmap_page
 _GONE = (errno.ESRCH, errno.ENOENT)
 
 
 class Machine(NamedTuple):
-    """What one architecture has of its own in perf_event_open(2)."""
+    """The registers of an architecture, by their numbers in perf_regs.h."""
 
-    argument: int  # registers by their number in perf_regs.h: the first argument,
-    result: int  # what a function returns,
-    stack: int  # and the stack pointer
+    argument: int  # first argument of a function
+    result: int  # result of a function
+    stack: int  # stack pointer
     popped: int  # bytes by which a return raises the stack pointer
 
 
@@ -50,7 +50,7 @@ MACHINES = {"x86_64": Machine(5, 0, 7, 8), "aarch64": Machine(0, 0, 31, 0)}
 
 
 class Hit(NamedTuple):
-    """A thread reached a breakpoint."""
+    """A hit: a thread reached a breakpoint."""
 
     at_ns: int  # CLOCK_MONOTONIC
     probe: int
@@ -59,11 +59,11 @@ class Hit(NamedTuple):
     argument: int
     result: int
     stack_pointer: int
-    stack: bytes  # from there on
+    stack: bytes  # content of the stack from the stack pointer on
 
 
 class Forked(NamedTuple):
-    """A thread began, of a new process or (`pid` is `parent`) of one that is there."""
+    """A thread began, in a new process or, if `pid` equals `parent`, in an existing one."""
 
     at_ns: int
     pid: int
@@ -72,7 +72,7 @@ class Forked(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """A process began another program."""
+    """A process executed another program."""
 
     at_ns: int
     pid: int
@@ -82,16 +82,16 @@ Event = Hit | Forked | Executed
 
 
 def why_not() -> str:
-    """Why no uprobe can be set here by anybody; "": this kernel has them."""
+    """Return why this machine has no uprobes, or "" if it has them."""
     if os.uname().machine not in MACHINES:
-        return f"uprobes are supported on x86_64 and aarch64, and this is {os.uname().machine}"
+        return f"uprobes are supported on x86_64 and aarch64, but this machine is {os.uname().machine}"
     if not EVENT_SOURCE.exists():
-        return f"this kernel has no uprobes ({EVENT_SOURCE} is not there: Linux 4.17 with CONFIG_UPROBE_EVENTS)"
+        return f"this kernel has no uprobes ({EVENT_SOURCE} is missing: it needs Linux 4.17 with CONFIG_UPROBE_EVENTS)"
     return ""
 
 
 def may_set() -> bool:
-    """Whether this process may: CAP_SYS_ADMIN (capabilities(7), 21). CAP_PERFMON is not enough."""
+    """Whether this process may set uprobes: it needs CAP_SYS_ADMIN (capabilities(7), 21), not only CAP_PERFMON."""
     status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
     effective = next(line for line in status.splitlines() if line.startswith("CapEff:"))
     return bool(int(effective.split()[1], 16) >> 21 & 1)
@@ -103,11 +103,11 @@ class Target:
 
     pid: int
     pidfd: int
-    since: int  # its start time, as proc_pid_stat(5) has it
+    since: int  # start time of the process, in the unit of proc_pid_stat(5)
 
 
 def target_of(pid: int) -> Target:
-    """Raises OSError where there is no such process."""
+    """Return a process as a target. Raises OSError if there is no such process."""
     pidfd = os.pidfd_open(pid)
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
@@ -119,23 +119,26 @@ def target_of(pid: int) -> Target:
 
 @frozen
 class Place:
-    """Where a breakpoint is to be."""
+    """A place for a breakpoint."""
 
-    probe: int  # what its hits are called
+    probe: int  # number of the probe, which its hits have
     library: int  # descriptor of the file
     offset: int
     at_return: bool = False
-    stack_bytes: int = 0  # of the stack, in each hit
+    stack_bytes: int = 0  # how much of the stack each hit has
 
 
 class Opener:
-    """The program with the privilege, at the other end of a socket (SOCK_SEQPACKET)."""
+    """The privileged program, at the other end of a socket (SOCK_SEQPACKET)."""
 
     def __init__(self, link: socket.socket) -> None:
         self._link = link
 
     def open(self, target: Target, tid: int, cpu: int, place: Place | None = None) -> int:
-        """Return the descriptor of an event; `place` None: of records only. Raises OSError with the reason."""
+        """Return the descriptor of an event. Without `place` it only gives records on threads and programs.
+
+        Raises OSError with the reason of a refusal.
+        """
         kind = DUMMY if place is None else RETURN if place.at_return else BEGIN
         offset, stack = (place.offset, place.stack_bytes) if place else (0, 0)
         given = [target.pidfd] if place is None else [target.pidfd, place.library]
@@ -153,36 +156,36 @@ class Opener:
 
 
 class Probes:
-    """The uprobes of a process, and the buffers of their hits. Raises OSError where one is refused."""
+    """The uprobes of a process, and the buffers of their hits. Methods raise OSError if a uprobe is refused."""
 
     def __init__(self, opener_: Opener) -> None:
         self._opener = opener_
         self._machine = MACHINES[os.uname().machine]
-        self._buffers: dict[int, tuple[int, mmap.mmap]] = {}  # by CPU: descriptor and memory
-        self._probes: dict[int, Place] = {}  # by the kernel's id of an event
+        self._buffers: dict[int, tuple[int, mmap.mmap]] = {}  # CPU -> (descriptor, memory)
+        self._probes: dict[int, Place] = {}  # place by the kernel's id of the event
         self._places: list[Place] = []
-        self._targets: dict[int, Target] = {}  # by process; children have one only where events are opened for them
-        self._covered: dict[int, set[int]] = {}  # threads that have the events of all places, by process
-        self._backlog: list[Event] = []  # that were read while events were opened
-        self._events: list[int] = []  # descriptors
+        self._targets: dict[int, Target] = {}  # by process; children have one only if events were opened for them
+        self._covered: dict[int, set[int]] = {}  # process -> threads that have the events of all places
+        self._backlog: list[Event] = []  # events that were read while others were being opened
+        self._events: list[int] = []  # descriptors of all events
         self._registers = opener.MACHINES[os.uname().machine][1]  # in the order in which the kernel writes them
         self.popped = self._machine.popped
         self._poll = select.poll()
-        self.lost = 0  # events that found no room
+        self.lost = 0  # number of events for which a buffer had no room
 
     def watch(self, pid: int) -> None:
-        """Watch this process, and those that it forks. Raises OSError where there is no such process."""
+        """Watch this process and those that it forks. Raises OSError if there is no such process."""
         self._targets[pid] = target_of(pid)
         self._cover()
 
     def renewed(self) -> "Probes":
-        """Close this, and return one for another process."""
+        """Close these probes, and return an object for the probes of another process."""
         self.close()
         return Probes(self._opener)
 
     @property
     def pids(self) -> list[int]:
-        """Return the processes that are watched and have not ended."""
+        """Return the watched processes that have not ended."""
         return [pid for pid in self._covered if Path(f"/proc/{pid}").exists()]
 
     @property
@@ -190,9 +193,9 @@ class Probes:
         return sum(map(len, self._covered.values()))
 
     def add(self, *places: Place) -> None:
-        """Set breakpoints.
+        """Set breakpoints at these places.
 
-        Never at the return of a function through which a C++ exception passes: the program would end there.
+        A return probe must not be set in a function through which a C++ exception passes: the program would crash.
         """
         self._backlog += self._taken()
         for pid in self.pids:
@@ -205,7 +208,7 @@ class Probes:
         self._cover()
 
     def _cover(self) -> None:
-        """Open the events for all threads; those that begin later inherit them."""
+        """Open the events for all threads. Threads that begin later inherit them."""
         for pid, target in list(self._targets.items()):
             covered = self._covered.setdefault(pid, set())
             for _ in range(PASSES):
@@ -213,7 +216,7 @@ class Probes:
                 try:
                     found = {int(name) for name in os.listdir(f"/proc/{pid}/task")}  # noqa: PTH208
                 except OSError:
-                    break  # it has ended
+                    break  # the process has ended
                 if not (new := found - covered):
                     break
                 for tid in sorted(new):
@@ -248,7 +251,7 @@ class Probes:
             self._probes[int.from_bytes(number, "little")] = place
 
     def close(self) -> None:
-        """Needed only before the process ends."""
+        """Close all descriptors. Needed only if this process continues."""
         for fd in (*self._events, *(target.pidfd for target in self._targets.values())):
             os.close(fd)
         for fd, memory in self._buffers.values():
@@ -258,13 +261,13 @@ class Probes:
         self._buffers.clear()
 
     def wait(self, seconds: float, *also: int) -> None:
-        """Wait until a buffer is half full, a descriptor of `also` is readable, or the time is over."""
+        """Wait until a buffer is half full, a descriptor in `also` is readable, or `seconds` have passed."""
         for fd in also:
             self._poll.register(fd, select.POLLIN)
         self._poll.poll(seconds * 1000)
 
     def read(self) -> list[Event]:
-        """Return the events since the last time, by time within each CPU."""
+        """Return the events since the last call, ordered by time within each CPU."""
         events, self._backlog = self._backlog + self._taken(), []
         if len(self._covered) > MOST_PROCESSES:
             self._forget_ended()
@@ -317,7 +320,7 @@ class Probes:
 
 
 def _taken(memory: mmap.mmap) -> bytes:
-    """The bytes between tail and head of a buffer, which are free then."""
+    """Return the bytes between tail and head of a buffer, and release them."""
     head, tail = struct.unpack_from("<QQ", memory, _HEAD_AT)
     if head == tail:
         return b""

@@ -1,33 +1,33 @@
-"""Reads the memory of a running process: the names of its models, and where pybind11 stores a call.
+"""Read the memory of a running process, to find the names of its models, and where pybind11 stores a call.
 
-Read from /proc/PID/mem (proc(5)), with no other rights than those of the process's user: where the kernel does not
-allow that (kernel.yama.ptrace_scope), names come from elsewhere. Nothing is written there. Layouts of libraries are
-searched for, not assumed: where they differ, a name stays unknown.
+The memory is read from /proc/PID/mem (proc(5)) with the rights of the process's user, and never written. If the kernel
+does not allow that (kernel.yama.ptrace_scope), names come from elsewhere. Layouts of libraries are searched for instead
+of being assumed; if a layout differs, a name stays unknown.
 """
 
 import os
 import struct
 from pathlib import Path
 
-from edgetop.taps.pairing import WORD, Frame
+from edgetop.taps.pairing import WORD, CallLayout
 from edgetop.taps.perf import Hit
 from edgetop.taps.runtimes import MODELS, Function, mappings
 
-INSTANCE_BYTES, SESSION_BYTES = 2048, 1024  # that are searched
-CALL_WORDS = 14  # of pybind11's function_call, in which its first argument or its parent is the object
+INSTANCE_BYTES, SESSION_BYTES = 2048, 1024  # how much of an instance and of a session is searched
+CALL_WORDS = 14  # words of pybind11's function_call; its first argument or its parent is the object
 LONGEST_PATH = 4096
 USER_SPACE = range(65_536, 2**56)
 
 
 class Memory:
-    """Raises OSError where it may not be read."""
+    """The memory of a process. Raises OSError if it may not be read."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
 
     def read(self, address: int, count: int) -> bytes:
-        """Return up to `count` bytes, as many as are mapped."""
+        """Return up to `count` bytes at an address, as many as are mapped."""
         try:
             return os.pread(self._fd, count, address) if address in USER_SPACE else b""
         except OSError:
@@ -44,21 +44,21 @@ class Memory:
         os.close(self._fd)
 
 
-def frame_of(memory: Memory, hit: Hit) -> Frame | None:
-    """Return where the caller of a method stores its call; None: not on its stack, or in an unknown layout."""
+def call_layout_of(memory: Memory, hit: Hit) -> CallLayout | None:
+    """Return where the caller of a method stores its call, or None if it is not on the stack or not recognised."""
     at = hit.argument - hit.stack_pointer
     if 0 < at < len(hit.stack) - CALL_WORDS * WORD:
         words = struct.unpack_from(f"<{CALL_WORDS}Q", hit.stack, at)
         for place, word in enumerate(words[1:], 1):
             kind = memory.word(memory.word(word + WORD) + 3 * WORD)  # ob_type, and its tp_name (CPython's object.h)
             if memory.read(kind, 256).partition(b"\0")[0].endswith(b".InferenceSession"):
-                return Frame(at, place * WORD)
+                return CallLayout(at, place * WORD)
     return None
 
 
 def model_of(memory: Memory, function: Function, session: int) -> str:
-    """The path of the model that this object runs; "": unknown."""
-    if function.is_method:  # a Python object, whose instance (pybind11/detail/common.h) has the session somewhere
+    """Return the path of the model that a session object runs, or "" if unknown."""
+    if function.is_method:  # `session` is a Python object; its instance (pybind11/detail/common.h) has the session
         instance = memory.word(session + 2 * WORD)
         paths = (_path_in(memory, word) for word in memory.words(instance, INSTANCE_BYTES))
         path = next(filter(None, paths), "")
@@ -74,7 +74,7 @@ def model_of(memory: Memory, function: Function, session: int) -> str:
 
 
 def _path_in(memory: Memory, address: int) -> str:
-    """Return the model's path from a std::string (libstdc++: pointer, length, and the text or its capacity)."""
+    """Return the path of the model from a std::string (libstdc++: pointer, length, and the text or its capacity)."""
     words = memory.words(address, SESSION_BYTES)
     for place, (text, length, capacity) in enumerate(zip(words, words[1:], words[2:], strict=False)):
         is_inside = text == address + (place + 2) * WORD
@@ -86,7 +86,7 @@ def _path_in(memory: Memory, address: int) -> str:
 
 
 def _mapped_by(memory: Memory, address: int) -> str:
-    """The model file that is mapped, and into which the object or something that it points to points."""
+    """Return the mapped model file into which the object points, directly or over one pointer."""
     files = [one for one in mappings(memory.pid) if one.path.lower().endswith(MODELS)]
     if len({one.path for one in files}) == 1:
         return files[0].path

@@ -1,8 +1,8 @@
-"""Reads the rings in which programs report their calls (`edgetop/probe/edgetop_probe.py` writes them).
+"""Read the rings in which programs report their calls. `edgetop/probe/edgetop_probe.py` writes them.
 
-A ring is foreign data. Its file is read with pread(2) and never mapped, since a file that becomes shorter would end
-the reader with SIGBUS. Sizes and sequence numbers are checked, and nothing else of it is trusted. A writer may die at
-any moment, and it overwrites its oldest calls when nobody reads: these are counted.
+A ring is not trusted. Its file is read with pread(2) and never mapped, because SIGBUS would kill the reader if the file
+became shorter. Sizes and sequence numbers are checked. A writer may die at any moment, and it overwrites its oldest
+calls if nobody reads them; overwritten calls are counted.
 """
 
 import fcntl
@@ -24,21 +24,21 @@ SLOT = np.dtype([
     ("sequence", "<u8"), ("start_ns", "<i8"), ("end_ns", "<i8"), ("thread", "<u8"), ("name", "<u2"),
     ("kind", "u1"), ("ok", "u1"), ("flags", "<u4"), ("cpu_us", "<u4"), ("number", "<u4"),
 ])  # fmt: skip
-Calls = npt.NDArray[np.void]  # of SLOT
+Calls = npt.NDArray[np.void]  # array of SLOT
 Sequences = npt.NDArray[np.uint64]
 NO_CALLS: Calls = np.empty(0, SLOT)
 LONGEST_NS = 3600 * 10**9  # a call with a longer time, or one that ended before it began, is invalid
-CHUNK = 512  # slots that are read at once
-MOST_SKIPPED = 2**24  # sequence numbers ahead: a writer of 10 million calls a second that nobody reads for a second
-LOOK_EVERY = 8  # times that no new call is found: then all slots are looked at
-MOST_HOLES = 64  # at the end: calls that are missing between others, one after the other
+CHUNK = 512  # number of slots to read at once
+MOST_SKIPPED = 2**24  # most sequence numbers to skip: more than a second of a writer of 10 million calls per second
+LOOK_EVERY = 8  # after this many reads without a new call, all slots are examined
+MOST_HOLES = 64  # most successive missing calls to skip at the end
 _numbers = count(1).__next__
-_room = bytearray(layout.SLOTS * SLOT.itemsize)  # for all slots of a ring, of one after the other
+_room = bytearray(layout.SLOTS * SLOT.itemsize)  # buffer for the slots of a ring, shared by all rings
 
 
 @frozen
 class CallName:
-    """The runtime and model of a call; each field may be empty."""
+    """The runtime and the model of a call. Each field may be empty."""
 
     runtime: str
     version: str
@@ -47,18 +47,18 @@ class CallName:
 
 
 class Ring:
-    """The ring of one program, read from its first call on.
+    """The ring of a program, read from its first call on.
 
-    Raises ValueError where the file is no ring of this version, OSError where it cannot be read.
+    Raises ValueError if the file is not a ring of this version, and OSError if it cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.number = _numbers()  # differs from that of every other ring
-        self.is_cut = False  # its file became shorter: nothing is read any more
+        self.number = _numbers()  # unique among all rings
+        self.is_cut = False  # whether the file became shorter; it is then no longer read
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            fcntl.fcntl(self._file, fcntl.F_SETSIG, signal.SIGURG)  # which is ignored; of `is_abandoned`
+            fcntl.fcntl(self._file, fcntl.F_SETSIG, signal.SIGURG)  # an ignored signal, for the lease of `is_abandoned`
             fields = self._read_header()
         except BaseException:
             self.close()
@@ -66,35 +66,35 @@ class Ring:
         self.pid = int(fields[5])
         self.source = layout.SOURCES[fields[6]] if fields[6] < len(layout.SOURCES) else ""
         self.created_ns = int(fields[7])
-        self._position = 0  # of calls read or lost
-        self._whole = 0  # of calls that were whole at the last `find_whole`
-        self._idle = 0  # how often in a row no new call was found
-        self._hole = -1  # where a call was missing that later ones follow
-        self._jump = (-1, 0)  # the last long jump over missing calls: from and to which position
-        self.lost = 0  # overwritten before they were read
-        self.is_damaged = False  # it holds sequence numbers that cannot be
+        self._position = 0  # number of calls that were read or lost
+        self._whole = 0  # number of calls that were complete at the last `find_whole`
+        self._idle = 0  # number of successive reads without a new call
+        self._hole = -1  # position of a missing call that later calls follow
+        self._jump = (-1, 0)  # the last long jump over missing calls, as (from, to) positions
+        self.lost = 0  # number of calls that were overwritten before they were read
+        self.is_damaged = False  # whether it has impossible sequence numbers
 
     def _read_header(self) -> tuple[Any, ...]:
-        """Return the fields of the header. Raises ValueError where this is no ring that can be read."""
+        """Return the fields of the header. Raises ValueError if this is not a ring that can be read."""
         status, size = os.fstat(self._file), layout.HEADER_BYTES + layout.SLOTS * layout.SLOT.size
         if not stat.S_ISREG(status.st_mode) or status.st_size != size:
-            raise ValueError("no ring: another size")
+            raise ValueError("not a ring: another size")
         fields = layout.HEADER.unpack(self._bytes(0, layout.HEADER.size))
         if fields[:2] != (layout.MAGIC, layout.VERSION):
-            raise ValueError("no ring of this version")
+            raise ValueError("not a ring of this version")
         if fields[2:5] != (layout.HEADER_BYTES, layout.SLOT.size, layout.SLOTS):
             raise ValueError("a ring of other sizes")
         return fields
 
     def _bytes(self, at: int, size: int) -> bytes:
-        """Read that many bytes; zeros stand for those that are not there any more."""
+        """Read `size` bytes. Bytes beyond the end of the file are zero."""
         read = os.pread(self._file, size, at)
         if len(read) < size:
             self.is_cut = True
         return read.ljust(size, b"\0")
 
     def _read_slots(self, position: int, number: int) -> Calls:
-        """The slots of the sequence numbers from `position` + 1 on, whatever they hold."""
+        """Return the slots for `number` sequence numbers from `position` + 1 on, without a check of their content."""
         place = position % layout.SLOTS
         parts = [(place, min(number, layout.SLOTS - place)), (0, number - min(number, layout.SLOTS - place))]
         read = [
@@ -105,7 +105,7 @@ class Ring:
         return read[0] if len(read) == 1 else np.concatenate(read)
 
     def _all_sequences(self) -> Sequences:
-        """The sequence numbers of all slots, from the one at the position on."""
+        """Return the sequence numbers of all slots, beginning with the slot of the current position."""
         read = os.preadv(self._file, [_room], layout.HEADER_BYTES)
         if read < len(_room):
             self.is_cut = True
@@ -116,11 +116,11 @@ class Ring:
 
     @property
     def cost_ns(self) -> int:
-        """Return the cost of timing one call, by the program's own measurement; 0: unknown."""
+        """Return the cost of timing one call in ns, as the program measured it, or 0 if unknown."""
         return int.from_bytes(self._bytes(layout.COST_AT, 4), "little")
 
     def name(self, number: int) -> CallName:
-        """The name with that number; an empty one where the number was not given out."""
+        """Return the name with this number, or an empty name if the number is not in use."""
         if number >= layout.NAMES:
             return CallName("", "", (), "")
         entry = self._bytes(layout.NAMES_AT + number * layout.NAME_BYTES, layout.NAME_BYTES)
@@ -131,13 +131,13 @@ class Ring:
         return CallName(runtime, version, names, model)
 
     def find_whole(self, *, is_last: bool = False) -> None:
-        """Find which calls are whole by now; `read` takes them. Between the two a writer's stores become visible.
+        """Find which calls are complete, for `read` to take. Between the two, the stores of the writer become visible.
 
-        `is_last`: nobody writes any more.
+        `is_last`: whether no process writes any more.
         """
         before, after = self._jump
         if before >= 0 and int(self._read_slots(before, 1)["sequence"][0]) == before + 1:
-            # The calls come that were thought to be over: the number far ahead was not the writer's.
+            # The skipped calls arrive after all, so the number far ahead was not from the writer.
             self.lost -= after - before
             self.is_damaged, self._position, self._jump = True, before, (-1, 0)
         self._whole = self._position + self._count_whole()
@@ -146,7 +146,7 @@ class Ring:
             self._look_ahead(is_last=is_last)
 
     def _count_whole(self) -> int:
-        """Return how many calls in a row are whole."""
+        """Return the number of successive complete calls from the position on."""
         found = 0
         while found < layout.SLOTS:
             sequences = self._read_slots(self._position + found, CHUNK)["sequence"]
@@ -157,22 +157,22 @@ class Ring:
         return found
 
     def _look_ahead(self, *, is_last: bool) -> None:
-        """Pass over calls that will not come: overwritten ones, and those whose writer died in the middle."""
+        """Skip calls that will never be complete: overwritten ones, and those whose writer died."""
         sequences, places = self._all_sequences(), np.arange(layout.SLOTS)
         is_newer = sequences > self._position
         if not is_newer.any():
             return
         ahead = np.where(is_newer, sequences - np.uint64(self._position + 1), np.uint64(0))
         is_valid = is_newer & (ahead < MOST_SKIPPED) & (ahead % np.uint64(layout.SLOTS) == places.astype(np.uint64))
-        self.is_damaged |= bool((is_newer & ~is_valid).any())  # it is not where it belongs
+        self.is_damaged |= bool((is_newer & ~is_valid).any())  # a sequence number in a wrong slot
         newer = np.sort(ahead[is_valid]).astype(np.int64)
         if not len(newer):
             return
         nearest = int(newer[0])
-        if len(newer) > layout.SLOTS // 2 and nearest:  # most slots are of a later lap
+        if len(newer) > layout.SLOTS // 2 and nearest:  # most slots belong to a later lap
             newest = int(newer[newer < newer[len(newer) // 2] + layout.SLOTS][-1])
             skipped = max(nearest, newest + 1 - layout.SLOTS)
-        elif nearest >= layout.SLOTS and nearest + 1 not in newer[1:2]:  # alone, far ahead
+        elif nearest >= layout.SLOTS and nearest + 1 not in newer[1:2]:  # a single number far ahead
             self.is_damaged = True
             return
         elif not is_last and self._hole != self._position:  # another thread may be about to write it
@@ -188,24 +188,24 @@ class Ring:
         self._whole = self._position + (layout.SLOTS if is_whole.all() else int(is_whole.argmin()))
 
     def read(self) -> Calls:
-        """Take the calls that `find_whole` found and that are valid, in the order in which they ended."""
+        """Take the valid calls that `find_whole` found, in the order in which they ended."""
         number = self._whole - self._position
         if number <= 0:
             return NO_CALLS
         calls, expected = self._read_slots(self._position, number), _expected(self._position, number)
         intact = calls["sequence"] == expected
-        if number > layout.SLOTS // 2:  # the writer may be about to overtake
+        if number > layout.SLOTS // 2:  # the writer may soon overtake the reader
             intact &= self._read_slots(self._position, number)["sequence"] == expected
         self.lost += int(np.count_nonzero(~intact))  # overwritten while they were copied
         self._position = self._whole
-        # Not by their difference, which may be too large for its type.
+        # Compare the values instead of their difference, which may overflow.
         is_possible = (calls["start_ns"] > 0) & (calls["end_ns"] >= calls["start_ns"])
         calls = calls[intact & is_possible]
         valid: Calls = calls[calls["end_ns"] - calls["start_ns"] < LONGEST_NS]
         return valid
 
     def read_to_end(self) -> Calls:
-        """Take all calls, where nobody writes any more."""
+        """Take all remaining calls. Only for a ring that no process writes any more."""
         parts = []
         for _ in range(MOST_HOLES):
             self.find_whole(is_last=True)
@@ -215,11 +215,11 @@ class Ring:
         return np.concatenate(parts) if parts else NO_CALLS
 
     def is_abandoned(self) -> bool:
-        """Whether no process can write into the file any more. False where that is unknown.
+        """Whether no process can write to the file any more; False if that is unknown.
 
-        The kernel grants a read lease only while the file is open for writing nowhere, and a shared mapping keeps it
-        open (fcntl(2), "Leases"; check_conflicting_open of the kernel's fs/locks.c). Unlike the number of a process,
-        this holds in other PID namespaces, and for children that share the mapping.
+        The kernel grants a read lease only if no process has the file open for writing, and a shared mapping keeps it
+        open (fcntl(2), "Leases"; check_conflicting_open in the kernel's fs/locks.c). Unlike the number of a process,
+        this works across PID namespaces, and for children that share the mapping.
         """
         try:
             fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
@@ -235,5 +235,5 @@ class Ring:
 
 
 def _expected(position: int, number: int) -> Sequences:
-    """The sequence numbers of that many calls from there on."""
+    """Return `number` sequence numbers from `position` + 1 on."""
     return np.arange(position + 1, position + 1 + number, dtype=np.uint64)

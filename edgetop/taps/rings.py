@@ -1,9 +1,8 @@
-"""The folder in which the processes of a watched application make their rings, and the rings in it.
+"""The folder in which the processes of a watched application create their rings, and the rings in it.
 
-A ring is read to its end when nobody can write into it any more, and its file is removed then: an application may
-start any number of processes one after the other. The folder is locked (flock(2)) while its edgetop lives, so that
-another edgetop knows which folders were left behind: a number of a process would not tell it in another PID namespace
-that shares /dev/shm.
+When no process can write to a ring any more, it is read to its end and its file is removed, because an application
+may start any number of processes one after another. The folder is locked (flock(2)) while its edgetop lives, so that
+another edgetop can find abandoned folders. Process numbers would not do, as another PID namespace may share /dev/shm.
 """
 
 import contextlib
@@ -21,9 +20,9 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.ring import Calls, Ring
 
 RING_BYTES = layout.HEADER_BYTES + layout.SLOTS * layout.SLOT.size
-ROOM_BYTES = 32 * 2**20  # of some twenty rings
-MAX_RINGS = 512  # of processes that live at once, each of which has one or two, and each a descriptor here
-MOST_TRIES = 100  # looks at a file that is no ring yet
+ROOM_BYTES = 32 * 2**20  # free space required in shared memory: about twenty rings
+MAX_RINGS = 512  # most open rings; a process has one or two, and each takes a descriptor here
+MOST_TRIES = 100  # most attempts to open a file that is not a ring yet
 MOST_WARNINGS = 10
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  a mapped file on a disk stalls its writer under write-back
 PREFIX, LOCK, SUFFIX = "edgetop-tap-", ".lock", ".tap"
@@ -32,26 +31,26 @@ ROOM_EVERY_NS = 5_000_000_000
 
 class Rings:
     def __init__(self) -> None:
-        self.folder: Path | None = None  # None: not yet
-        self.sources: set[str] = set()  # of all rings so far
-        self._costs: dict[int, int] = {}  # in ns, by ring: the last one that its process has measured
+        self.folder: Path | None = None  # None before `open`
+        self.sources: set[str] = set()  # ways by which calls were seen, over all rings so far
+        self._costs: dict[int, int] = {}  # last cost of a call in ns that its process measured, by ring
         self._made: os.stat_result | None = None  # the folder as it was made
         self._lock = -1
-        self._open: dict[str, Ring] = {}  # by file name
-        self._tries: dict[str, int] = {}  # of files that are no ring yet
-        self._lost_before = 0  # in rings that are closed
-        self._told: set[str] = set()  # warnings, each of which comes once
+        self._open: dict[str, Ring] = {}  # open rings by file name
+        self._tries: dict[str, int] = {}  # attempts to open files that are not rings yet
+        self._lost_before = 0  # number of lost calls in closed rings
+        self._told: set[str] = set()  # warnings that were reported, because each is reported once
         self._news: list[Message] = []
         self._has_too_many = False
         self._room_due_ns = 0
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
-        """Make the folder, in shared memory where possible. Removes the folders of an edgetop that was killed."""
+        """Create the folder, in shared memory if possible, and remove folders that killed edgetop processes left."""
         home = shared if has_room(shared, ROOM_BYTES) else Path(tempfile.gettempdir())
         _remove_left_behind(home)
         while self.folder is None:
             folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=home))
-            with contextlib.suppress(FileNotFoundError):  # another edgetop took it for one that was left behind
+            with contextlib.suppress(FileNotFoundError):  # another edgetop took the folder for an abandoned one
                 self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 fcntl.flock(self._lock, fcntl.LOCK_EX)
                 if (folder / LOCK).stat().st_ino == os.fstat(self._lock).st_ino:
@@ -60,22 +59,22 @@ class Rings:
 
     @property
     def cost_ns(self) -> int:
-        """Return the cost of timing one call: the median of what the processes have measured. 0: unknown."""
+        """Return the cost of timing one call in ns, as the median over all processes, or 0 if unknown."""
         return sorted(self._costs.values())[len(self._costs) // 2] if self._costs else 0
 
     @property
     def lost(self) -> int:
-        """Return how many calls were overwritten before they were read."""
+        """Return the number of calls that were overwritten before they were read."""
         return self._lost_before + sum(ring.lost for ring in self._open.values())
 
     def read(self, *, is_over: bool) -> Iterator[tuple[list[tuple[Ring, Calls]], list[Ring]]]:
-        """Yield the new calls of each ring, the oldest ring first, and those rings that have ended.
+        """Yield the new calls of the rings, the oldest ring first, and the rings that have ended.
 
-        What has ended is removed before the next rings come. `is_over`: nobody writes any more.
+        Ended rings are removed before further rings are opened. `is_over`: whether no process writes any more.
         """
         for _ in self._batches():
             rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
-            ended = [ring for ring in rings if is_over or ring.is_abandoned()]  # before the look at its calls
+            ended = [ring for ring in rings if is_over or ring.is_abandoned()]  # check before reading its calls
             for ring in rings:
                 if ring not in ended:
                     ring.find_whole()
@@ -90,17 +89,17 @@ class Rings:
                 self._remove(ring)
 
     def _batches(self) -> Iterator[None]:
-        """Open the rings that are new, as many as may be open at once, and more when some of these have ended."""
+        """Open new rings, at most MAX_RINGS at once, and yield. Repeat if further rings fit because some have ended."""
         assert self.folder
         names: list[str] = []
-        with contextlib.suppress(OSError):  # somebody removed it: `news` says so
+        with contextlib.suppress(OSError):  # the folder was removed, which `news` reports
             names = sorted(name for name in os.listdir(self.folder) if name.endswith(SUFFIX))  # noqa: PTH208  by far the fastest
         self._tries = {name: self._tries[name] for name in names if name in self._tries}
         new = [name for name in names if name not in self._open and self._tries.get(name, 0) < MOST_TRIES]
         while True:
             for name in new[: MAX_RINGS - len(self._open)]:
                 self._tries[name] = self._tries.get(name, 0) + 1
-                with contextlib.suppress(ValueError, OSError):  # not complete yet; tried again the next time
+                with contextlib.suppress(ValueError, OSError):  # not complete yet; try again at the next read
                     self._open[name] = Ring(self.folder / name)
                     del self._tries[name]
             new = [name for name in new if name not in self._open and name not in self._tries]
@@ -121,14 +120,14 @@ class Rings:
         if ring.is_cut:
             self._warn("calls-unseen", f"the ring of process {ring.pid} was cut: its later calls are not seen")
         if ring.is_damaged:
-            text = f"the ring of process {ring.pid} has numbers of calls that cannot be: some calls may be missing"
+            text = f"the ring of process {ring.pid} has impossible sequence numbers: some calls may be missing"
             self._warn("calls-unseen", text)
 
     def news(self, now_ns: int) -> list[Message]:
         """Return warnings about calls that cannot be read."""
         assert self.folder
         if self._has_too_many:
-            text = f"more than {MAX_RINGS} processes report at once: the calls of the others come when some have ended"
+            text = f"more than {MAX_RINGS} processes report at once: further ones are read when some have ended"
             self._warn("rings-full", text)
         if now_ns >= self._room_due_ns:
             self._room_due_ns = now_ns + ROOM_EVERY_NS
@@ -170,7 +169,7 @@ class Rings:
 
 
 def _remove_left_behind(home: Path) -> None:
-    """Remove the folders of this user that no edgetop holds."""
+    """Remove the folders of this user that no edgetop has locked."""
     owners = {os.getuid(), int(os.environ.get("SUDO_UID") or os.getuid())}
     for folder in home.glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):

@@ -1,6 +1,7 @@
 """Find the inference runtimes that a process has mapped, and their functions that run a model.
 
-proc_pid_maps(5). Nothing is loaded here. Only the standard library: a helper that runs for hours imports this.
+Mappings are read from proc_pid_maps(5); nothing is loaded. The module imports only the standard library, because a
+helper that runs for hours imports it.
 """
 
 import contextlib
@@ -14,10 +15,10 @@ from edgetop.taps.elf import Elf, ort_functions
 
 PYBIND, ORT = "onnxruntime_pybind11_state", "libonnxruntime.so"
 TFLITE = ("litert", "tensorflowlite", "tensorflow-lite", "tflite")
-# What is inside of all other ways to run a TFLite model, and what is exported where that has no symbol.
+# The innermost function that runs a TFLite model, then exported functions to use if that has no symbol.
 INVOKES = ("_ZN6tflite8Subgraph6InvokeEv", "TfLiteInterpreterInvoke", "LiteRtRunCompiledModel")
 MODELS = (".onnx", ".ort", ".tflite", ".litertlm")
-MOST_MAPPINGS = 65_536  # vm.max_map_count is 65,530
+MOST_MAPPINGS = 65_536  # more than vm.max_map_count, 65,530
 
 
 class Mapping(NamedTuple):
@@ -25,7 +26,7 @@ class Mapping(NamedTuple):
     end: int
     offset: int  # in the file
     is_code: bool
-    path: str  # as the process sees it
+    path: str  # path of the file, as the process sees it
 
 
 @frozen
@@ -35,23 +36,23 @@ class Function:
     runtime: str
     version: str
     name: str
-    path: str  # of its file
-    offset: int  # in the file
-    returns_at: int | None = None  # of a method: the offset of the function that calls it and handles its exceptions
+    path: str  # path of its file
+    offset: int  # offset in the file
+    returns_at: int | None = None  # for a method: offset of the function that calls it and handles its exceptions
 
     @property
     def is_method(self) -> bool:
         return self.returns_at is not None
 
     def succeeded(self, result: int) -> bool:
-        """Whether the call went well, by what it returned: a Python object, an OrtStatus pointer, a 32-bit number."""
+        """Whether the call succeeded, by its result: a Python object, an OrtStatus pointer, or a 32-bit number."""
         if self.is_method:
             return result != 0
         return not result if self.runtime == "onnxruntime" else not result & (2**32 - 1)
 
 
 def mappings(pid: int) -> list[Mapping]:
-    """The mappings of files. Empty where the process is gone, or may not be read."""
+    """Return the mapped files of a process. Empty if the process has ended or may not be read."""
     found = []
     with contextlib.suppress(OSError), Path(f"/proc/{pid}/maps").open(encoding="utf-8", errors="replace") as lines:
         for _, line in zip(range(MOST_MAPPINGS), lines, strict=False):
@@ -71,7 +72,7 @@ def runtime_of(path: str) -> str:
 
 
 def libraries(maps: list[Mapping]) -> list[str]:
-    """The paths of the runtimes' files, the Python module of ONNX Runtime before its library."""
+    """Return the paths of the runtimes, with the Python module of ONNX Runtime before its library."""
     paths = dict.fromkeys(one.path for one in maps if one.is_code and runtime_of(one.path))
     return sorted(paths, key=lambda path: PYBIND not in path)
 
@@ -81,14 +82,14 @@ def models(maps: list[Mapping]) -> list[str]:
 
 
 def is_module(path: str) -> bool:
-    """Whether it is ONNX Runtime's Python module, whose methods have no symbols (`edgetop.taps.loading`)."""
+    """Whether the file is ONNX Runtime's Python module, whose methods have no symbols (`edgetop.taps.loading`)."""
     return os.path.basename(path).startswith(PYBIND)  # noqa: PTH119
 
 
 def functions(path: str, library: int) -> list[Function]:
-    """Return the functions of a library that run a model, from its open file.
+    """Return the functions of a library that run a model. `library` is the descriptor of its file.
 
-    Raises ValueError with the reason where there is none.
+    Raises ValueError, with the reason, if none is found.
     """
     name = path.rpartition("/")[2]
     try:
@@ -98,8 +99,8 @@ def functions(path: str, library: int) -> list[Function]:
             return [Function("onnxruntime", version, each, path, offset) for each, offset in offsets.items()]
         found = elf.symbols(INVOKES)
     except (OSError, ValueError, struct.error) as error:
-        raise ValueError(f"{name}: where it runs a model was not found: {error}") from None
+        raise ValueError(f"{name}: the functions that run a model were not found: {error}") from None
     if not found:
-        raise ValueError(f"{name}: it has no function that is known to run a model")
+        raise ValueError(f"{name}: it has no known function that runs a model")
     symbol = next(each for each in INVOKES if each in found)
     return [Function("litert", "", symbol, path, found[symbol])]

@@ -1,7 +1,7 @@
-"""Joins the stages that a program reports into frames, and makes sensor samples of them and of calls.
+"""Join the stages that a program reports into frames, and make sensor samples from frames and calls.
 
-Everything is samples by sensor id, in ms, each at the begin of what it measures: `stage/NAME`, `frame/total`,
-`frame/between` and `frame/queue` of each frame, `drop/frames`, and `call/...` of each stream.
+Samples are in ms, and have the time at which the measured span begins. Sensors are `stage/NAME`, `frame/total`,
+`frame/between` and `frame/queue` for frames, `drop/frames`, and `call/...` for each stream.
 """
 
 from collections import defaultdict
@@ -14,12 +14,12 @@ from edgetop.frozen import frozen
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.ring import Calls, Ring
 
-MOST_PARTS = 256  # of a frame: without its first stage again by then, it was none (such as a load)
+MOST_PARTS = 256  # most parts of a frame; more without a repeated first stage are no frame, such as a load
 MOST_STAGES, LONGEST_NAME = 32, 40
-INFERENCE = "inference"  # the stage of every call that is in no other
-HOLD_NS = 100_000_000  # calls and stages of a process may be in two rings, which are read one after the other
-THREAD_PATIENCE_NS = 10_000_000_000  # for another stage of a thread: servers have one for each request
-PATIENCE_NS = 2_000_000_000  # for another part of a frame that has a number
+INFERENCE = "inference"  # stage of a call that is in no other stage
+HOLD_NS = 100_000_000  # delay, because calls and stages of a process may be in two rings that are read in turn
+THREAD_PATIENCE_NS = 10_000_000_000  # wait for the next stage of a thread; servers have a thread for each request
+PATIENCE_NS = 2_000_000_000  # wait for the next part of a numbered frame
 
 RUN_QUEUE_WAIT = "rate/call-run-queue-wait"
 
@@ -29,7 +29,7 @@ Samples = dict[str, list[tuple[int, float]]]  # (CLOCK_MONOTONIC in ns, value) b
 
 @frozen
 class Part:
-    """A stage or a call. `thread` may be of any process."""
+    """A stage or a call. `thread` may belong to any process."""
 
     start_ns: int
     end_ns: int
@@ -39,20 +39,20 @@ class Part:
 
 
 def _order(part: Part) -> tuple[int, int]:
-    """Sort parts by their begins; of two that begin together the outer one comes first."""
+    """Sort key: parts by their begins. If two parts begin together, the longer one comes first."""
     return part.start_ns, -part.end_ns
 
 
 class Frames:
     def __init__(self) -> None:
-        self._by_thread: dict[tuple[int, int], list[Part]] = {}  # of threads that report stages
+        self._by_thread: dict[tuple[int, int], list[Part]] = {}  # parts by thread, for threads that report stages
         self._by_number: defaultdict[tuple[int, int], list[Part]] = defaultdict(list)
-        self._names: dict[str, None] = {}  # of stages, as they came
+        self._names: dict[str, None] = {}  # names of stages, in the order of their first occurrence
         self._drops: list[tuple[int, float]] = []
         self.deadline_ns: int | None = None
 
     def add(self, reported: Sequence[tuple[Ring, Calls]]) -> None:
-        """Add what was read from each ring. A process may have two."""
+        """Add the new calls of each ring. A process may have two rings."""
         for ring, calls in reported:
             of_thread = (calls["kind"] == layout.STAGE) & (calls["number"] == 0)
             for thread in np.unique(calls["thread"][of_thread]).tolist():
@@ -83,7 +83,7 @@ class Frames:
         return name if name in self._names else "other"
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Samples:
-        """Return the samples of the frames that are complete."""
+        """Return the samples of complete frames."""
         samples: Samples = defaultdict(list)
         for thread, parts in list(self._by_thread.items()):
             is_done = is_over or (parts and max(part.end_ns for part in parts) < now_ns - THREAD_PATIENCE_NS)
@@ -105,7 +105,10 @@ class Frames:
 
 
 def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
-    """Up to where its first stage comes again; empty: it does not before `until_ns`. None: nothing else will come."""
+    """Return the parts before the first stage is repeated; none if it is not repeated before `until_ns`.
+
+    `until_ns` is None if no further parts will come.
+    """
     again = (place for place, part in enumerate(parts) if place and part.stage == parts[0].stage)
     end = next((place for place in again if parts[place].start_ns >= parts[0].end_ns), None)
     if until_ns is None:
@@ -114,11 +117,11 @@ def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
 
 
 def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> None:
-    """Stages, the gaps between them and the waits for another thread add up to the total."""
+    """Add the samples of a frame. Its stages, the time between them and the waits for a thread add up to its total."""
     reached_ns, thread = frame[0].start_ns, frame[0].thread
     took_ns: defaultdict[str, int] = defaultdict(int)
     for part in frame:
-        if part.end_ns <= reached_ns and part is not frame[0]:  # within another
+        if part.end_ns <= reached_ns and part is not frame[0]:  # inside an earlier part
             continue
         gap = "frame/between" if part.thread == thread else "frame/queue"
         took_ns[gap] += max(0, part.start_ns - reached_ns)
@@ -132,7 +135,7 @@ def _add_samples(frame: list[Part], samples: Samples, *, has_number: bool) -> No
 
 
 def call_samples(stream: int, calls: Calls) -> Samples:
-    """CPU time, waits and changed input shapes of the calls of one stream, where the hook measured them."""
+    """Return samples of CPU time, waits and changed input shapes for calls of a stream that the hook measured."""
     samples: Samples = {}
     took_ms, cpu_ms, waited_ms = _spent(calls)
     if len(took_ms):
@@ -148,10 +151,10 @@ def call_samples(stream: int, calls: Calls) -> Samples:
 
 
 def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
-    """Return latency, CPU time and wait for a CPU, in ms, of the calls that the hook measured.
+    """Return latency, CPU time and CPU wait, in ms, for the calls that the hook measured.
 
-    The last is empty where the kernel keeps no account. It includes waits just before and after a call, so it is
-    limited to the time that the thread was off the CPU.
+    The CPU wait is empty if the kernel does not account for it. It includes waits just before and after a call, so it
+    is limited to the time in which the thread was off the CPU.
     """
     calls = calls[calls["cpu_us"] > 0]
     took_ms, cpu_ms = (calls["end_ns"] - calls["start_ns"]) / 1e6, calls["cpu_us"] / 1e3
@@ -161,7 +164,7 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
 
 
 def run_queue_wait(calls: Calls) -> list[tuple[int, float]]:
-    """The share of the time in calls in which they waited for a CPU, in ms a second. Of sessions of one thread."""
+    """Return samples of the time that calls waited for a CPU, in ms per second, for sessions with one thread."""
     took_ms, _, waited_ms = _spent(calls)
     if not len(waited_ms):
         return []

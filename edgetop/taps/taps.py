@@ -1,6 +1,6 @@
-"""All rings of a watched application, read as the records and messages of an engine.
+"""Read all rings of a watched application, and turn them into the records and messages of an engine.
 
-Calls become inferences: by stream, by phase, in the order in which they began.
+Calls become inferences, with their stream and phase, in the order in which they began.
 """
 
 import math
@@ -29,12 +29,12 @@ from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
 from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
 
-QUIET_NS = 10_000_000_000  # without an inference: then a warning says what the process has loaded
-MAX_STREAMS = 255  # of models and sessions; the last stream is of all that do not fit
+QUIET_NS = 10_000_000_000  # after this time without an inference, a warning says what the process has loaded
+MAX_STREAMS = 255  # most streams, one per model and session; the last one collects all that do not fit
 OTHERS = CallName("", "", (), "others")
-SLACK_NS = 1_000_000_000  # by which a call's time may be outside the session: they are read a moment later
-WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # of a stream, from which its warm-up is recognised: whichever is less
-WARMUP_RATIO = 1.25  # to the median of the later half of these calls: above it, a call at the beginning is warm-up
+SLACK_NS = 1_000_000_000  # how far the time of a call may be outside the session, since calls are read later
+WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # the warm-up of a stream is found in its first calls, up to either limit
+WARMUP_RATIO = 1.25  # an early call this much slower than the median of the later half of these calls is warm-up
 HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
 
 
@@ -42,26 +42,26 @@ HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
 class _Stream:
     name: CallName
     began_ns: int
-    recognised: bool = False  # which of its first calls are its warm-up
-    latencies_ns: list[int] = field(default_factory=list)  # of these calls
-    threads: int | None = None  # on which its session runs; 0: the runtime's default; None: unknown
-    inputs: str | None = None  # of its first call, with their shapes; None: unknown
+    recognised: bool = False  # whether its warm-up has been determined
+    latencies_ns: list[int] = field(default_factory=list)  # latencies of its first calls
+    threads: int | None = None  # threads of its session; 0: the runtime's default; None: unknown
+    inputs: str | None = None  # inputs of its first call, with their shapes; None: unknown
 
 
 class Streams:
     def __init__(self) -> None:
-        self._numbers: dict[tuple[int, int], int] = {}  # by ring and name in it
+        self._numbers: dict[tuple[int, int], int] = {}  # (ring, name) -> stream
         self._streams: list[_Stream] = []
         self._pending: Inferences = NO_INFERENCES
-        self._threads: set[tuple[int, int]] = set()  # the first two, by ring
-        self._longest_ns = 0  # of the calls so far, the older the less
-        self._last_ns = 0  # begin of what was released last
-        self.load_ns: int | None = None  # how long the first model took to load; None: unknown
+        self._threads: set[tuple[int, int]] = set()  # the first two threads, as (ring, thread)
+        self._longest_ns = 0  # length of the longest call so far; decays over time
+        self._last_ns = 0  # begin of the last released inference
+        self.load_ns: int | None = None  # time to load the first model; None: unknown
         self._samples: Samples = {}
-        self._threads_of: dict[tuple[int, int], int] = {}  # of a session, by ring and name in it; 0: by default
-        self._inputs_of: dict[tuple[int, int], str] = {}  # of the first call, with their shapes
+        self._threads_of: dict[tuple[int, int], int] = {}  # threads of a session by (ring, name); 0: the default
+        self._inputs_of: dict[tuple[int, int], str] = {}  # inputs of the first call by (ring, name), with their shapes
         self._free: defaultdict[CallName, list[int]] = defaultdict(list)  # streams whose process has ended
-        self._continued: set[tuple[int, int]] = set()  # keys of `_numbers` that go on with the stream of another
+        self._continued: set[tuple[int, int]] = set()  # keys of `_numbers` that continue the stream of an ended process
 
     @property
     def names(self) -> tuple[CallName, ...]:
@@ -69,21 +69,21 @@ class Streams:
 
     @property
     def threads(self) -> tuple[int | None, ...]:
-        """Return on how many threads each stream's session runs. 0: the runtime's default; None: unknown."""
+        """Return the number of threads of each stream's session; 0 for the runtime's default, None if unknown."""
         return tuple(stream.threads for stream in self._streams)
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """Return the inputs of each stream's first call with their shapes. None: unknown."""
+        """Return the inputs of each stream's first call with their shapes, or None if unknown."""
         return tuple(stream.inputs for stream in self._streams)
 
     @property
     def are_too_many(self) -> bool:
-        """Whether the last stream is of all that do not fit."""
+        """Whether there are more sessions than streams, so that the last stream collects the rest."""
         return len(self._streams) == MAX_STREAMS
 
     def take_samples(self) -> Samples:
-        """Return, by sensor, what the hook measured of the calls that came since this was last asked."""
+        """Return the samples that the hook measured for calls since the last time, by sensor."""
         samples, self._samples = self._samples, {}
         return samples
 
@@ -113,12 +113,12 @@ class Streams:
         is_single = all(self._threads_of.get((ring.number, name)) == 1 for name in names)
         if is_single and (samples := run_queue_wait(calls)):
             self._samples.setdefault(RUN_QUEUE_WAIT, []).extend(samples)
-        if len(self._threads) <= 1:  # whether there is another is all that counts
+        if len(self._threads) <= 1:  # only whether there are several threads matters
             self._threads.update((ring.number, thread) for thread in np.unique(calls["thread"]).tolist()[:2])
         self._pending = join([self._pending, inferences])
 
     def _add_sessions(self, ring: Ring, calls: Calls) -> None:
-        """Note what is said of sessions, before or after their first calls."""
+        """Take the reports on sessions, which come before or after their first calls."""
         loads = calls[calls["kind"] == layout.LOAD]
         if len(loads) and self.load_ns is None:
             self.load_ns = int(loads["end_ns"][0] - loads["start_ns"][0])
@@ -138,7 +138,7 @@ class Streams:
             stream.inputs = self._inputs_of.get(key, stream.inputs)
 
     def _number(self, ring: Ring, name: int, began_ns: int) -> int:
-        """The stream of a session. One that an ended process has left goes on with the same model in another."""
+        """Return the stream of a session. A session with the same model continues the stream of an ended process."""
         key = ring.number, name
         if key not in self._numbers:
             text = ring.name(name)
@@ -154,7 +154,7 @@ class Streams:
         return self._numbers[key]
 
     def end(self, ring: Ring) -> None:
-        """Leave the streams of a ring to later processes: nothing more comes from this one."""
+        """Release the streams of an ended ring, so that later processes can continue them."""
         for key in [key for key in self._numbers if key[0] == ring.number]:
             number = self._numbers.pop(key)
             if (name := self._streams[number].name) is not OTHERS:
@@ -164,7 +164,10 @@ class Streams:
         self._inputs_of = {key: value for key, value in self._inputs_of.items() if key[0] != ring.number}
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
-        """Return the inferences before which none that is still missing can have begun. `now_ns`: CLOCK_MONOTONIC."""
+        """Return the inferences that are certainly earlier than all inferences still to come.
+
+        `now_ns`: the current time, CLOCK_MONOTONIC.
+        """
         for number, stream in enumerate(self._streams):
             if not stream.recognised:
                 has_enough = len(stream.latencies_ns) >= WARMUP_CALLS or now_ns - stream.began_ns > WARMUP_NS
@@ -175,7 +178,9 @@ class Streams:
         if len(pending):
             self._longest_ns = max(int(pending["latency_ns"].max()), self._longest_ns * 9 // 10)
         cut = len(pending)
-        if len(self._threads) > 1 and not is_over:  # a call of another thread may have begun earlier, and last still
+        if (
+            len(self._threads) > 1 and not is_over
+        ):  # a call of another thread may have begun earlier and still be running
             until_ns = now_ns - min(2 * self._longest_ns, HOLD_NS)
             cut = max(int(np.searchsorted(pending["t_ns"], until_ns)), cut - MOST_HELD)
         released, self._pending = pending[:cut], pending[cut:]
@@ -185,7 +190,7 @@ class Streams:
         return released
 
     def _recognise(self, number: int, stream: _Stream) -> None:
-        """The first calls of a stream that take clearly longer than those after them are its warm-up."""
+        """Determine the warm-up of a stream: first calls that take clearly longer than later ones."""
         stream.recognised, latencies = True, stream.latencies_ns
         usual_ns = float(np.median(latencies[len(latencies) // 2 :])) if latencies else 0.0
         slow = next((i for i, ns in enumerate(latencies) if ns <= WARMUP_RATIO * usual_ns), len(latencies))
@@ -198,31 +203,31 @@ class Taps:
     def __init__(self) -> None:
         self.started_ns = 0  # when watching began
         self.since_ns = 0  # calls that began earlier do not count
-        self.stopped_ns: int | None = None  # when edgetop asked the program to end: calls that fail then are no errors
-        self.began_ns: int | None = None  # the first inference that was seen
+        self.stopped_ns: int | None = None  # when edgetop asked the program to end; failures after that are not errors
+        self.began_ns: int | None = None  # begin of the first inference
         self._measured = 0
         self._rings = Rings()
         self._lost = 0
-        self._refused = self._refused_told = 0  # calls whose times cannot be
+        self._refused = self._refused_told = 0  # number of calls with impossible times, and how many were reported
         self._streams = Streams()
         self._frames = Frames()
         self._reported: StreamsSeen | None = None
-        self._warned = False  # that no inference was seen
-        self._told_others = False  # that streams do not fit
+        self._warned = False  # whether there was a warning that no inference was seen
+        self._told_others = False  # whether it was reported that there are too many streams
         self._fill_rate = FillRate()
-        self.poll_within_s = math.inf  # as EngineUpdate has it
+        self.poll_within_s = math.inf  # see EngineUpdate
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the rings; None: not yet, or no more."""
+        """Return the folder of the rings, or None before `open` and after `close`."""
         return self._rings.folder
 
     def open(self, shared: Path = SHARED_MEMORY) -> Path:
-        """Make the folder for the rings, as `Rings.open` does."""
+        """Create the folder of the rings (see `Rings.open`)."""
         return self._rings.open(shared)
 
     def poll(self, now_ns: int, *, is_over: bool) -> tuple[Inferences, list[Message]]:
-        """The records and messages since the last poll. `is_over`: nobody writes any more."""
+        """Return the records and messages since the last poll. `is_over`: whether no process writes any more."""
         messages = self._read_rings(is_over=is_over)
         records = self._streams.release(now_ns, is_over=is_over)
         messages += [*self._rings.news(now_ns), *self._stream_news(), *self._refusals(is_over=is_over)]
@@ -235,7 +240,7 @@ class Taps:
         return records, messages
 
     def reached(self, duration_ns: int | None, runs: int | None, now_ns: int) -> str:
-        """Return the limit that was reached, "duration" or "runs"; "": none."""
+        """Return the limit that was reached: "duration", "runs", or "" for none."""
         if self.began_ns is None:
             return ""
         if duration_ns is not None and now_ns - self.began_ns >= duration_ns:
@@ -243,24 +248,24 @@ class Taps:
         return "runs" if runs is not None and self._measured >= runs else ""
 
     def warn_if_quiet(self, now_ns: int, why: Callable[[], str], *, is_over: bool = False) -> list[Message]:
-        """Warn once, where no inference was seen for a while; `why`: what the process has loaded."""
+        """Warn once if no inference has been seen for a while. `why` returns the reason."""
         if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
             return []
         self._warned = True
-        text = "the program ended without an inference that was seen"
+        text = "the program ended, and no inference was seen"
         text = text if is_over else f"no inference was seen in 10 s: {why()}"
         return [LogLine("warning", "edgetop", text, "no-inference")]
 
     @property
     def has_rings(self) -> bool:
-        """Whether a process has begun to report."""
+        """Whether any process has reported so far."""
         return bool(self._rings.sources)
 
     def _read_rings(self, *, is_over: bool) -> list[Message]:
-        most = 0  # calls in one ring
+        most = 0  # largest number of new calls in one ring
         for read, ended in self._rings.read(is_over=is_over):
             most = max([most, *(len(calls) for _, calls in read)])
-            now_ns = time.monotonic_ns()  # after the last call that was read
+            now_ns = time.monotonic_ns()  # later than all calls that were read
             reported = [(ring, self._of_session(calls, now_ns)) for ring, calls in read]
             for ring, calls in reported:
                 self._streams.add(ring, calls)
@@ -268,7 +273,7 @@ class Taps:
                     self._streams.end(ring)
             self._frames.add(reported)
         lost = self._rings.lost
-        # Calls that were overwritten had filled the ring as well: else a ring that is overrun would be read too seldom.
+        # Overwritten calls count as well, because otherwise an overrun ring would be read too seldom.
         self.poll_within_s = self._fill_rate.half_full_in_s((most + max(0, lost - self._lost)) / layout.SLOTS)
         if lost <= self._lost:
             return []
@@ -276,31 +281,33 @@ class Taps:
         return [RecordsLost(more)]
 
     def _of_session(self, calls: Calls, now_ns: int) -> Calls:
-        """The calls that belong to this session. Those whose times cannot be are counted."""
+        """Return the calls of this session. Calls with impossible times are counted and left out."""
         calls = calls[(calls["start_ns"] >= self.since_ns) | (calls["kind"] == layout.INPUTS)]
         if self.stopped_ns is not None:
             calls = calls[(calls["kind"] != layout.CALL) | (calls["ok"] != 0) | (calls["end_ns"] < self.stopped_ns)]
-        begins = np.where(calls["kind"] == layout.DEADLINE, calls["end_ns"], calls["start_ns"])  # it has a length only
+        begins = np.where(
+            calls["kind"] == layout.DEADLINE, calls["end_ns"], calls["start_ns"]
+        )  # its start is not a point in time
         is_possible = (begins >= self.started_ns - SLACK_NS) & (calls["end_ns"] <= now_ns + SLACK_NS)
-        is_possible |= calls["kind"] == layout.INPUTS  # has no time
+        is_possible |= calls["kind"] == layout.INPUTS  # this kind has no time
         self._refused += int(np.count_nonzero(~is_possible))
         possible: Calls = calls[is_possible]
         return possible
 
     def _refusals(self, *, is_over: bool) -> list[Message]:
-        """Report calls whose times cannot be: at the first one, and at the end how many there were."""
+        """Report calls with impossible times: once at the first one, and their number at the end."""
         new = self._refused - self._refused_told
         if not new or (self._refused_told and not is_over):
             return []
         messages: list[Message] = []
         if not self._refused_told:
-            text = "the program reports calls with times outside this session, which do not count: they must be of"
-            messages.append(LogLine("warning", "edgetop", f"{text} CLOCK_MONOTONIC, in nanoseconds", "foreign-times"))
+            text = "the program reports calls with times outside this session, which do not count: times must be"
+            messages.append(LogLine("warning", "edgetop", f"{text} CLOCK_MONOTONIC in nanoseconds", "foreign-times"))
         self._refused_told = self._refused
         return [*messages, RecordsLost(new, "their times were not of this session")]
 
     def _stream_news(self) -> list[Message]:
-        """Return messages on what is known of the streams, where that has changed."""
+        """Return messages on the streams, if something about them has changed."""
         streams, names = self._streams, self._streams.names
         if not names:
             return []
@@ -322,5 +329,5 @@ class Taps:
         return news
 
     def close(self) -> None:
-        """Remove what was shared with the program."""
+        """Remove the folder and the rings."""
         self._rings.close()

@@ -1,6 +1,6 @@
-"""Why no inference of a program is seen, by what its process is and has loaded: for a screen that must not stay empty.
+"""Find out why no inference of a program is seen, so that the screen is not empty without a reason.
 
-Everything here is read from the process's files in /proc (proc(5)), and nothing of it is trusted or opened.
+Everything is read from the files of the process in /proc (proc(5)). It is not trusted, and no path from it is opened.
 """
 
 import contextlib
@@ -13,44 +13,44 @@ from edgetop.probe import edgetop_probe
 from edgetop.taps.runtimes import Mapping, mappings
 
 RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "nvinfer", "rknn", "hailo")
-HOOK = Path(edgetop_probe.__file__).parent / "hook"  # a folder on PYTHONPATH
-PYINSTALLER = "/_MEI"  # in the paths of what a one-file program unpacks (PyInstaller's bootloader)
-MUSL = ("/ld-musl-", "-linux-musl/libc.so")  # its loader and C library, which are one file: on Alpine, on Debian
-SEPARATOR, PRELOAD_SEPARATORS = ":", " :$"  # which no path on PYTHONPATH, in LD_PRELOAD can have (ld.so(8))
-SHELL_OPTIONS = "IE"  # of Python, with which it ignores PYTHONPATH
-MOST_PROCESSES = 2_000  # that are looked at
+HOOK = Path(edgetop_probe.__file__).parent / "hook"  # folder that is added to PYTHONPATH
+PYINSTALLER = "/_MEI"  # part of the paths that a one-file program of PyInstaller unpacks
+MUSL = ("/ld-musl-", "-linux-musl/libc.so")  # loader and C library of musl, which are one file: on Alpine, on Debian
+SEPARATOR, PRELOAD_SEPARATORS = ":", " :$"  # characters that a path in PYTHONPATH or LD_PRELOAD cannot have (ld.so(8))
+SHELL_OPTIONS = "IE"  # options with which Python ignores PYTHONPATH
+MOST_PROCESSES = 2_000  # most processes to examine
 
 
 def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool, follows_children: bool) -> str:
-    """Say what the process has loaded, and what keeps edgetop from seeing its calls.
+    """Return a sentence on the runtimes that the process has loaded, and on why edgetop sees no calls.
 
-    `preload`: the library that it was started with. `has_reported`: some process of the program reports calls.
+    `preload`: the library that it was started with. `has_reported`: whether a process of the program reports calls.
     """
     maps = mappings(pid)
     loaded = _runtimes(maps)
     if not loaded:
         if child := _child_with_runtime(pid, preload, has_hook=has_hook, follows_children=follows_children):
             return child
-        loads_none = f"process {pid} has loaded no inference runtime that is known"
+        loads_none = f"process {pid} has loaded no known inference runtime"
         return "; ".join((loads_none, *_obstacles(pid, maps, preload, has_hook=has_hook)))
     names = f"{', '.join(sorted(loaded)[:3])} is loaded"
     if has_reported:
         return f"{names}, no call yet"
     obstacles = tuple(_obstacles(pid, maps, preload, has_hook=has_hook))
-    return "; ".join((f"{names}, but no call came through a way that is watched", *obstacles))
+    return "; ".join((f"{names}, but no call came in a way that edgetop sees", *obstacles))
 
 
 def _runtimes(maps: list[Mapping]) -> set[str]:
-    """The names of the mapped libraries of known runtimes."""
+    """Return the names of the mapped libraries of known runtimes."""
     names = {one.path.rpartition("/")[2] for one in maps}
     return {clean(name) for name in names if ".so" in name and any(word in name for word in RUNTIME_LIBRARIES)}
 
 
 def _obstacles(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool) -> Iterator[str]:
-    """Yield what keeps the hook and the preload library out of the process."""
+    """Yield the reasons why the hook and the preload library are not in the process."""
     user = _user(pid)
     if user not in (None, os.geteuid()):
-        yield f"it runs as user {user}, who cannot report to this edgetop"
+        yield f"it runs as user {user}, which cannot report to this edgetop"
     if maps:
         yield from _of_preload({one.path for one in maps}, preload)
         yield from _of_hook(pid, maps, has_hook=has_hook)
@@ -65,7 +65,7 @@ def _of_preload(paths: set[str], preload: Path | None) -> Iterator[str]:
         why = "--no-preload, no C compiler (apt install gcc), or a space, a colon or a $ in the path of ~/.cache"
         yield f"it has no preload library, which C programs need: {why}"
     elif str(preload) not in paths:
-        yield "the preload library is not in it: it is setuid, or something has changed LD_PRELOAD"
+        yield "the preload library is not loaded: the program is setuid, or something has changed LD_PRELOAD"
 
 
 def _of_hook(pid: int, maps: list[Mapping], *, has_hook: bool) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _of_hook(pid: int, maps: list[Mapping], *, has_hook: bool) -> Iterator[str]:
     elif is_python and SEPARATOR in str(HOOK):
         yield "edgetop is installed in a folder with a colon, which PYTHONPATH cannot name"
     elif is_python and not _has_hook(pid):
-        yield "something has replaced PYTHONPATH, by which the hook comes into Python"
+        yield "something has replaced PYTHONPATH, through which the hook is loaded"
 
 
 def _words(pid: int) -> list[str]:
@@ -90,7 +90,7 @@ def _words(pid: int) -> list[str]:
 
 
 def _python_option(words: list[str]) -> str:
-    """Return the option with which Python ignores its environment; "": there is none."""
+    """Return the option with which Python ignores its environment, or "" if there is none."""
     for word in words[1:]:
         if not word.startswith("-") or word.startswith(("-c", "-m", "--")):
             return ""
@@ -100,7 +100,7 @@ def _python_option(words: list[str]) -> str:
 
 
 def _has_hook(pid: int) -> bool:
-    """Whether the process was started with the hook; true also where that may not be read."""
+    """Whether the process was started with the hook. True if that may not be read."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -116,7 +116,7 @@ def _user(pid: int) -> int | None:
 
 
 def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follows_children: bool) -> str:
-    """Say which process of the program's session has loaded a runtime, and why it is not seen; "": there is none."""
+    """Return a sentence on a child that has loaded a runtime, and why its calls are not seen; "" if there is none."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
     for number in numbers[-MOST_PROCESSES:]:
         with contextlib.suppress(OSError, IndexError):
@@ -130,9 +130,9 @@ def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follo
 
 
 def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:
-    """Say why a child is not seen: --follow-children helps unless something else keeps edgetop out of it."""
+    """Return why a child is not seen. If nothing else is in the way, --follow-children helps."""
     if any(PYINSTALLER in one.path for one in maps):
         return next(_of_hook(pid, maps, has_hook=has_hook))
     if not follows:
-        return "--follow-children watches it, too"
+        return "--follow-children watches it as well"
     return "; ".join(_obstacles(pid, maps, preload, has_hook=has_hook)) or "no call yet"

@@ -1,12 +1,12 @@
-"""The process that reads the hits of uprobes, and writes the calls into a ring. It has no privilege.
+"""An unprivileged program that reads the hits of uprobes and writes the calls into a ring.
 
     OWNER GROUP FOLDER PID LINK
 
-It runs as the owner of the watched process, and has two sockets: standard input leads to edgetop, and descriptor LINK
-to the program that opens perf events (`opener.py`). It reports lines of JSON, and takes lines of JSON: `pid`, a
-process to watch in place of one that has ended; `functions`, those of a module that edgetop has asked for it. It ends
-when its standard input closes, and the breakpoints disappear with it: the watched process never notices how its
-watcher ends.
+It runs as the owner of the watched process, and has two sockets: standard input leads to edgetop, and the descriptor
+LINK to the program that opens perf events (`opener.py`). It reports lines of JSON, and reads orders as lines of JSON:
+`pid`, a process to watch in place of one that has ended, and `functions`, the functions of a module that edgetop has
+found. It ends when its standard input is closed. The breakpoints then disappear, without an effect on the watched
+process.
 """
 
 import contextlib
@@ -30,22 +30,22 @@ from edgetop.taps.perf import Opener, Place
 from edgetop.taps.runtimes import MODELS, PYBIND, Function, functions, is_module, libraries, mappings, models
 
 WAIT_S = 0.2
-LATE_NS = 2_000_000  # an event younger than this may still have an older one behind it, on another CPU
-SCAN_S, RESCAN_S = 1.0, 5.0  # for runtimes: until there is one, and later
-MOST_LIBRARIES, MOST_PROCESSES = 16, 64  # that are looked at
-STACK_BYTES = 1024  # of a method's caller, where its function_call is
+LATE_NS = 2_000_000  # events younger than this wait, because an older event of another CPU may still arrive
+SCAN_S, RESCAN_S = 1.0, 5.0  # interval of scans for runtimes, before and after the first one was found
+MOST_LIBRARIES, MOST_PROCESSES = 16, 64  # most libraries and processes to watch
+STACK_BYTES = 1024  # how much of the stack of a method's caller is copied, to find its function_call
 CALIBRATION_ROUNDS, CALIBRATION_CALLS = 11, 100
 MOST_FILES = 65_536
 _PR_SET_DUMPABLE, _PR_SET_NO_NEW_PRIVS = 4, 38  # prctl(2)
 
 
 def report(**what: object) -> None:
-    with contextlib.suppress(OSError):  # edgetop has ended
+    with contextlib.suppress(OSError):  # edgetop may have ended
         os.write(0, json.dumps(what).encode() + b"\n")
 
 
 def become(user: int, group: int) -> None:
-    """Become that user for good, with no right but a user's. Root stays root: its processes may be read by no other."""
+    """Become this user for good, without capabilities. Root stays root, since only root may read its processes."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, MOST_FILES), hard))
     libc = ctypes.CDLL(None)
@@ -58,12 +58,12 @@ def become(user: int, group: int) -> None:
         os.setresgid(group, group, group)
         os.setresuid(user, user, user)
         libc.capset(struct.pack("<Ii", 0x20080522, 0), bytes(24))  # _LINUX_CAPABILITY_VERSION_3
-        libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # the opener checks this process, too
+        libc.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # lets the opener check this process as well
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def measured_cost_ns(opener: Opener) -> tuple[int, int]:
-    """Measure the cost of a breakpoint, and of one with a return probe, on a C function that does nothing."""
+    """Measure the cost of a breakpoint, without and with a return probe, on a C function that does nothing."""
     call = ctypes.CDLL(None).labs
     address = ctypes.cast(call, ctypes.c_void_p).value or 0
     at = next(one for one in mappings(os.getpid()) if one.begin <= address < one.end)
@@ -76,7 +76,7 @@ def measured_cost_ns(opener: Opener) -> tuple[int, int]:
             for _ in range(CALIBRATION_CALLS):
                 call(1)
             rounds.append((time.perf_counter_ns() - begin) / CALIBRATION_CALLS)
-        return min(rounds)  # what others take of the CPU is no cost
+        return min(rounds)  # the least disturbed round
 
     plain, probes = took_ns(), perf.Probes(opener)
     probes.watch(os.getpid())
@@ -90,7 +90,7 @@ def measured_cost_ns(opener: Opener) -> tuple[int, int]:
 
 
 class Tap:
-    """Finds the functions of a process that run models, and writes down their calls."""
+    """Finds the functions of a process that run models, and writes their calls into the ring."""
 
     def __init__(self, ring: Any, opener: Opener, pid: int) -> None:
         self._costs_ns = measured_cost_ns(opener)
@@ -98,20 +98,20 @@ class Tap:
         self._probes.watch(pid)
         self._pairing = Pairing(self._probes.popped, {pid})
         self._seen: set[str] = set()  # paths that were scanned
-        self._files: set[tuple[int, int]] = set()  # by device and inode: files that have probes
-        self._modules: dict[str, int] = {}  # by path: descriptors of modules whose functions edgetop finds
-        self._unlearned: set[int] = set()  # numbers of probes of methods whose caller's frame is unknown
-        self._names: dict[tuple[int, int], int] = {}  # in the ring, by process and object
-        self._sessions: dict[str, int] = {}  # of each name, so far
+        self._files: set[tuple[int, int]] = set()  # files that have probes, as (device, inode)
+        self._modules: dict[str, int] = {}  # path -> descriptor of modules whose functions edgetop is finding
+        self._unlearned: set[int] = set()  # probes of methods for which the stack layout of the caller is unknown
+        self._names: dict[tuple[int, int], int] = {}  # (process, object) -> number of its name in the ring
+        self._sessions: dict[str, int] = {}  # number of sessions so far, by name
         self._pending: list[perf.Event] = []
         self._numbers = iter(range(1, 2**31))
         self._scan_at_s = 0.0
         self._reported_cost_ns = 0
-        self._may_read = True  # the process's memory
-        self._partial = b""  # line of orders
+        self._may_read = True  # whether the memory of the process may be read
+        self._partial = b""  # incomplete line of an order
 
     def watch(self, pid: int) -> None:
-        """Watch another process, in the place of one that has ended. Raises OSError."""
+        """Watch another process in place of one that has ended. Raises OSError."""
         self._pid, self._scan_at_s = pid, 0.0
         self._probes = self._probes.renewed()
         self._probes.watch(pid)
@@ -119,7 +119,7 @@ class Tap:
         self._names, self._seen, self._files = {}, set(), set()
 
     def scan(self) -> None:
-        """Set probes in the runtimes that are mapped by now."""
+        """Set probes in the runtimes that are mapped now."""
         now_s = time.monotonic()
         if now_s < self._scan_at_s:
             return
@@ -130,7 +130,7 @@ class Tap:
             self._seen.add(path)
             folder = os.path.dirname(path)  # noqa: PTH120
             if any(PYBIND in one and os.path.dirname(one) == folder for one in self._seen - {path}):  # noqa: PTH120
-                continue  # the Python module runs models without it, or through it
+                continue  # the Python module has the probes, whether or not it uses this library
             self._scan_library(path)
         self._scan_at_s = now_s + (RESCAN_S if self._pairing.begins or self._modules else SCAN_S)
 
@@ -139,7 +139,7 @@ class Tap:
         try:
             library = open_regular(path)
             status = os.fstat(library)
-            if (status.st_dev, status.st_ino) in self._files:  # it executed a program that has the same
+            if (status.st_dev, status.st_ino) in self._files:  # it has executed a program with the same file
                 os.close(library)
                 return
             self._files.add((status.st_dev, status.st_ino))
@@ -160,8 +160,8 @@ class Tap:
             os.close(library)
 
     def _set(self, library: int, found: list[Function]) -> None:
-        """Set the probes of functions in one file. Raises OSError."""
-        ends: dict[int, int] = {}  # number of the probe by its offset: methods share one
+        """Set the probes of functions in one file. Raises OSError if one is refused."""
+        ends: dict[int, int] = {}  # number of the return probe by offset, since methods share one
         places = []
         for function in found:
             begin, end_at = next(self._numbers), function.offset if function.returns_at is None else function.returns_at
@@ -179,7 +179,7 @@ class Tap:
         report(found=found[0].path, functions=[function.name for function in found])
 
     def take_functions(self, path: str, found: list[dict[str, Any]]) -> None:
-        """Set probes in a module, whose functions edgetop has found."""
+        """Set probes in a module whose functions edgetop has found."""
         library = self._modules.pop(path, -1)
         if library >= 0 and found:
             try:
@@ -190,14 +190,14 @@ class Tap:
             os.close(library)
 
     def _learn(self, hit: perf.Hit) -> None:
-        """Learn from a method's first call what in its caller's frame tells sessions apart."""
+        """Learn from the first call of a method where its caller stores the session."""
         self._unlearned.discard(hit.probe)
         with self._memory(hit.pid) as reader:
-            self._pairing.begins[hit.probe].frame = process_memory.frame_of(reader, hit)
+            self._pairing.begins[hit.probe].layout = process_memory.call_layout_of(reader, hit)
 
     @contextlib.contextmanager
     def _memory(self, pid: int) -> Any:
-        """Do without what needs the process's memory where it may not be read."""
+        """Open the memory of a process as a context. If it may not be read, report that and skip the body."""
         try:
             with contextlib.closing(process_memory.Memory(pid)) as reader:
                 yield reader
@@ -206,10 +206,10 @@ class Tap:
                 self._may_read = False
                 report(unread="its memory may not be read (sysctl kernel.yama.ptrace_scope)")
         except OSError:
-            pass  # it has ended meanwhile
+            pass  # the process has ended meanwhile
 
     def step(self) -> None:
-        """Write the calls that have ended by now into the ring."""
+        """Write the calls that have ended into the ring."""
         until_ns = time.monotonic_ns() - LATE_NS
         before = self._probes.lost
         self._pending += self._probes.read()
@@ -226,7 +226,7 @@ class Tap:
         for call in calls:
             key = call.pid, call.session
             if key not in self._names:
-                parent = self._pairing.parents.get(call.pid, 0), call.session  # a fork has its parent's objects
+                parent = self._pairing.parents.get(call.pid, 0), call.session  # a fork has the objects of its parent
                 self._names[key] = self._names[parent] if parent in self._names else self._name(call)
             self._ring.put(call.start_ns, call.end_ns, self._names[key], ok=int(call.ok), thread=call.tid)
         if abs((cost_ns := self._cost_ns()) - self._reported_cost_ns) > self._reported_cost_ns // 10:
@@ -248,7 +248,7 @@ class Tap:
         return int(self._ring.name(text if others == 1 else f"{text}#{others}"))
 
     def _cost_ns(self) -> int:
-        """The cost of a call of the most expensive function in use. Other methods return to the same place."""
+        """Return the cost of a call of the most expensive function in use, including returns of other methods."""
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]
         if methods := [watch for watch in used if watch.function.is_method]:
@@ -257,7 +257,7 @@ class Tap:
         return both
 
     def take_orders(self) -> bool:
-        """Follow what edgetop says. False: it has ended."""
+        """Follow the orders of edgetop. Return False if edgetop has ended."""
         with contextlib.suppress(BlockingIOError):
             while True:
                 try:
@@ -276,7 +276,7 @@ class Tap:
         return True
 
     def run(self) -> None:
-        """Run until the standard input closes."""
+        """Run until standard input is closed."""
         os.set_blocking(0, False)
         while True:
             self.scan()
@@ -287,7 +287,7 @@ class Tap:
 
 
 def _only_model(pid: int) -> str:
-    """The model that a process has mapped, or that its command line names, if there is one; "": unknown."""
+    """Return the only model that a process has mapped or that its command line names, or "" if unknown."""
     with contextlib.suppress(OSError):
         with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
             words = file.read(65_536).decode("utf-8", "replace").split("\0")
@@ -300,8 +300,8 @@ def _only_model(pid: int) -> str:
 
 def main() -> None:
     user, group, folder, pid, link = sys.argv[1:]
-    make_ring: Any = Ring  # which has no types
-    ring = make_ring(folder, "uprobe")  # before: the folder may be that of another user
+    make_ring: Any = Ring  # untyped module
+    ring = make_ring(folder, "uprobe")  # before becoming the user, who may not be able to write to the folder
     become(int(user), int(group))
     try:
         tap = Tap(ring, Opener(socket.socket(fileno=int(link))), int(pid))

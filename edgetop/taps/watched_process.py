@@ -1,7 +1,7 @@
-"""Programs that run already: which of them run models, and one that is watched, as an engine that edgetop cannot end.
+"""Running programs: find those that run models, and watch one, as an engine that edgetop cannot end.
 
-Uprobes need a privilege, and nothing else here does. So three processes share the work (`start_helpers`): `opener.py`
-has the privilege and opens perf events, `uprobe_reader.py` has the rights of the watched process's owner and reads
+Only uprobes need a privilege. So three processes share the work (`start_helpers`): `opener.py` has the privilege and
+opens perf events; `uprobe_reader.py` has the rights of the watched process's owner and reads the events; this process
 them, and this one gives its own rights up as soon as the two have begun (`edgetop.cli.watching.watch_session`).
 """
 
@@ -29,34 +29,34 @@ from edgetop.taps.loading import Loading
 from edgetop.taps.runtimes import Function, libraries, mappings, models
 from edgetop.taps.taps import Taps
 
-# Neither takes a module from the folder where it was started, or from its environment.
+# Both programs import no module from the current folder or from the environment.
 OPENER = Path(opener.__file__).resolve()
 READER = "import sys; sys.path.insert(0, sys.argv.pop(1)); from edgetop.taps.uprobe_reader import main; main()"
 PACKAGES = Path(__file__).resolve().parents[2]
 ASK_UNIT_S = 1.0
-GONE_UNIT_S = 5.0  # a unit that is stopped for so long is not being restarted
-ANSWER_S = 10.0  # of systemctl
+GONE_UNIT_S = 5.0  # a unit that has been stopped for this long is not being restarted
+ANSWER_S = 10.0  # time limit for systemctl
 START_S = 30.0
-END_S = 5.0  # of a helper
+END_S = 5.0  # time for a helper to end
 MOST_TEXT = 300
 MOST_DIGITS = 9
-MOST_LINE = 16_384  # of what the reader reports: a line that is longer is none of its
-MOST_NEWS = 256  # of its lines, of one process: its owner, who may make it say anything, fills no recording
+MOST_LINE = 16_384  # longest line of the reader
+MOST_NEWS = 256  # most lines of the reader per process, because the owner could make it fill the recording
 
 
 @frozen
 class ProcessSpec:
-    command: Sequence[str]  # as it was started
+    command: Sequence[str]  # command line of the process
     pid: int
-    duration_ns: int | None = None  # of watching, from the first inference on
+    duration_ns: int | None = None  # how long to watch, from the first inference on
     runs: int | None = None
-    unit: str | None = None  # the process is the main one of this systemd unit
+    unit: str | None = None  # systemd unit whose main process is watched
 
 
 def began(pid: int) -> str | None:
-    """Return when a process began, which tells it from a later one of the same number (proc_pid_stat(5)).
+    """Return the start time of a process, which distinguishes it from a later one with its number (proc_pid_stat(5)).
 
-    None: it ended, or is a zombie.
+    Return None if it has ended or is a zombie.
     """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
@@ -66,24 +66,24 @@ def began(pid: int) -> str | None:
 
 
 def command_of(pid: int) -> tuple[str, ...]:
-    """Raises InputError where there is no such process."""
+    """Return the command line of a process. Raises InputError if there is no such process."""
     try:
         text = Path(f"/proc/{pid}/cmdline").read_text("utf-8", "replace")
         name = Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip()
     except OSError:
         message = f"--pid {pid}: there is no such process"
-        raise InputError(message, "edgetop watch --all lists those that run models") from None
+        raise InputError(message, "edgetop watch --all lists processes that run models") from None
     return tuple(text.rstrip("\0").split("\0")) if text else (name,)
 
 
 class UnitQuestion:
-    """Asks systemctl(1) for a unit's main process."""
+    """A question to systemctl(1) about the main process of a unit."""
 
     def __init__(self, unit: str) -> None:
-        """Raises InputError where systemctl cannot be asked."""
+        """Start systemctl. Raises InputError if that fails."""
         program = shutil.which("systemctl")
         if program is None:
-            raise InputError(f"--unit {unit}: there is no systemctl here", "give the process: --pid N")
+            raise InputError(f"--unit {unit}: systemctl is not installed", "give the process: --pid N")
         self._unit = unit
         order = [program, "show", "--property=MainPID,ActiveState,LoadState", "--", unit]
         try:
@@ -92,9 +92,9 @@ class UnitQuestion:
             raise self._no_answer() from None
 
     def poll(self, *, waits: bool = False) -> tuple[int, str] | None:
-        """Return the main process, 0 where the unit has none, and the unit's state; None: not yet.
+        """Return the main process of the unit, or 0, and the state of the unit. Return None before the answer.
 
-        Raises InputError where there is no answer. It is to be closed then, too.
+        `waits`: wait for the answer. Raises InputError if there is no answer; the question must then be closed as well.
         """
         try:
             answer = self._asked.wait() if waits else self._asked.poll()
@@ -110,7 +110,7 @@ class UnitQuestion:
         return pid, fields.get("ActiveState", "")
 
     def _no_answer(self) -> InputError:
-        message = f"--unit {self._unit}: systemctl does not tell its main process"
+        message = f"--unit {self._unit}: systemctl does not report its main process"
         return InputError(message, f"systemctl status {self._unit}")
 
     def close(self) -> None:
@@ -118,7 +118,7 @@ class UnitQuestion:
 
 
 def main_process(unit: str) -> tuple[int, str]:
-    """Return a unit's main process, 0 where it has none, and its state. Raises InputError."""
+    """Return the main process of a unit, or 0, and its state. Raises InputError."""
     with contextlib.closing(UnitQuestion(unit)) as question:
         answer = question.poll(waits=True)
         assert answer
@@ -127,18 +127,18 @@ def main_process(unit: str) -> tuple[int, str]:
 
 @frozen
 class ModelProcess:
-    """A process that has mapped a runtime or the file of a model."""
+    """A process that has mapped a runtime or a model file."""
 
     pid: int
     user: str
     command: tuple[str, ...]
-    runtimes: tuple[str, ...]  # names of the mapped libraries
-    models: tuple[str, ...]  # paths of mapped model files: ONNX Runtime maps none
-    why_not: str  # why it cannot be watched; "": it can
+    runtimes: tuple[str, ...]  # names of the mapped runtime libraries
+    models: tuple[str, ...]  # paths of the mapped model files; ONNX Runtime maps none
+    why_not: str  # why the process cannot be watched; "" if it can
 
 
 def model_processes() -> tuple[list[ModelProcess], int]:
-    """The model processes that may be read, by number, and how many processes may not be read."""
+    """Return the model processes, ordered by number, and how many processes could not be read."""
     readable, closed = [], 0
     for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
         maps = mappings(pid)
@@ -150,7 +150,7 @@ def model_processes() -> tuple[list[ModelProcess], int]:
             continue
         names, files = [path.rpartition("/")[2] for path in libraries(maps)], models(maps)
         if names or files:
-            with contextlib.suppress(InputError):  # it ended meanwhile
+            with contextlib.suppress(InputError):  # the process has ended meanwhile
                 user, why = _user(pid), why_unwatched(pid)
                 readable.append(ModelProcess(pid, user, command_of(pid), tuple(names), tuple(files), why))
     return readable, closed
@@ -168,7 +168,7 @@ def _user(pid: int) -> str:
 
 
 def why_unwatched(pid: int) -> str:
-    """Why `opener.py` would refuse this process to its owner; "": it would not."""
+    """Return why `opener.py` would refuse to watch this process for its owner, or "" if it would not."""
     try:
         fields = _status_of(pid)
         if len(set(fields["Uid"].split())) > 1 or len(set(fields["Gid"].split())) > 1:
@@ -181,13 +181,14 @@ def why_unwatched(pid: int) -> str:
             return "it has more rights than its user"
         return ""
     except (OSError, KeyError, ValueError):
-        return "it may not be looked into"
+        return "it may not be inspected"
 
 
 def owner_of(pid: int) -> tuple[int, int]:
-    """Return the user and the group of a process. Raises InputError where it cannot be watched.
+    """Return the user and the group of a process. Raises InputError if it cannot be watched.
 
-    Not the owner of its folder in /proc: that is root where the process may not be traced (proc(5), "dumpable").
+    The owner of its folder in /proc is not used, because that is root if the process may not be traced (proc(5),
+    "dumpable").
     """
     command_of(pid)
     if why := why_unwatched(pid):
@@ -210,28 +211,31 @@ class WatchedProcess:
 
     def __init__(self, spec: ProcessSpec) -> None:
         self.spec = spec
-        self.output: Path | None = None  # what it prints stays its own
-        self.exit_status: int | None = None  # only its parent gets it
+        self.output: Path | None = None  # the output of a running process is not captured
+        self.exit_status: int | None = None  # only the parent of a process gets its exit status
         self._pid, self._began = spec.pid, began(spec.pid)
         self._helpers: list[subprocess.Popen[bytes]] = []  # the opener and the reader
-        self._link: socket.socket | None = None  # to the reader
-        self._life: socket.socket | None = None  # to the opener, which ends when this one is closed
-        self._partial_line = b""  # of the reader's output
-        self._loading: Loading | None = None  # a module whose functions are being found
-        self._news = 0  # lines of the reader
+        self._link: socket.socket | None = None  # socket to the reader
+        self._life: socket.socket | None = None  # socket to the opener, which ends when it is closed
+        self._partial_line = b""  # incomplete line of the reader
+        self._loading: Loading | None = None  # search for the functions of a module
+        self._news = 0  # number of lines from the reader
         self._mapped: list[str] = []  # runtimes whose calls the reader sees
-        self._missing: list[str] = []  # why it cannot see the calls of others
-        self._setting = ""  # in which runtime breakpoints are just being set
-        self._failure = ""  # what ended the reader
+        self._missing: list[str] = []  # reasons why calls of other runtimes are not seen
+        self._setting = ""  # runtime in which breakpoints are being set
+        self._failure = ""  # reason why the reader ended
         self._taps = Taps()
         self._reported_start = self._over = False
         self._stop = ""
         self._gone_since_s: float | None = None
         self._asked_unit_s = 0.0
-        self._question: UnitQuestion | None = None  # to systemctl, which may take its time
+        self._question: UnitQuestion | None = None  # pending question to systemctl
 
     def start_helpers(self, user: tuple[int, int] | None = None) -> None:
-        """Needs root. `user`: user and group that this process will have. Raises InputError where it cannot be."""
+        """Start the opener and the reader, which needs root.
+
+        `user`: user and group that this process will have. Raises InputError if the process cannot be watched.
+        """
         owner = owner_of(self._pid)
         folder = self._taps.open()
         link, ours = socket.socketpair()
@@ -253,7 +257,7 @@ class WatchedProcess:
             os.chown(path, *(user or (os.getuid(), os.getgid())), follow_symlinks=False)
 
     def _first_line(self, link: socket.socket) -> bytes:
-        """Wait for what the reader says first."""
+        """Wait for the first line of the reader."""
         until_s = time.monotonic() + START_S
         with contextlib.suppress(OSError):
             while b"\n" not in self._partial_line and len(self._partial_line) <= MOST_LINE:
@@ -271,7 +275,7 @@ class WatchedProcess:
         stdout: socket.socket | None = None,
         link: socket.socket | None = None,
     ) -> None:
-        """Start a helper; `link`: a socket that it has besides."""
+        """Start a helper. `link`: a further socket for it."""
         self._helpers.append(
             subprocess.Popen(  # noqa: S603  this interpreter and our own programs
                 command,
@@ -281,7 +285,7 @@ class WatchedProcess:
                 env={},
                 cwd="/",
                 pass_fds=() if link is None else (link.fileno(),),
-                start_new_session=True,  # neither Ctrl+C nor a terminal that hangs up ends it
+                start_new_session=True,  # Ctrl+C and a hang-up of the terminal do not reach it
             )
         )
 
@@ -319,7 +323,7 @@ class WatchedProcess:
         return "; ".join(self._missing[:3]) or unmapped
 
     def _helper_news(self) -> list[Message]:
-        """Read which runtimes the reader sees by now, and which it cannot."""
+        """Read the lines of the reader: runtimes whose calls it sees, and those whose calls it cannot see."""
         assert self._link
         with contextlib.suppress(OSError):
             while len(self._partial_line) <= MOST_LINE and (data := self._link.recv(MOST_LINE)):
@@ -345,7 +349,7 @@ class WatchedProcess:
             elif missing := news.get("missing"):
                 messages.append(self._misses(str(missing)))
             elif unread := news.get("unread"):
-                text = f"models have no names, or that of the command line: {unread}"
+                text = f"models have no names, or only the one on the command line: {unread}"
                 messages.append(LogLine("info", "edgetop", clean(text)[:MOST_TEXT]))
             elif failed := news.get("failed"):
                 self._failure = clean(str(failed))[:MOST_TEXT]
@@ -354,13 +358,13 @@ class WatchedProcess:
         return [*messages, *self._loaded()]
 
     def _misses(self, why: str) -> Message:
-        """Remember why a runtime's calls are not seen, and say it."""
+        """Store and report why the calls of a runtime are not seen."""
         self._setting = ""
         self._missing.append(clean(why)[:MOST_TEXT])
         return LogLine("warning", "edgetop", self._missing[-1], "runtime-unseen")
 
     def _load(self, news: dict[str, Any]) -> list[Message]:
-        """Find the functions of a module that the process has mapped, if it may be loaded here."""
+        """Start to find the functions of a module that the process has mapped, if the module may be loaded."""
         with contextlib.suppress(KeyError, TypeError):
             sites = [str(site) for site in news["sites"]][:8]
             try:
@@ -370,7 +374,7 @@ class WatchedProcess:
         return []
 
     def _loaded(self) -> list[Message]:
-        """Send the functions that were found to the reader."""
+        """Send the found functions to the reader."""
         if self._loading is None:
             return []
         found: list[Function] | None = []
@@ -387,11 +391,11 @@ class WatchedProcess:
 
     def _order(self, **what: object) -> None:
         assert self._link
-        with contextlib.suppress(OSError):  # the reader has ended, which is noticed elsewhere
+        with contextlib.suppress(OSError):  # the reader has ended, which `poll` reports
             self._link.send(json.dumps(what).encode() + b"\n")
 
     def _end_reason(self, messages: list[Message]) -> str:
-        """Why watching is over, where the process has ended; of a unit, when it is not started again."""
+        """Return why watching is over, or "": the process has ended and, for a unit, is not restarted."""
         if self._began is not None and began(self._pid) == self._began:
             return ""
         if self.spec.unit is None:
@@ -406,7 +410,7 @@ class WatchedProcess:
             return ""
         pid, state = answer
         if pid and (since := began(pid)) is not None and (pid, since) != (self._pid, self._began):
-            text = f"{self.spec.unit} runs again as process {pid}: not seen for {now_s - self._gone_since_s:.1f} s"
+            text = f"{self.spec.unit} runs again as process {pid}, after {now_s - self._gone_since_s:.1f} s"
             messages += [LogLine("info", "program", text, "unit-restarted"), Started(pid, "")]
             self._pid, self._began, self._gone_since_s, self._news = pid, since, None, 0
             self._order(pid=pid)
@@ -415,7 +419,7 @@ class WatchedProcess:
         return ""
 
     def _unit_state(self, unit: str, now_s: float) -> tuple[int, str] | None:
-        """Return the unit's main process and its state; None: it is not known just now."""
+        """Return the main process and the state of the unit, or None if they are not known at the moment."""
         try:
             if self._question is None:
                 if now_s - self._asked_unit_s < ASK_UNIT_S:
@@ -430,7 +434,7 @@ class WatchedProcess:
         return answer
 
     def stop(self) -> None:
-        """End watching; the process goes on."""
+        """Stop watching. The process continues."""
         self._stop = "stop"
 
     @property
@@ -438,10 +442,10 @@ class WatchedProcess:
         return bool(self._stop)
 
     def profile(self) -> None:
-        """Do nothing: operators cannot be profiled without changing the program."""
+        """Do nothing, because operators cannot be profiled without changing the program."""
 
     def close(self) -> None:
-        """End the helpers, and the uprobes with them, and remove what was shared with them."""
+        """End the helpers, which removes the uprobes, and remove the rings."""
         if self._loading:
             self._loading.close()
             self._loading = None
@@ -455,7 +459,7 @@ class WatchedProcess:
         for helper in reversed(self._helpers):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 helper.wait(END_S)
-            if helper.poll() is None:  # its owner has stopped it
+            if helper.poll() is None:  # its owner may have suspended it
                 with contextlib.suppress(PermissionError, subprocess.TimeoutExpired):
                     helper.kill()
                     helper.wait(END_S)
@@ -464,7 +468,7 @@ class WatchedProcess:
 
 
 def _parsed(line: bytes) -> dict[str, Any]:
-    """Return what a line of the reader says; an empty dictionary for what is none."""
+    """Parse a line of the reader. Return {} for an invalid line."""
     try:
         news = json.loads(line)
     except (ValueError, RecursionError):

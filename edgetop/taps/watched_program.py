@@ -1,9 +1,9 @@
-"""A program that edgetop starts and whose inferences it watches: an engine that runs what it likes.
+"""A program that edgetop starts and watches, as an engine that runs its own inferences.
 
-It runs as it would alone: with the same environment, signals, limits, CPUs and open files. It has a session of its own
-(setsid(2)), so that neither Ctrl+C nor a hang-up of the terminal reaches it but through edgetop, and no pipe to
-edgetop: its output goes to a file, or where that of edgetop goes. Only a stop that somebody asked for ends it. An
-error, the end or the death of edgetop does not.
+It runs as it would without edgetop: with the same environment, signals, limits, CPUs and open files. It has its own
+session (setsid(2)), so that Ctrl+C and a hang-up of the terminal reach it only through edgetop. It has no pipe to
+edgetop: its output goes to a file, or to the output of edgetop. It is ended only by a stop that the user asked for, not
+by an error, the end or the death of edgetop.
 """
 
 import contextlib
@@ -32,35 +32,35 @@ from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, why_unseen
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
-DEEPEST = 128  # folders in which a program may lie; above `/` there is `/`
-STOP_TIMEOUT_NS = 90_000_000_000  # from the signal that asks it to end to SIGKILL: systemd's DefaultTimeoutStopSec
-KILLED_PATIENCE_NS = 5_000_000_000  # after SIGKILL: a process that waits in the kernel goes on
-MOST_REMINDERS, LEAST_REMINDER_NS = 18, 5_000_000_000  # while it is waited for
-EARLY_NS = 10_000_000_000  # a crash so soon after the start may be the fault of what sees the calls
+DEEPEST = 128  # most parent folders of a program; the parent of `/` is `/`
+STOP_TIMEOUT_NS = 90_000_000_000  # from the stop signal to SIGKILL; as systemd's DefaultTimeoutStopSec
+KILLED_PATIENCE_NS = 5_000_000_000  # wait after SIGKILL, since a process that waits in the kernel does not end
+MOST_REMINDERS, LEAST_REMINDER_NS = 18, 5_000_000_000  # most messages while waiting for the end, least interval
+EARLY_NS = 10_000_000_000  # a crash this soon after the start may be caused by the hook or the preload library
 CRASHES = frozenset({
     signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT, signal.SIGFPE, signal.SIGSYS, signal.SIGTRAP,
 })  # fmt: skip
-LINES = "EDGETOP_LINES"  # asks the hook to write out each line that the program prints
-CHILDREN_PATIENCE_NS = 1_000_000_000  # a fork server, say, ends as soon as it notices that its program has
+LINES = "EDGETOP_LINES"  # asks the hook to flush each line that the program prints
+CHILDREN_PATIENCE_NS = 1_000_000_000  # wait for children such as a fork server, which end just after the program
 MAX_OUTPUT = 8 * 1024 * 1024  # bytes of the program's output that are stored
 
 
 @frozen
 class Surroundings:
-    """What a program inherits, as edgetop has found it before it changed anything of itself."""
+    """What a program inherits: the state of edgetop's process before edgetop changed it."""
 
     cpus: frozenset[int]
-    ignored: tuple[int, ...]  # signals
+    ignored: tuple[int, ...]  # ignored signals
 
     @classmethod
     def now(cls) -> "Surroundings":
-        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # those that edgetop will handle itself
+        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # signals that edgetop will handle itself
         ignored = tuple(number for number in handled if signal.getsignal(number) == signal.SIG_IGN)
         return cls(frozenset(os.sched_getaffinity(0)), ignored)
 
     @contextlib.contextmanager
     def restored(self) -> Iterator[None]:
-        """Within this context this thread is as it was found: what it starts inherits that. Only in the main thread."""
+        """Restore the original state of this thread within a context, for programs to inherit. Main thread only."""
         cpus = os.sched_getaffinity(0)
         handlers = {number: signal.signal(number, signal.SIG_IGN) for number in self.ignored}
         try:
@@ -77,14 +77,14 @@ class Surroundings:
 @frozen
 class ProgramSpec:
     command: Sequence[str]
-    duration_ns: int | None = None  # of watching, from the first inference on
+    duration_ns: int | None = None  # how long to watch, from the first inference on
     runs: int | None = None
     follow_children: bool = False
-    output: Path | None = None  # where the user wants what it prints
-    has_hook: bool = True  # for Python programs
-    preload: Path | None = None  # for C and C++ programs; None: it could not be made, or is not wanted
-    stdin: int | None = None  # its standard input; None: nothing, since edgetop reads the terminal itself
-    stdout: int | None = None  # a file descriptor for the program's output; None: a file that edgetop reads
+    output: Path | None = None  # file for the output of the program, if the user chose one
+    has_hook: bool = True  # whether to hook Python programs
+    preload: Path | None = None  # library to load into C and C++ programs; None if not wanted or not available
+    stdin: int | None = None  # descriptor of standard input; None: empty, because edgetop reads the terminal itself
+    stdout: int | None = None  # descriptor of the output; None: a file that edgetop reads
     stderr: int | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     stop_timeout_ns: int = STOP_TIMEOUT_NS
@@ -92,12 +92,12 @@ class ProgramSpec:
 
     @property
     def name(self) -> str:
-        """The script or the program, without its folder."""
+        """Return the name of the script or the program, without its folder."""
         script = next((word for word in self.command[1:] if word.endswith(".py")), self.command[0])
         return clean(script.rpartition("/")[2] or script)
 
     def environment(self, folder: Path, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the program: `given`, and what makes it report its calls."""
+        """Return the environment of the program: `given`, and the variables that make it report its calls."""
         environment = {**given, layout.FOLDER: str(folder)}
         if self.has_hook and SEPARATOR not in str(HOOK):
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(HOOK), given.get("PYTHONPATH", ""))))
@@ -115,21 +115,21 @@ class WatchedProgram:
 
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec
-        self.output: Path | None = None  # the file for what it prints; None: one that goes with the session
+        self.output: Path | None = None  # file for the output of the program; None: a temporary one
         self._process: subprocess.Popen[bytes] | None = None
         self._log: LineReader | None = None
         self._log_path: Path | None = None
-        self._removed_log: Path | None = None  # when the program has ended
+        self._removed_log: Path | None = None  # temporary log, to be removed when the program has ended
         self._log_fd = -1
         self._taps = Taps()
         self._reported_start = False
         self._began_ns = 0
-        self._ended_ns = 0  # when it was seen that it has ended; 0: it has not
+        self._ended_ns = 0  # when its end was noticed; 0 while it runs
         self._stop: _Stop | None = None
         self._over = False
         self._oom_watch = OomWatch()
-        self.exit_status: int | None = None  # as a shell gives it: 128 and the signal
-        self.crashed_early = False  # by a signal, soon after its start
+        self.exit_status: int | None = None  # as a shell reports it: 128 + the number of a signal
+        self.crashed_early = False  # whether a signal killed it soon after its start
 
     def start(self) -> None:
         self._began_ns = self._taps.started_ns = time.monotonic_ns()
@@ -156,15 +156,15 @@ class WatchedProgram:
                     stderr=writes if spec.stderr is None else spec.stderr,
                     env=spec.environment(folder, os.environ),
                     start_new_session=True,
-                    close_fds=False,  # those of edgetop are closed by exec; the program gets what edgetop was given
+                    close_fds=False,  # descriptors of edgetop are closed by exec; the program inherits the others
                 )
         finally:
             os.close(writes)
 
     def _temporary_log(self) -> Path:
-        """A file for what the program prints where nothing is recorded; it is removed when the program has ended.
+        """Create a file for the output of the program if nothing is recorded. It is removed when the program has ended.
 
-        On no account in the shared memory of the rings, which its output would fill if edgetop is killed.
+        It must not be in the shared memory of the rings, which the output would fill if edgetop is killed.
         """
         file, name = tempfile.mkstemp(prefix="edgetop-output-")
         os.close(file)
@@ -177,7 +177,7 @@ class WatchedProgram:
         now_ns = time.monotonic_ns()
         messages: list[Message] = [] if self._reported_start else [Started(self._process.pid, "")]
         self._reported_start = True
-        status = self._process.poll()  # before the rings: what it did before it went is still read
+        status = self._process.poll()  # before reading the rings, so that the last calls are still read
         if status is not None and not self._ended_ns:
             self._ended_ns = now_ns
         left = self._left_behind() if status is not None else []
@@ -185,7 +185,7 @@ class WatchedProgram:
         records, news = self._taps.poll(now_ns, is_over=is_over)
         messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, is_over=is_over)]
         if is_over and left:
-            text = f"the program has ended, and what it started goes on unseen: process {', '.join(left[:3])}"
+            text = f"the program has ended, but its children continue unwatched: process {', '.join(left[:3])}"
             messages.append(LogLine("warning", "edgetop", text, "left-behind"))
         messages += self._read_log()
         if status is not None and is_over:
@@ -198,17 +198,17 @@ class WatchedProgram:
 
     def _read_log(self) -> list[LogLine]:
         lines = self._log.read() if self._log else []
-        # Empty edgetop's own file when it has grown large; what was read of it is in the events.
+        # Empty edgetop's own file when it has grown large. The lines that were read are in the events.
         if self.spec.output is None and os.fstat(self._log_fd).st_size > MAX_OUTPUT:
             os.ftruncate(self._log_fd, 0)
             os.lseek(self._log_fd, 0, os.SEEK_SET)
         return lines
 
     def _left_behind(self) -> list[str]:
-        """The processes that the program started and that still run after it has ended."""
+        """Return the processes that the program started and that outlived it."""
         mark, running = f"{layout.FOLDER}={self._taps.folder}".encode(), []
         for place in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):  # another user's, or it has ended
+            with contextlib.suppress(OSError):  # it belongs to another user, or has ended
                 if mark in (place / "environ").read_bytes().split(b"\0"):
                     running.append(place.name)
         return running
@@ -238,7 +238,7 @@ class WatchedProgram:
         return Ended("exit" if status == 0 else f"exit-status-{status}", self._ended_ns)
 
     def stop(self) -> None:
-        """Ask the program to end. The second time, kill it at once."""
+        """Ask the program to end. The second call kills it at once."""
         if self._stop is None:
             self._ask_to_end("stop")
         elif not self._stop.killed_ns:
@@ -256,13 +256,13 @@ class WatchedProgram:
             os.killpg(self._process.pid, number)
 
     def _wait_for_end(self, stop: "_Stop", now_ns: int) -> Iterator[Message]:
-        """Say how long the program may still take to end; kill it when that time is over."""
+        """Report how long the program may still take to end, and kill it when that time is over."""
         name, limit_ns = self.spec.name, self.spec.stop_timeout_ns
         asked, left_ns = self.spec.stop_signal.name, stop.asked_ns + limit_ns - now_ns
         if stop.killed_ns:
             if now_ns - stop.killed_ns > KILLED_PATIENCE_NS:
                 self._over = True
-                yield LogLine("critical", "edgetop", f"{name} has not ended after SIGKILL: it goes on", "stopping")
+                yield LogLine("critical", "edgetop", f"{name} has not ended after SIGKILL: it continues", "stopping")
                 yield Ended(stop.why, now_ns)
         elif left_ns <= 0 or stop.is_urgent:
             stop.killed_ns = now_ns
@@ -276,22 +276,22 @@ class WatchedProgram:
 
     @property
     def was_stopped(self) -> bool:
-        """Whether edgetop ended it, so that its exit status means nothing."""
+        """Whether edgetop ended the program, so that its exit status means nothing."""
         return self._stop is not None
 
     def profile(self) -> None:
-        """Do nothing: operators cannot be profiled without changing the program."""
+        """Do nothing, because operators cannot be profiled without changing the program."""
 
     def goes_on(self) -> str:
-        """Return a sentence on the program where it runs on without edgetop; "": it has ended."""
+        """Return a sentence on the program if it outlives edgetop, or "" if it has ended."""
         if self._process is None or self._process.poll() is not None:
             return ""
         pid = self._process.pid
         output = f"; its output goes to {clean(str(self._log_path))}" if self.spec.stdout is None else ""
-        return f"{self.spec.name} goes on unwatched as process {pid}{output}; kill {pid} ends it"
+        return f"{self.spec.name} continues unwatched as process {pid}{output}; kill {pid} ends it"
 
     def close(self) -> str:
-        """Stop watching. The program goes on where it has not ended, and a sentence says so."""
+        """Stop watching. Return a sentence on the program if it continues, else ""."""
         text = self.goes_on()
         if self._log_fd >= 0:
             os.close(self._log_fd)
@@ -304,29 +304,29 @@ class WatchedProgram:
 
 @dataclass(slots=True)
 class _Stop:
-    """The program was asked to end."""
+    """The state of a request to end the program."""
 
     why: str
     asked_ns: int
-    said_ns: int = 0  # when it was last said that it is waited for
-    is_urgent: bool = False  # the user does not want to wait
-    killed_ns: int = 0  # 0: it was not
+    said_ns: int = 0  # when the last message on the wait was sent
+    is_urgent: bool = False  # whether the user does not want to wait
+    killed_ns: int = 0  # when SIGKILL was sent; 0 if it was not
 
 
 def preloaded(library: Path) -> str:
-    """Return the library as LD_PRELOAD names it, so that only the loader of glibc finds it.
+    """Return the name of the library for LD_PRELOAD, such that only the loader of glibc finds it.
 
-    Only that replaces $ORIGIN, by the program's folder (ld.so(8)). The loader of musl would find symbols missing in the
-    library and end the program; it passes over a file that is not there (load_preload of musl's ldso/dynlink.c).
+    Only glibc replaces $ORIGIN by the folder of the program (ld.so(8)). The loader of musl would miss symbols and end
+    the program, but it skips a file that does not exist (load_preload in musl's ldso/dynlink.c).
     """
     return f"$ORIGIN{'/..' * DEEPEST}{library}"
 
 
 def preload_library(cache: Path) -> Path | None:
-    """The library that LD_PRELOAD brings into C and C++ programs, compiled under `cache` where it is not there yet.
+    """Return the library to preload into C and C++ programs, after compiling it in `cache` if necessary.
 
-    None: it cannot be compiled here, or LD_PRELOAD cannot name it (`PRELOAD_SEPARATORS`). There is one for each version
-    of its source and each architecture. The folder is the user's own (0700).
+    Return None if it cannot be compiled, or if LD_PRELOAD cannot name its path (`PRELOAD_SEPARATORS`). There is one
+    library for each version of the source and each architecture. The folder is private to the user (0700).
     """
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
 

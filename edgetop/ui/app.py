@@ -1,4 +1,4 @@
-"""The Textual app: themes, one screen that it is opened with, and an end that leaves the session alone."""
+"""The Textual app: it has themes and one screen, and its end does not affect the session."""
 
 import contextlib
 import os
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from edgetop.feeds.fleet_feed import Fleet
     from edgetop.ui.fleet_screen import FleetScreen
 
-UI_NICENESS = 5  # the screen gives way to the engine and to the recording
+UI_NICENESS = 5  # the engine and the recording have priority over the screen
 
 
-# Is given the app, how it may draw, and whether it is to close without a question.
+# Makes the screen from the app, the characters, the theme, and a function that says whether to close at once.
 MakeScreen = Callable[["EdgetopApp", CharacterSet, Theme, Callable[[], bool]], "MonitorScreen | FleetScreen"]
 
 
@@ -50,13 +50,13 @@ class EdgetopApp(App[None], inherit_bindings=False):
     }
     """
     ENABLE_COMMAND_PALETTE = False
-    ALLOW_SELECT = False  # a terminal's own selection, with Shift, copies what is seen
+    ALLOW_SELECT = False  # users can select text with the terminal itself, by holding Shift
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "interrupt", priority=True)]
 
     def __init__(
         self, make: MakeScreen, settings: ScreenSettings, leave_now: Callable[[], bool] = lambda: False
     ) -> None:
-        """Raises InputError for a theme that is unknown or not in order."""
+        """Make the app. Raises InputError if the theme is unknown or invalid."""
         theme = load_theme(settings.theme or choose_theme())
         self.terminal_buffer = TerminalBuffer()
         super().__init__(driver_class=SteadyDriver, ansi_color=theme.uses_terminal_colours)
@@ -64,7 +64,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.animation_level = "none"
         self.failure: Exception | None = None
         characters = choose_characters(ascii_asked=settings.ascii_only)
-        self.measured_glyphs = "" if characters.ascii_only else MEASURED  # that the driver has the terminal measure
+        self.measured_glyphs = "" if characters.ascii_only else MEASURED  # glyphs whose width the driver measures
         self.theme_names = sorted(theme_files())
         self.theme_name = theme.name
         self.hosted = make(self, characters, theme, lambda: self.terminal_lost or leave_now())
@@ -75,21 +75,21 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.push_screen(self.hosted)
 
     def on_resize(self, event: Resize) -> None:
-        """Draw the whole screen again where the size seems to be the same as before.
+        """Draw the whole screen again if the size seems unchanged.
 
-        Of two quick resizes Textual may report only the second, and the first has cut off what stood there.
+        After two quick resizes Textual may report only the second one, but the first has cut off a part of the screen.
         """
         if self.screen_stack and event.size == self.screen.size:
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
-        """The terminal's reply to where the measured glyphs ended. Until it comes, the safe set is drawn."""
+        """Take the terminal's reply about the width of the measured glyphs. Until then only safe ones are drawn."""
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""
             self.hosted.use_characters(replace(self.hosted.characters, boxes=True))
 
     def action_interrupt(self) -> None:
-        """Ctrl+C ends a program, also where a dialog or a note has the keyboard."""
+        """Handle Ctrl+C, which ends the program even if a dialog has the keyboard."""
         self.hosted.interrupt()
 
     def action_redraw(self) -> None:
@@ -99,13 +99,13 @@ class EdgetopApp(App[None], inherit_bindings=False):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return what the user chose on the screen, to be stored for the next session."""
+        """Return the choices of the user on the screen, to be stored for the next session."""
         return {"theme": self.theme_name, **self.hosted.choices}
 
     def use_theme(self, name: str) -> None:
         try:
             theme = load_theme(name)
-        except InputError as error:  # a user's own, edited meanwhile
+        except InputError as error:  # a theme of the user may have been edited meanwhile
             self.notify(clean(str(error)), severity="error", markup=False)
             return
         self.theme_name = name
@@ -120,16 +120,16 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self._driver.write(notification(title, text, os.environ))
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | RowsUpdate | None) -> None:
-        """Textual's hook for what goes to the terminal."""
+        """Send output to the terminal; a hook of Textual."""
         self.terminal_buffer.fit(self.size)
         batch = self._driver.batched() if isinstance(self._driver, SteadyDriver) else contextlib.nullcontext()
         with batch:
             super()._display(screen, tightened(renderable, self.terminal_buffer))
 
     def paint(self, changed: Mapping[LineWidget, Sequence[int]]) -> None:
-        """Send these rows of widgets at once, where nothing stands over them.
+        """Send these rows of widgets to the terminal at once, unless something covers them.
 
-        Textual's compositor takes several times as long to find the same.
+        Textual's compositor takes several times as long for the same result.
         """
         if self.is_headless or self._batch_count or self.screen is not self.hosted or self._notifications:
             for widget, rows in changed.items():
@@ -137,7 +137,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
                     widget.refresh(*(Region(0, y, widget.size.width, 1) for y in rows))
             return
         places = [(widget.region, widget, rows) for widget, rows in changed.items() if rows and widget.display]
-        # One that is not laid out yet has no region, and is drawn when it is.
+        # A widget without a layout has no region yet, and is drawn when it gets one.
         drawn = [
             (at.x, at.y + y, widget.pieces(y), at.width)
             for at, widget, rows in places
@@ -148,12 +148,12 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self._display(self.screen, RowsUpdate(drawn, self.terminal_buffer))
 
     def _handle_exception(self, error: Exception) -> None:
-        """Textual's hook for an uncaught error: close the screen; the session continues.
+        """Close the screen after an uncaught error; a hook of Textual. The session continues.
 
-        Overridden so that the user gets one line and not a traceback over the terminal.
+        Without this, the user would get a traceback instead of one line.
         """
         self.failure = self.failure or error
-        if self.is_headless:  # under a test, which must see it
+        if self.is_headless:  # in a test, which must see the error
             super()._handle_exception(error)
             return
         self.panic()  # with nothing to print
@@ -167,10 +167,10 @@ def monitor(feed: Feed, analysis: Analysis, settings: ScreenSettings) -> MakeScr
 
 
 def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Callable[[], bool]) -> str | None:
-    """Run the screen until the user leaves it, or it fails. Returns the reason of a failure, in a line.
+    """Run the screen until the user leaves it or it fails. Return the reason of a failure as one line, else None.
 
-    `leave_now` is asked at every tick: True closes the screen without a question.
-    Raises InputError for a theme that cannot be used.
+    `leave_now` is called at every tick; if it returns True, the screen closes without a question. Raises InputError
+    for a theme that cannot be used.
     """
     return _run(EdgetopApp(monitor(feed, analysis, settings), settings, leave_now), settings)
 
@@ -178,7 +178,7 @@ def show(feed: Feed, analysis: Analysis, settings: ScreenSettings, leave_now: Ca
 def show_fleet(
     fleet: "Fleet", settings: ScreenSettings, listing: FleetListing, leave_now: Callable[[], bool]
 ) -> str | None:
-    """The same for many boards. `listing` is how it begins, and in the end how it was left."""
+    """Run the screen of many boards, like `show`. `listing` holds its state, and is updated when the screen closes."""
     from edgetop.ui.fleet_screen import FleetScreen  # noqa: PLC0415  a session's screen needs none of it
 
     def make(app: EdgetopApp, characters: CharacterSet, theme: Theme, leaves: Callable[[], bool]) -> FleetScreen:
@@ -189,12 +189,12 @@ def show_fleet(
 
 def _run(app: EdgetopApp, settings: ScreenSettings) -> str | None:
     before = app.choices
-    with contextlib.suppress(OSError):  # a container may forbid it; the screen then competes as it is
-        os.setpriority(os.PRIO_PROCESS, 0, UI_NICENESS)  # of this thread (setpriority(2)); it cannot be raised again
+    with contextlib.suppress(OSError):  # a container may forbid it; the screen then keeps its priority
+        os.setpriority(os.PRIO_PROCESS, 0, UI_NICENESS)  # of this thread (setpriority(2)); cannot be undone
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTSTP, signal.SIGCONT)}
     app.run()
     for number, handler in handlers.items():
-        signal.signal(number, handler)  # Textual's would open the screen again
+        signal.signal(number, handler)  # Textual's handlers would open the screen again
     if settings.remember and (changed := {key: of for key, of in app.choices.items() if of != before[key]}):
         settings.remember(changed)
     return None if app.failure is None else f"{type(app.failure).__name__}: {app.failure}"

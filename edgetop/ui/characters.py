@@ -1,4 +1,4 @@
-"""What the terminal can display: its character set, and the theme that suits it."""
+"""The character set and the theme that suit the terminal."""
 
 import os
 from collections.abc import Mapping
@@ -6,21 +6,23 @@ from typing import NamedTuple
 
 from edgetop.frozen import frozen
 
-# Terminals whose fonts hold little more than ASCII, or whose palette is fixed.
+# Terminals whose fonts have little more than ASCII, or whose palette is fixed.
 _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25")
 
 
 @frozen
 class CharacterSet:
     ascii_only: bool = False
-    boxes: bool = False  # the terminal was measured to draw box and block glyphs in one cell each; never with ASCII
+    boxes: bool = (
+        False  # whether the terminal draws box and block glyphs in one cell each, as measured; never with ASCII
+    )
 
 
-# Of the glyphs whose width is ambiguous (Unicode Standard Annex 11), those that are drawn where each takes one cell.
+# Glyphs of ambiguous width (Unicode Standard Annex 11) that are drawn if the terminal shows each in one cell.
 MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐░▒▓°"
 
 
-class FrameCharacters(NamedTuple):
+class BorderCharacters(NamedTuple):
     """The characters that draw the frame around panes."""
 
     top_left: str
@@ -33,16 +35,16 @@ class FrameCharacters(NamedTuple):
     side: str
 
 
-def frame_characters(characters: CharacterSet) -> FrameCharacters:
-    """ASCII, where it was not measured that the terminal draws others in one cell."""
-    return FrameCharacters(*("╭╮╰╯├┤─│" if characters.boxes and not characters.ascii_only else "++++++-|"))
+def border_characters(characters: CharacterSet) -> BorderCharacters:
+    """Return the characters of the frame: ASCII, unless the terminal was measured to draw box glyphs in one cell."""
+    return BorderCharacters(*("╭╮╰╯├┤─│" if characters.boxes and not characters.ascii_only else "++++++-|"))
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
-    """Whether the locale says UTF-8, in the order of setlocale(3).
+    """Whether the locale is a UTF-8 one. The variables are read in the order of setlocale(3).
 
-    Python itself sets LC_CTYPE to C.UTF-8 in a C locale (PEP 538): that says nothing about
-    the terminal, so it is passed over when nothing else says UTF-8.
+    In a C locale Python itself sets LC_CTYPE to C.UTF-8 (PEP 538). That says nothing about the terminal, so this value
+    alone does not count.
     """
     coerced = environment.get("LC_CTYPE") == "C.UTF-8" and environment.get("LANG", "C") in ("", "C", "POSIX")
     names = ("LC_ALL", "LANG") if coerced else ("LC_ALL", "LC_CTYPE", "LANG")
@@ -61,7 +63,7 @@ def choose_characters(*, ascii_asked: bool, environment: Mapping[str, str] = os.
 def choose_theme(environment: Mapping[str, str] = os.environ) -> str:
     if environment.get("NO_COLOR"):  # https://no-color.org: set, and not empty
         return "mono"
-    # More than sixteen colours, by what terminals say of themselves, and as Rich, which draws, understands it.
+    # More than sixteen colours, by the variables that terminals set and Rich reads.
     depth, term = (environment.get(name, "").strip().lower() for name in ("COLORTERM", "TERM"))
     has_many = depth in ("truecolor", "24bit") or term.rpartition("-")[2] in ("256color", "kitty")
     return "dark" if has_many and not is_plain(environment) else "16"

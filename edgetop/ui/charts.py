@@ -1,7 +1,7 @@
-"""Charts as lines of text: joined lines over time in braille or ASCII, each cell in the colour of what stands in it.
+"""Charts as lines of text: curves over time in braille or ASCII, with one colour per cell.
 
-A column shows the extremes of all that falls into it, so that no spike is lost. Braille has
-two by four dots a cell (Unicode, Braille Patterns U+2800); its width is never ambiguous.
+A column shows the extremes of all values that fall into it, so that no spike is lost. A braille character has two by
+four dots (Unicode, Braille Patterns U+2800), and its width is never ambiguous.
 """
 
 import math
@@ -24,29 +24,29 @@ Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int64]
 
-GUTTER = 7  # cells left of a chart for its scale, the same everywhere, so that stacked charts align
+GUTTER = 7  # cells left of a chart for its scale; the same for all charts, so that stacked ones align
 
-ROUNDING = 1e-5  # in steps of a scale: readings are kept in single precision
+ROUNDING = 1e-5  # rounding error of readings, which have single precision, in steps of a scale
 
 BLANK_STYLE = "text"
 BRAILLE = 0x2800
-# Of a braille cell's eight dots, row by row as bits of a byte, its character; 0: none.
+# The bit of each of the eight dots of a braille cell, row by row.
 _DOTS = (0x01, 0x08, 0x02, 0x10, 0x04, 0x20, 0x40, 0x80)
 _CELLS = np.array([0, *(BRAILLE + sum(dot for i, dot in enumerate(_DOTS) if of >> 7 - i & 1) for of in range(1, 256))])
 
 
 @frozen
 class Scale:
-    """The range of a vertical axis, from nice number to nice number."""
+    """The range of a vertical axis, between two round numbers."""
 
     low: float
     high: float
 
 
 def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
-    """The smallest range of round numbers that holds both; it changes rarely as data grows.
+    """Return the smallest range of round numbers that includes both values. It changes rarely as data grows.
 
-    `least`: a span below which differences are not worth magnifying.
+    `least`: the smallest span, so that small differences are not magnified.
 
     >>> nice_scale(1.02, 1.41), nice_scale(45.3, 45.3, least=10)
     (Scale(low=1.0, high=1.5), Scale(low=44.0, high=54.0))
@@ -56,12 +56,12 @@ def nice_scale(low: float, high: float, *, least: float = 0.0) -> Scale:
     step = next(step * factor for factor in (0.1, 0.2, 0.5, 1.0, 2.0) if span / (step * factor) <= 6 + ROUNDING)
     bottom = np.floor(low / step + ROUNDING) * step
     top = np.ceil(max(high, bottom + span) / step - ROUNDING) * step
-    digits = 1 - int(np.floor(np.log10(step)))  # without the noise of the products
+    digits = 1 - int(np.floor(np.log10(step)))  # to round off floating-point noise
     return Scale(round(float(bottom), digits), round(float(top), digits))
 
 
 def round_step(span: float, parts: int) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten of which at most so many parts make the span.
+    """Return the smallest step of the form 1, 2 or 5 times a power of ten that divides `span` into at most `parts`.
 
     >>> round_step(1.3, 12), round_step(0.0384, 6)
     (0.2, 0.01)
@@ -72,19 +72,19 @@ def round_step(span: float, parts: int) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """Values spread evenly over the width, NaN where there is none, and how they are drawn."""
+    """A curve: values that are spread evenly over the width (NaN for gaps), and how they are drawn."""
 
     values: Floats
-    style: str | Sequence[str]  # of all rows, or of each from the top
-    join: np.ufunc = np.fmax  # which of the values that fall into one column is drawn
-    glyph: str = "*"  # in ASCII
-    upto: Floats | None = None  # a band: drawn thinly from the values up to these
-    is_filled: bool = False  # down to the bottom
+    style: str | Sequence[str]  # one style, or one per row from the top
+    join: np.ufunc = np.fmax  # chooses the value to draw if several fall into one column
+    glyph: str = "*"  # character in ASCII
+    upto: Floats | None = None  # upper ends of a thinly drawn band that begins at the values
+    is_filled: bool = False  # whether the area below the curve is filled
     is_dashed: bool = False
 
     @property
     def is_thin(self) -> bool:
-        """Gives way to lines that stand in the same cell."""
+        """Whether the curve is drawn behind lines in the same cell."""
         return self.upto is not None or self.is_dashed
 
 
@@ -96,11 +96,11 @@ class Plot:
     cells: int
     height: int
     characters: CharacterSet
-    shades: Bools | None = None  # of each cell
+    shades: Bools | None = None  # whether each cell is shaded
     cursor: int | None = None
 
     def rows(self, curves: Sequence[Curve], labels: Mapping[int, tuple[str, str]]) -> list[Line]:
-        """The chart. Of curves in one cell the last one has the colour. `labels`: text and style beside rows."""
+        """Return the chart. If curves share a cell, the last one gives the colour. `labels`: text and style by row."""
         if self.cells <= 0:
             return [BLANK] * self.height
         styles = [(c.style,) * self.height if isinstance(c.style, str) else tuple(c.style) for c in curves]
@@ -112,7 +112,7 @@ class Plot:
         return [(span, *row) for span, row in zip(spans, chart.rows, strict=True)]
 
     def dots(self, curve: Curve) -> Ints:
-        """The dot of each column of a curve, from the bottom, and of a band its upper end; -1 where there is none."""
+        """Return the dot of a curve in each column, from the bottom, and the upper dots of a band; -1 for none."""
         across, down = self.dots_of_cell
         ends = (
             [(curve.values, curve.join)] if curve.upto is None else [(curve.values, curve.join), (curve.upto, np.fmax)]
@@ -122,13 +122,13 @@ class Plot:
 
     @property
     def dots_of_cell(self) -> tuple[int, int]:
-        """Return how many dots a cell has, across and down."""
+        """Return the number of dots in a cell, as (columns, rows)."""
         return (1, 1) if self.characters.ascii_only else (2, 4)
 
     def cell_codes(self, curve: Curve, dots: Ints, first: int, last: int) -> Ints:
-        """Return the character code of this curve for each cell from column `first` to `last`; 0: the cell is empty."""
+        """Return the character code of this curve in each cell from column `first` to `last`; 0 for an empty cell."""
         across, down = self.dots_of_cell
-        level = np.arange(self.height * down - 1, -1, -1)[:, None]  # of each row of dots, from the bottom
+        level = np.arange(self.height * down - 1, -1, -1)[:, None]  # number of each row of dots, from the bottom
         column = np.arange(first * across, last * across)
         value = dots[0, column]
         if curve.upto is not None:
@@ -149,26 +149,26 @@ class Plot:
         return _CELLS[np.packbits(of_cells.reshape(self.height, last - first, 8), axis=-1)[:, :, 0]]
 
     def _levels(self, values: Floats, dots: int) -> Ints:
-        """The dot of each value, from the bottom; the nearest one of what lies outside; -1 for NaN."""
+        """Return the dot of each value, counted from the bottom and clipped to the chart; -1 for NaN."""
         share = (values - self.scale.low) / (self.scale.high - self.scale.low)
         level = np.clip(np.floor(np.nan_to_num(share, nan=-1.0) * dots + ROUNDING), 0, dots - 1).astype(np.int64)
         return np.where(np.isnan(values), -1, level)
 
     def row_of(self, value: float) -> int:
-        """Return the row, counted from the top, in which a value is drawn."""
+        """Return the row of a value, counted from the top."""
         return self.height - 1 - int(self._levels(np.array([value]), self.height * 4)[0]) // 4
 
 
 class _Chart:
-    """A chart as it was drawn last: of the next one like it, only the columns and rows that changed are drawn."""
+    """The last drawing of a chart, so that only changed columns and rows are drawn the next time."""
 
     def __init__(self, height: int, cells: int, styles: Sequence[Sequence[str]]) -> None:
-        """`styles`: of each row of each curve."""
-        self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in styles]  # that no curve has
+        """`styles`: the style of each row of each curve."""
+        self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in styles]  # -2 differs from all dots of curves
         self._codes, self._style = (np.zeros((height, cells), np.int64) for _ in range(2))
         names = [BLANK_STYLE, *chain.from_iterable(styles)]
         self._names = [*names, *("shade" if name == BLANK_STYLE else f"{name}{SHADED}" for name in names), "focus"]
-        self._ground: tuple[int | None, bytes] = None, b""  # the cursor and the shades
+        self._ground: tuple[int | None, bytes] = None, b""  # cursor and shades of the last drawing
         self.rows: list[Line] = [BLANK] * height
 
     def draw(self, of: Plot, curves: Sequence[Curve]) -> None:
@@ -187,7 +187,7 @@ class _Chart:
             self.rows[y] = row
 
     def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
-        """The span of cells in which any curve has another dot than before, and the one behind, to which it leads."""
+        """Return the span of cells in which a dot of any curve changed, and one cell more for the joining line."""
         places: list[int] = []
         for now, before in zip(dots, self._dots, strict=True):
             is_alike = now.shape == before.shape
@@ -201,7 +201,7 @@ class _Chart:
 
     @staticmethod
     def _combined(of: Plot, curves: Sequence[Curve], dots: Sequence[Ints], first: int, last: int) -> tuple[Ints, Ints]:
-        """The characters and styles of all curves in these columns of cells."""
+        """Return the characters and styles of all curves in these columns of cells."""
         codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
         is_line = np.zeros(codes.shape, np.bool_)
         for number, (curve, its_dots) in enumerate(zip(curves, dots, strict=True)):
@@ -214,11 +214,11 @@ class _Chart:
         return codes, style
 
     def _lines(self, of: Plot, shades: Bools, changed: Bools) -> Iterable[Line]:
-        """The rows that changed, each in as few pieces as it can be."""
+        """Yield the changed rows, each in as few pieces as possible."""
         codes, style = self._codes[changed], self._style[changed]
         shade_glyph = ":" if of.characters.ascii_only else "\u2591" if of.characters.boxes else "\u2840"
         codes = np.where(codes > 0, codes, np.where(shades, ord(shade_glyph), ord(" ")))
-        # A blank has no colour: it takes that of what is left of it, so that a row is in fewer pieces.
+        # A blank shows no colour, so it takes the colour of its left neighbour, which makes fewer pieces.
         last = np.maximum.accumulate(np.where((codes == ord(" ")) & ~shades, 0, np.arange(of.cells)), axis=1)
         style = np.take_along_axis(style, last, axis=1) + shades * (len(self._names) // 2)
         if of.cursor is not None and 0 <= of.cursor < of.cells:
@@ -232,13 +232,13 @@ class _Chart:
             )
 
 
-@lru_cache(maxsize=16)  # the last ones of a screen
+@lru_cache(maxsize=16)  # enough for the charts of a screen
 def _chart(height: int, cells: int, styles: tuple[tuple[str, ...], ...], *_others: Hashable) -> _Chart:
     return _Chart(height, cells, styles)
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
-    """`values` in `count` columns: joined where many fall into one, repeated where few do."""
+    """Spread `values` over `count` columns: join values that share a column, repeat them if there are few."""
     starts = np.arange(count) * len(values) // count
     if len(values) <= count:
         return values[starts]
@@ -247,7 +247,7 @@ def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
 
 
 def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bools:
-    """Return which cells of a timeline these spans of session time, in s, touch."""
+    """Return which cells of a timeline overlap these spans of session time in s."""
     touched = np.zeros(max(cells, 0), np.bool_)
     scale = cells / (axis.to_s - axis.from_s)
     for begin_s, end_s in spans:
@@ -260,15 +260,15 @@ def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bool
 def time_line(
     axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], characters: CharacterSet
 ) -> Line:
-    """A timeline's axis in session time: its ends and its middle, a tick for each burst, an `m` for each mark.
+    """Return the axis of a timeline: session time at its ends and its middle, ticks for profiles, an `m` per mark.
 
-    `rule`: character and style of what is between these.
+    `rule`: character and style of the line between them.
     """
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s
     tick = "'" if characters.ascii_only else "\u2575" if characters.boxes else "\u2803"
     known = ~np.isnan(bursts.middle)
-    known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # a second has several places
+    known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # one tick if a second has several places
     for place in np.flatnonzero(known).tolist() if cells > 0 else ():
         row[place * cells // len(bursts.middle)] = Span(tick, "dim")
     for second in marks_s:
@@ -282,7 +282,7 @@ def time_line(
     return joined(tuple(row))
 
 
-AXIS_CELLS = (24, 48)  # for two times under a timeline, and for three
+AXIS_CELLS = (24, 48)  # least width for two times under a timeline, and for three
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 RISING = (
     " .:-=+*#", " \u2840\u28c0\u28c4\u28e4\u28e6\u28f6\u28f7\u28ff",
@@ -291,7 +291,7 @@ RISING = (
 
 
 def bar(share: float, cells: int, characters: CharacterSet, *, rest: str = " ") -> str:
-    """A horizontal bar, as long as `share` of the cells; what is left over is of `rest`."""
+    """Return a horizontal bar that fills `share` of the cells, padded with the character `rest`."""
     full, parts = (
         ("#", " ") if characters.ascii_only else ("\u2588", EIGHTHS) if characters.boxes else ("\u28ff", " \u2847")
     )
@@ -301,7 +301,7 @@ def bar(share: float, cells: int, characters: CharacterSet, *, rest: str = " ") 
 
 
 def strip(shares: Floats, characters: CharacterSet) -> str:
-    """A row of heights, each between 0 and 1; what is not 0 is seen."""
+    """Return a row of bars with heights between 0 and 1. A height above 0 is always visible."""
     steps = RISING[0 if characters.ascii_only else 2 if characters.boxes else 1]
     levels = np.ceil(np.clip(shares, 0, 1) * (len(steps) - 1)).astype(int)
     return "".join(steps[level] for level in levels.tolist())

@@ -1,4 +1,4 @@
-"""The few questions the screen asks, and what it shows on request. Text in them is never markup."""
+"""Dialogs: questions, and texts and lists that the user asks for. Their text is never interpreted as markup."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 
 class PlainScrollBar(ScrollBarRender):
-    """Whole cells only: the glyphs for parts of one are two cells wide in some terminals."""
+    """A scroll bar of whole cells, because glyphs for parts of a cell are two cells wide in some terminals."""
 
     VERTICAL_BARS: ClassVar[list[str]] = [" "]
 
 
 class Dialog(ModalScreen[T], Generic[T]):
-    """A box in the middle with a title; Esc closes it without an answer."""
+    """A box in the middle of the screen, with a title. Esc closes it without an answer."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: transparent; }
@@ -42,22 +42,22 @@ class Dialog(ModalScreen[T], Generic[T]):
     Dialog .title { text-style: bold; padding-bottom: 1; }
     Dialog Input { background: $background; & > .input--placeholder { color: $secondary; } }
     """
-    heading: str  # the title in its box
+    heading: str  # the title
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "close", id="close"),
-        Binding("ctrl+l", "app.redraw", "draw the screen anew", id="redraw-dialog"),
+        Binding("ctrl+l", "app.redraw", "redraw the screen", id="redraw-dialog"),
     ]
 
 
 @frozen
 class Choice(Generic[T]):
-    keys: str  # in Textual's names, separated by commas; the first is shown
-    words: str  # "": is not shown, such as another key that closes
+    keys: str  # names of keys in Textual, separated by commas; the first one is shown
+    words: str  # description of the choice; "" hides it, as for a second key that closes the dialog
     answer: T | None
 
 
 class ChoiceDialog(Dialog[T], Generic[T]):
-    """A title, an explanation, and a line for each choice; returns the answer of the chosen one."""
+    """A dialog with a title, an explanation and a line for each choice. It returns the answer of the choice."""
 
     def __init__(self, title: str, choices: Sequence[Choice[T]], *, above: str = "", below: str = "") -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class ChoiceDialog(Dialog[T], Generic[T]):
         self._keys = BindingsMap(choose)
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(classes="box") as box:  # has the focus: arrows and pages scroll it where it is too long
+        with VerticalScroll(classes="box") as box:  # has the focus, so that the arrow and page keys scroll a long text
             box.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
             yield Static(self.heading, classes="title", markup=False)
             yield Static(self._text, markup=False)
@@ -82,20 +82,20 @@ class ChoiceDialog(Dialog[T], Generic[T]):
 
 
 class InputDialog(Dialog[T], Generic[T]):
-    """A title, a line to type in, and a line below it; returns the result of `parse`, and shows its errors."""
+    """A dialog with a title, an input and a line below it. It returns the result of `parse`, or shows its error."""
 
     def __init__(
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
         changed: Callable[[str], object] = str,
     ) -> None:  # fmt: skip
-        """`changed`: is given what stands in the line whenever that changes."""
+        """`changed` is called with the text of the input after each change."""
         super().__init__()
         self._changed = changed
         self.heading = title
         self._parse = parse
         self._below = below
         self._input = Input(text, placeholder=placeholder, max_length=length, compact=True)
-        self._input.cursor_blink = False  # a timer that redraws twice a second
+        self._input.cursor_blink = False  # blinking would redraw twice a second
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
@@ -114,7 +114,7 @@ class InputDialog(Dialog[T], Generic[T]):
 
 
 def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
-    """Ask for the format of an export, by the names of `edgetop export --to`."""
+    """Return a dialog that asks for the format of an export, as in `edgetop export --to`."""
     choices = [Choice(str(i), f"{name:<10}{what}", name) for i, (name, what) in enumerate(forms.items(), 1)]
     closing: Choice[str] = Choice("e,q", "", None)
     title = "Export the session up to now"
@@ -124,7 +124,7 @@ def export_dialog(forms: Mapping[str, str], where: str) -> ChoiceDialog[str]:
 class TextDialog(Dialog[None]):
     """Lines to read: it says how many are below, / searches them, y copies them."""
 
-    AUTO_FOCUS = ""  # the search has the keyboard only when it is asked for
+    AUTO_FOCUS = ""  # the search gets the keyboard only on request
 
     DEFAULT_CSS = """
     TextDialog .box { width: 100; }
@@ -153,7 +153,7 @@ class TextDialog(Dialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
             yield Static(self.heading, classes="title", markup=False)
-            words = Input(placeholder="only lines with these words", compact=True)
+            words = Input(placeholder="show only lines with these words", compact=True)
             words.cursor_blink = False
             yield words
             with VerticalScroll() as body:
@@ -168,7 +168,7 @@ class TextDialog(Dialog[None]):
         self.watch(body, "virtual_size", self._say_more)
 
     def on_resize(self) -> None:
-        """Room for the title, the search and the line below, in whatever there is."""
+        """Fit the text between the title, the search and the line below it."""
         self.query_one(VerticalScroll).styles.max_height = max(1, self.size.height - 7)
         self.call_after_refresh(self._say_more)
 
@@ -202,7 +202,7 @@ class TextDialog(Dialog[None]):
 
 
 def help_dialog(keys: Sequence[tuple[str, str]], explanation: str) -> TextDialog:
-    """Every key, from the real key map, so that nothing here goes stale. `explanation`: of what the screen shows."""
+    """Return the help: every key, taken from the key map, and an explanation of what the screen shows."""
     cells = max(len(names) for names, _ in keys) + 1
     return TextDialog("Keys", [*(f"{names:<{cells}}{does}" for names, does in keys), "", *explanation.split("\n")])
 
@@ -211,10 +211,10 @@ KEY_CELLS = 12
 
 
 class PaletteDialog(Dialog[Entry]):
-    """A list of entries, found by a few letters of their words; returns the chosen one.
+    """A list of entries that is filtered by letters of their words. It returns the chosen entry.
 
-    Not Textual's own palette, which draws an emoji two cells wide, blocks of ambiguous width and a spinner, and gathers
-    its commands in batches of a quarter of a second.
+    Textual's own palette is not used, because it draws an emoji two cells wide, blocks of ambiguous width and a
+    spinner, and collects its commands in steps of a quarter of a second.
     """
 
     DEFAULT_CSS = """
@@ -238,7 +238,7 @@ class PaletteDialog(Dialog[Entry]):
         placeholder: str = "what to do: theme, pane heat, throttling ...", first: int = 0,
         seen: Callable[[Entry], object] = id,
     ) -> None:  # fmt: skip
-        """`first`: the entry that the cursor is on at first; `seen`: is given each that it comes to."""
+        """`first`: the entry under the cursor at first. `seen` is called with each entry that the cursor moves to."""
         super().__init__()
         self.heading, self._placeholder, self._first, self._seen = heading, placeholder, first, seen
         self._entries = entries
@@ -249,7 +249,7 @@ class PaletteDialog(Dialog[Entry]):
         words = Input(placeholder=self._placeholder, max_length=100, compact=True)
         words.cursor_blink = False
         found = OptionList(compact=True, markup=False)
-        found.can_focus = False  # the keyboard is the input's
+        found.can_focus = False  # the input keeps the keyboard
         found.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
         with Vertical(classes="box"):
             yield Static(self.heading, classes="title", markup=False)
@@ -269,7 +269,7 @@ class PaletteDialog(Dialog[Entry]):
         listed.clear_options()
         cells = KEY_CELLS if any(entry.keys for entry in self._entries) else 0
         rows = [f"{of.keys:<{cells}}{clean(of.words, ascii_only=self._ascii_only)}" for of in self._found]
-        nothing = Option(Text("nothing with these words"), disabled=True)
+        nothing = Option(Text("nothing has these words"), disabled=True)
         listed.add_options([Option(Text(row, no_wrap=True)) for row in rows] or [nothing])
         listed.highlighted = (0 if asked else self._first) if self._found else None
 

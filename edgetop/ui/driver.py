@@ -1,8 +1,8 @@
-"""Textual's Linux driver, made to survive the loss of its terminal.
+"""A driver based on Textual's Linux driver that survives the loss of its terminal.
 
-A hang-up must cost the screen and nothing else. As it is, a write to a terminal that is gone
-ends the writer thread and the app then waits for it for ever; and the SIGCONT that the kernel
-sends with a hang-up (tty_ioctl(4), disassociate_ctty) starts the driver's threads anew.
+A hang-up must end only the screen. In Textual's driver, a write to a lost terminal ends the writer thread, for which
+the app then waits for ever, and the SIGCONT that the kernel sends with a hang-up (tty_ioctl(4), disassociate_ctty)
+starts the threads of the driver again.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ LOOK_S = 0.1
 
 
 class SteadyDriver(LinuxDriver):
-    """Tells its app, by setting `terminal_lost`, when the terminal is gone."""
+    """The driver. It sets `terminal_lost` of the app when the terminal is lost."""
 
     def __init__(self, app: Any, **options: Any) -> None:
         super().__init__(app, **options)
@@ -36,7 +36,7 @@ class SteadyDriver(LinuxDriver):
 
     @contextlib.contextmanager
     def batched(self) -> Iterator[None]:
-        """Send everything that is written inside this context as one piece: each piece wakes the writer thread."""
+        """Send everything that is written in this context as one piece, since each piece wakes the writer thread."""
         self._batch = []
         try:
             yield
@@ -52,27 +52,27 @@ class SteadyDriver(LinuxDriver):
             self._batch.append(data)
 
     def start_application_mode(self) -> None:
-        """Start with an empty screen, at the beginning and after the process was stopped and continued."""
+        """Start with an empty screen, at first and after the process was suspended."""
         self._steady_app.terminal_buffer.forget()
         super().start_application_mode()  # type: ignore[no-untyped-call]
         if not self._was_measured:
             self._was_measured = True
-            # Before the first frame, which is drawn over it. The reply comes among the keys: nothing waits for it.
+            # The first drawing covers these glyphs. Nothing waits for the reply, which arrives like a key.
             self.write(f"\x1b[H{self._steady_app.measured_glyphs}\x1b[6n\x1b[H\x1b[J")
 
     def _lose_terminal(self) -> None:
         self._steady_app.terminal_lost = True
 
     def _continued(self, *_: object) -> None:
-        """Come back to the screen only after having left it by SIGTSTP."""
+        """Return to the screen, but only if it was left by SIGTSTP."""
         if self._must_signal_resume:
             self._sigcont_application()
 
     def run_input_thread(self) -> None:
-        """Read keys until the end; without a terminal there are none.
+        """Read keys until the driver ends or the terminal is lost.
 
-        Textual's own looks ten times a second whether it shall end. This one sleeps until something comes, and looks
-        again only while the bytes that came may be the beginning of a longer sequence.
+        Textual's method polls ten times a second. This one sleeps until input arrives, and polls only while the input
+        may be the beginning of a longer sequence.
         """
         parser, decoder = XTermParser(), getincrementaldecoder("utf-8")("replace")
         while not self.exit_event.is_set():
@@ -97,7 +97,7 @@ class SteadyDriver(LinuxDriver):
 
 
 class _WakingEvent(threading.Event):
-    """An event that also ends a select(2)."""
+    """An event that also wakes a select(2)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class _WakingEvent(threading.Event):
 
 
 class _SteadyFile:
-    """A terminal to write to; what cannot be written is dropped."""
+    """A file that writes to the terminal and drops what cannot be written."""
 
     def __init__(self, file: TextIO, on_loss: Any) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""The screen of many boards: one timer draws the data of the boards' threads."""
+"""The screen of many boards. One timer draws the data that the threads of the boards receive."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,7 +16,7 @@ from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command, bindings, follow_key, footer_keys, remapped
 from edgetop.ui.layout import Place
 from edgetop.ui.monitor_screen import Host
-from edgetop.ui.pane_widget import FrameWidget
+from edgetop.ui.pane_widget import BorderWidget
 from edgetop.ui.panes.fleet_pane import OLD_S, board_lines, detail_lines, head_line, log_lines
 from edgetop.ui.panes.header import key_spans
 from edgetop.ui.panes.pane import Area
@@ -25,12 +25,12 @@ from edgetop.ui.text import Line, Span, as_fits, fit, line
 from edgetop.ui.themes import Theme
 
 HEAD_ROWS, DETAIL_ROWS, LEAST_LOG_ROWS = 2, 2, 4
-LOG_FROM_ROWS = 16  # of the screen
+LOG_FROM_ROWS = 16  # least height of a screen with a log
 EXPLANATION = f"""\
-A "?" behind p99 says that too few inferences stand behind it. "X" and "!" \
-mark boards with a problem, "SIM" simulated ones. A board whose data are \
-older than {OLD_S:g} s has its age marked. The chart of p99 is full at the \
-deadline, that of heat at the trip.
+A "?" behind p99 marks too few inferences. "X" and "!" mark boards with a \
+problem, "SIM" simulated boards. Data older than {OLD_S:g} s are shown with \
+their age. The chart of p99 is full at the deadline, that of heat at the \
+trip point.
 
 More: edgetop help fleet"""
 
@@ -49,7 +49,7 @@ class FleetScreen(Screen[None]):
         listing.opened = ""
         self._commands = {command.id: command for command in remapped(COMMANDS, settings.keys)}
         self._keys = bindings(self._commands.values())
-        self._widget = FrameWidget(self._lines, theme, characters, self._press, self.move)
+        self._widget = BorderWidget(self._lines, theme, characters, self._press, self.move)
         self._views: list[BoardView] = []
         self._offset = 0
 
@@ -104,7 +104,7 @@ class FleetScreen(Screen[None]):
 
     @property
     def selected(self) -> BoardView | None:
-        """The board under the cursor."""
+        """Return the board under the cursor."""
         found = (view for view in self._views if view.address.name == self.listing.cursor)
         return next(found, self._views[0] if self._views else None)
 
@@ -121,7 +121,7 @@ class FleetScreen(Screen[None]):
             self.listing.opened = view.address.name
             self.app.exit()
         elif view:
-            self.report(f"{view.address.name}: {view.reason or 'nothing came yet'}", seconds=5)
+            self.report(f"{view.address.name}: {view.reason or 'no data yet'}", seconds=5)
 
     def step_order(self) -> None:
         names = list(ORDERS)
@@ -139,9 +139,9 @@ class FleetScreen(Screen[None]):
     # Drawing.
 
     def _table_rows(self, rows: int) -> int:
-        """Return the rows of the table: one for each listed board, as long as the log keeps its minimum.
+        """Return the height of the table: a row for each listed board, unless the log would become too short.
 
-        On a low screen, which has no log, the table has all the room.
+        A low screen has no log, and the table fills it.
         """
         if rows < LOG_FROM_ROWS:
             return max(1, rows - HEAD_ROWS - 1)
@@ -173,7 +173,7 @@ class FleetScreen(Screen[None]):
         return [*lines, *[()] * (rows - 1 - len(lines)), fit(footer, columns, "title")]
 
     def _press(self, event: events.Click) -> None:
-        """A board is chosen, or opened; a key of the last line is pressed."""
+        """Handle a click: choose or open a board, or press a key of the last line."""
         end, y = 0, event.y
         for command in self.present_commands() if y == self.size.height - 1 else ():
             end += len(command.key_words[0]) + len(str(command.footer)) + 3 if command.footer else 0
@@ -188,18 +188,18 @@ class FleetScreen(Screen[None]):
                 self.open()
 
 
-_ROWS, _PAGE, _ENDS = "choose a board", "a page of boards", "the first, the last board"
+_ROWS, _PAGE, _ENDS = "choose a board", "move by a page", "first board, last board"
 COMMANDS: tuple[Command[FleetScreen], ...] = (
     Command("help", "question_mark,f1", "help", lambda s: key_commands.open_help(s, EXPLANATION), footer="help"),
     Command("depart", "q,d,ctrl+c", "leave; the runs continue", FleetScreen.interrupt, footer="leave"),
-    Command("open", "enter", "the board's full screen; Esc comes back", FleetScreen.open, footer="open"),
+    Command("open", "enter", "open the screen of the board; Esc returns", FleetScreen.open, footer="open"),
     Command("order", "s,o", "sort by the worst, name, group, p99, heat", FleetScreen.step_order, footer="sort"),
-    Command("filter", "slash", "only boards with these words",
+    Command("filter", "slash", "show only boards with these words",
             lambda s: key_commands.open_filter(s, "boards", s.listing.words, s.use_words), footer="filter"),
-    Command("back", "escape", "all boards again", lambda s: s.use_words("")),
+    Command("back", "escape", "show all boards", lambda s: s.use_words("")),
     Command("mark", "m", "mark this moment on all boards", lambda s: key_commands.open_mark(s, s.mark),
             footer="mark all"),
-    Command("theme", "t", "choose a theme, and see it", key_commands.open_themes, footer="theme"),
+    Command("theme", "t", "choose a theme, with a preview", key_commands.open_themes, footer="theme"),
     Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
     Command("down", "down,j", "next board", lambda s: s.move(1), help=_ROWS),
     Command("up", "up,k", "previous board", lambda s: s.move(-1), help=_ROWS),

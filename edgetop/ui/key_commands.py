@@ -1,8 +1,8 @@
-"""Every command of the monitor screen: its keys, when it applies, and what it does.
+"""The commands of the monitor screen: their keys, when they apply, and what they do.
 
-An entry of `COMMANDS` defines a key completely: the bindings, the last line, the help, the palette and the settings of
-keys are made from this table. A key may stand for one thing on a live screen and for another in a replay: no feed has
-both. The order is that of the last line, with the most important first, and of the help.
+The table `COMMANDS` defines all keys: the bindings, the last line, the help, the palette and the settings of keys are
+made from it. A key may do one thing on a live screen and another in a replay, because no feed has both. The last line
+and the help show commands in the order of the table, the most important first.
 """
 
 import shlex
@@ -27,19 +27,19 @@ from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.screen_settings import WINDOWS_NS
 
 EXPLANATION = """\
-Percentiles are nearest-rank. A "?" behind one marks too few inferences. The \
+Percentiles are nearest-rank. A "?" behind a percentile marks too few inferences. The \
 latency chart has p50 and p99 as lines, and a dim band from the shortest to \
 the longest. All timelines share one time axis.
 
 More: edgetop help"""
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
-# Dialogs are loaded when they are opened: the first frame does not wait for them.
+# Dialogs are imported when they are opened, so that the screen appears sooner.
 # ruff: noqa: PLC0415
 
 
 class CommandedScreen(Protocol):
-    """What the commands need that the screen of a session and that of a fleet share."""
+    """The parts that commands need of a screen, whether of a session or of a fleet."""
 
     host: Host
     characters: CharacterSet
@@ -64,7 +64,7 @@ def _open_palette(screen: MonitorScreen) -> None:
 
 
 def palette_entries(screen: MonitorScreen) -> list[Entry]:
-    """Return the palette's entries: what each key does, and each window, theme and export format by its name."""
+    """Return the entries of the palette: all commands, windows, themes and export formats."""
     alike: dict[str, list[Command[MonitorScreen]]] = {}
     for command in screen.present_commands():
         alike.setdefault(command.words, []).append(command)
@@ -91,7 +91,7 @@ def _open_leave(screen: MonitorScreen) -> None:
 
     choices = [
         Choice("s,Q,ctrl+c", "stop the run, finish its recording", stop_and_leave),
-        Choice("d,g", "leave it running; edgetop attach comes back", _leave),
+        Choice("d,g", "leave it running; edgetop attach returns", _leave),
         Choice("q", "", None),
     ]
     if Can.DETACH not in screen.feed.can:
@@ -112,7 +112,7 @@ def stop_and_leave(screen: MonitorScreen) -> None:
 
 
 def _open_stop(screen: MonitorScreen) -> None:
-    """Ask whether to stop a run that is only watched here."""
+    """Ask whether to stop a run of another process."""
     from edgetop.ui.dialogs import Choice, ChoiceDialog
 
     choices = [Choice("s", "stop it, finish its recording", Order("stop")), Choice("q,Q,ctrl+c", "", None)]
@@ -121,12 +121,12 @@ def _open_stop(screen: MonitorScreen) -> None:
 
 
 def open_filter(screen: CommandedScreen, rows: str, before: str, use: Callable[[str], None]) -> None:
-    """Ask which of these rows to show, by their words. `use`: is given the words while they are typed."""
+    """Ask for words that shown rows must have. `use` is called with the words while the user types."""
     from edgetop.ui.dialogs import InputDialog
 
     examples = {"operators": "conv 3x3 ...", "events": "warning sensor ...", "sensors": "temp ..."}
     dialog = InputDialog(
-        f"Show the {rows} with these words", str, "Enter keeps them, without words all; Esc as before",
+        f"Show the {rows} with these words", str, "Enter keeps the filter; no words show all; Esc cancels",
         placeholder=examples.get(rows, ""), text=before, changed=use,
     )  # fmt: skip
     dialog.add_class("bottom")
@@ -148,7 +148,7 @@ def _step_severity(screen: MonitorScreen) -> None:
 
 
 def _open_item(screen: MonitorScreen) -> None:
-    """Open the item under the row cursor in full; a replay seeks to its time."""
+    """Show all details of the item under the row cursor. A replay seeks to its time."""
     from edgetop.ui.dialogs import TextDialog
 
     pane = screen.chosen_pane
@@ -161,7 +161,7 @@ def _open_item(screen: MonitorScreen) -> None:
 
 
 def _copy(screen: MonitorScreen) -> None:
-    """The item under the row cursor, the pane that has the focus, or the verdict."""
+    """Copy the item under the row cursor, the pane with the focus, or the verdict."""
     pane = screen.chosen_pane
     _copy_text(screen, pane.text if pane.item or pane.has_focus else screen.verdict_text)
 
@@ -191,9 +191,9 @@ def _profile(screen: MonitorScreen) -> None:
     operators = screen.live.operators
     if operators.way:
         screen.feed.order(Order("profile"))
-        screen.report("a burst is asked for: hotspots have it when it is over", seconds=3)
+        screen.report("profiling: hotspots show the result when it is done", seconds=3)
     else:
-        text = operators.reason or "they are not profiled: --profile-every 0"
+        text = operators.reason or "operators are not profiled: --profile-every 0"
         screen.report(f"operators: {clean(text)}", seconds=5)
 
 
@@ -209,7 +209,7 @@ def open_mark(screen: CommandedScreen, mark: Callable[[str], None]) -> None:
 
 
 def _open_recording(screen: MonitorScreen) -> None:
-    """Show where the session is recorded and its size; ask whether to pause."""
+    """Show the path and the size of the recording, and ask whether to pause it."""
     from edgetop.ui.dialogs import Choice, ChoiceDialog
 
     settings, paused = screen.settings, screen.live.recording_paused
@@ -222,7 +222,7 @@ def _open_recording(screen: MonitorScreen) -> None:
         where = clean(f"{host}:{folder}".removeprefix(":"), ascii_only=screen.characters.ascii_only)
         words = f"{where}\n{'' if host else f'{size(bytes_below(folder))} on the disk, '}{state}"
     if folder is not None and can_pause:
-        pause = "resume the recording" if paused else "pause the recording: leaves a gap, the run continues"
+        pause = "resume the recording" if paused else "pause the recording; leaves a gap, the run continues"
         choices.insert(0, Choice("p", pause, Order("resume" if paused else "pause")))
     dialog = ChoiceDialog("Recording", choices, above=words)
     screen.app.push_screen(dialog, lambda order: screen.feed.order(order) if order else None)
@@ -240,7 +240,7 @@ def open_themes(screen: CommandedScreen) -> None:
     host, before, names = screen.host, screen.host.theme_name, screen.host.theme_names
     dialog = PaletteDialog(
         [Entry(name, "", partial(host.use_theme, name)) for name in names],
-        ascii_only=screen.characters.ascii_only, heading="Theme", placeholder="its name; Enter keeps it",
+        ascii_only=screen.characters.ascii_only, heading="Theme", placeholder="name of a theme; Enter keeps it",
         first=names.index(before), seen=lambda entry: entry.run(),
     )  # fmt: skip
     dialog.add_class("right")
@@ -270,7 +270,7 @@ def _refresh_words(screen: MonitorScreen) -> str:
 
 
 def _list_words(screen: MonitorScreen, words: str, attribute: str) -> str:
-    """Return `words` if the drawing of the pane with the focus has this attribute set, else ""."""
+    """Return `words` if the drawing of the focused pane has this attribute, else ""."""
     pane = screen.focused
     return words if isinstance(pane, PaneWidget) and getattr(pane.drawing, attribute) else ""
 
@@ -343,7 +343,7 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("window", "w", "window of the percentiles", _step_window, footer=lambda s: s.window_name),
     *(
         Command(f"zoom-{name}", str(i), f"pane {name} alone", partial(MonitorScreen.zoom, name=name),
-                help="that pane alone", footer="panes")
+                help="show that pane alone", footer="panes")
         for i, name in enumerate(PANES, 1)
     ),
     Command("back", "escape", "back", lambda s: s.back()),
@@ -367,8 +367,8 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
     Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset",
-            asks="the statistics on the screen begin anew"),
-    Command("theme", "t", "choose a theme, and see it", open_themes, footer="theme"),
+            asks="resets the statistics on the screen"),
+    Command("theme", "t", "choose a theme, with a preview", open_themes, footer="theme"),
     Command("refresh-shorter", "minus", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,
@@ -382,7 +382,7 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
             replaced_with=Can.SEEK),
     Command("bottom", "end", "scroll to the end", lambda s: s.chosen_pane.move(100_000), help=_TOP_END,
             replaced_with=Can.SEEK),
-    # Ctrl+C ends a program, also where a dialog or a note has the keyboard: the app binds it.
+    # The app itself binds Ctrl+C, so that it works even if a dialog has the keyboard.
     Command("interrupt", "ctrl+c", "stop and leave", stop_and_leave, replaced_with=Can.VISIT, is_fixed=True),
     Command("interrupt-other", "ctrl+c", _RUN_CONTINUES, _leave, needs=Can.VISIT, is_fixed=True),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The commands of the monitor screen: when each applies, and how their keys are written and parsed."""
+"""Commands of a screen: when they apply, and how their keys are written and parsed."""
 
 import string
 import unicodedata
@@ -21,44 +21,44 @@ ScreenT_contra = TypeVar("ScreenT_contra", contravariant=True)
 
 @frozen
 class Command(Generic[ScreenT_contra]):
-    """A command of a screen: its keys, its settings, and its words in the footer, the help and the palette."""
+    """A command of a screen: its keys, and its words in the footer, the help and the palette."""
 
-    id: str  # by which a user's settings give it other keys
-    keys: str  # in Textual's names, separated by commas
-    words: str  # what it does
+    id: str  # name in the settings, where a user can give it other keys
+    keys: str  # names of keys in Textual, separated by commas
+    words: str  # description
     run: Callable[[ScreenT_contra], object]
-    help: str = ""  # the line of the help that it shares with its neighbours; "": its words
-    footer: str | Callable[[ScreenT_contra], str] = ""  # its words in the last line, which may group it; "": not there
-    needs: Can = Can.NOTHING  # of the feed
-    replaced_with: Can = Can.NOTHING  # with a feed that can do any of this, another command has its place
-    asks: str = ""  # what its key does when it is pressed again, and only then; "": at once
-    is_fixed: bool = False  # no settings give it other keys
+    help: str = ""  # line of the help that neighbouring commands share; "" uses `words`
+    footer: str | Callable[[ScreenT_contra], str] = ""  # words in the last line, shared by a group; "" hides it there
+    needs: Can = Can.NOTHING  # abilities that the feed must have
+    replaced_with: Can = Can.NOTHING  # hidden if the feed has any of these abilities; another command replaces it
+    asks: str = ""  # what a second press of the key does, shown after the first; "" runs the command at once
+    is_fixed: bool = False  # whether settings cannot change its keys
 
     def applies(self, can: Can) -> bool:
-        """Whether it makes sense with a feed that can do this."""
+        """Whether the command applies to a feed with these abilities."""
         return self.needs in can and not self.replaced_with & can
 
     @property
     def key_words(self) -> list[str]:
-        """The name of each of its keys, as it stands on a keyboard."""
+        """Return the names of its keys, as printed on a keyboard."""
         return [key_word(key) for key in self.keys.split(",")]
 
     def footer_words(self, screen: ScreenT_contra) -> str:
         return self.footer if isinstance(self.footer, str) else self.footer(screen)
 
 
-AnyCommand = Command[NoReturn]  # a command of whatever screen: it can be described, but not run
+AnyCommand = Command[NoReturn]  # a command of any screen, which can be described but not run
 
 
 class Entry(NamedTuple):
     """An entry of a list that is searched, such as the palette."""
 
-    words: str  # what it does
-    keys: str  # that do the same; "": none
+    words: str  # description
+    keys: str  # keys that do the same; "" for none
     run: Callable[[], object]
 
 
-# What every kind of feed can do: for which keys can be present together.
+# The abilities of each kind of feed, to find which commands can be present together.
 FEEDS = (Can.NOTHING, Can.ORDERS, Can.ORDERS | Can.DETACH, Can.ORDERS | Can.VISIT, Can.SEEK | Can.SPEED)
 
 
@@ -83,7 +83,7 @@ def bindings(commands: Iterable[AnyCommand]) -> BindingsMap:
 
 
 async def follow_key(event: Key, screen: Screen[Any], keys: BindingsMap) -> None:
-    """Do what the key is bound to. Textual itself knows the bindings of a class alone, and ours are the user's."""
+    """Run the command of a key. Textual knows only bindings of a class, but these depend on the user's settings."""
     for binding in keys.key_to_bindings.get(event.key, ()):
         if await screen.app.run_action(binding.action, screen):
             event.stop()
@@ -91,12 +91,12 @@ async def follow_key(event: Key, screen: Screen[Any], keys: BindingsMap) -> None
 
 
 def remapped(commands: Iterable[Command[ScreenT]], keys: Mapping[str, str]) -> tuple[Command[ScreenT], ...]:
-    """The same with other keys, by id."""
+    """Return the commands with the keys of the user. `keys`: keys by id."""
     return tuple(replace(command, keys=keys.get(command.id, command.keys)) for command in commands)
 
 
 def conflict(commands: Sequence[AnyCommand]) -> tuple[str, str, str] | None:
-    """A key that would do two things, and the ids of these; None: there is none."""
+    """Return a key that two commands share, and their ids, or None if there is none."""
     for can in FEEDS:
         holders: dict[str, str] = {}
         for command in commands:
@@ -108,7 +108,7 @@ def conflict(commands: Sequence[AnyCommand]) -> tuple[str, str, str] | None:
 
 
 def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
-    """Keys, and what they do. Neighbours that do the same kind of thing share a line."""
+    """Return keys and descriptions for the help. Neighbouring commands with the same `help` share a line."""
     lines: dict[str, list[str]] = {}
     for command in commands:
         lines.setdefault(command.help or command.words, []).extend(command.key_words)
@@ -116,7 +116,7 @@ def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
 
 
 def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
-    """The first key of each command of the last line, and its words; those with the same words stand together."""
+    """Return the first key and the words of each command in the last line. Commands with the same words are grouped."""
     grouped: dict[str, list[str]] = {}
     for command in commands:
         if command.footer and (words := command.footer_words(screen)):
@@ -125,7 +125,7 @@ def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[t
     return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in grouped.items()]
 
 
-@cache  # the last line names them at every refresh
+@cache  # used at every refresh of the last line
 def key_word(key: str) -> str:
     *held, last = key.split("+") if len(key) > 1 else [key]
     name = _NAMES.get(last, last if len(last) == 1 else last.capitalize())
@@ -133,13 +133,13 @@ def key_word(key: str) -> str:
 
 
 def key_names() -> Sequence[str]:
-    """The names in bindings of keys that are no letters and no digits."""
+    """Return the names, in bindings, of keys other than letters and digits."""
     punctuation = [key_of(character) for character in string.punctuation]
     return [*(key.value for key in Keys if not key.value.startswith("<")), *punctuation]
 
 
 def parse_key(text: str) -> str | None:
-    """`f`, `?`, `F5`, `ctrl+p` in the names of bindings; None: there is no such key."""
+    """Parse `f`, `?`, `F5` or `ctrl+p` into the name of a binding, or None if there is no such key."""
     if len(text) == 1 and text.isprintable() and text != " ":
         return text if text.isalnum() else key_of(text)
     return text.lower() if text.lower() in key_names() else None

@@ -1,7 +1,7 @@
-"""Where each pane stands on a screen of a given size: a pure function, so that every size can be tested.
+"""Arrange the panes on a screen of a given size. This is a pure function, so that every size can be tested.
 
-A column of panes is one frame: each pane begins with its title in a line of that frame, and the last one closes it.
-The left column of a large screen is a stack of timelines with one time axis, which stands in the line that closes it.
+A column of panes shares a border: each pane begins with its title in a line of the border, and the last pane closes it.
+The left column of a large screen is a stack of timelines with one time axis, which is drawn in the closing line.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,52 +10,52 @@ from typing import NamedTuple
 from edgetop.frozen import frozen
 
 PANES = ("latency", "heat", "power", "memory", "events", "sensors", "session", "hotspots")
-TIMELINES = ("latency", "heat", "power", "memory")  # of the panes, those with a chart over time
+TIMELINES = ("latency", "heat", "power", "memory")  # panes with a chart over time
 
-TINY_WIDTH, TINY_HEIGHT = 60, 16  # below either: the verdict and three numbers
+TINY_WIDTH, TINY_HEIGHT = 60, 16  # a smaller screen shows only the verdict and three numbers
 MEDIUM_WIDTH, MEDIUM_HEIGHT = 100, 30
 
-HEADER_ROWS = 3  # the verdict, what runs, the vital signs
+HEADER_ROWS = 3  # the verdict, the session, the vital signs
 STATUS_ROWS = 1
 TITLE_ROWS = 1
-CHART_ROWS = 3  # at least, of a chart in a stack
-FIGURE_ROWS = 2  # of latency, above its chart
+CHART_ROWS = 3  # least height of a chart in a stack
+FIGURE_ROWS = 2  # lines of figures above the latency chart
 
-ABSENT = -1  # instead of the number of charts: the board has no such sensor
-# What a layout shows: the pane that a small screen has room for, the stack on the left, what stands on the right.
+ABSENT = -1  # in place of a number of charts: the board has no such sensor
+# Each layout: the pane of a small screen, the stack on the left, the panes on the right.
 LAYOUTS: Mapping[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "overview": ("latency", TIMELINES[:3], ("hotspots", "memory", "events", "sensors", "session")),
     "latency": ("latency", ("latency",), ("session", "events")),
     "thermal": ("heat", ("heat", "latency"), ("sensors", "power", "events")),
     "operators": ("hotspots", ("hotspots",), ("latency", "events")),
 }
-WEIGHTS = {"latency": 2, "hotspots": 2, "events": 2}  # how the rows beyond the least are shared; others have 1
+WEIGHTS = {"latency": 2, "hotspots": 2, "events": 2}  # shares of spare rows; other panes have 1
 LEAST = {"hotspots": 9, "memory": 6, "events": 12, "sensors": 10, "session": 10}
-OPTIONAL = ("session", "sensors")  # on the right only where all have their least
+OPTIONAL = ("session", "sensors")  # on the right only if all panes there have their least height
 
 
 @frozen
 class Place:
-    """A pane's rectangle, in cells. Of one row: the pane in one line, without a title."""
+    """The rectangle of a pane, in cells. A pane with one row is drawn as one line, without a title."""
 
     name: str
     x: int
     y: int
     width: int
     height: int
-    is_first: bool = True  # of its column
-    is_last: bool = True  # it has the line that closes the frame
-    is_stacked: bool = False  # in a stack of timelines: their axis stands in the line that closes the frame
+    is_first: bool = True  # whether it is the first pane of its column
+    is_last: bool = True  # whether it is the last pane of its column, with the line that closes the border
+    is_stacked: bool = False  # whether it is in a stack of timelines, whose axis is in the closing line
 
 
 class Want(NamedTuple):
     name: str
-    least: int  # rows that the pane needs in its column, with its title
-    weight: int  # when spare rows are shared out
+    least: int  # rows that the pane needs, including its title
+    weight: int  # its share of spare rows
 
 
 def is_tiny(width: int, height: int) -> bool:
-    """Whether there is room for the verdict and three numbers only."""
+    """Whether there is only room for the verdict and three numbers."""
     return width < TINY_WIDTH or height < TINY_HEIGHT
 
 
@@ -63,12 +63,12 @@ def arrange(
     width: int, height: int, selected: str, zoomed: str | None, *, layout: str = "overview",
     charts: Mapping[str, int] | None = None, more_rows: int = 0,
 ) -> tuple[Place, ...]:  # fmt: skip
-    """`selected` fills what a small screen has left; `zoomed` fills any screen.
+    """Return the places of all panes. `selected` fills the rest of a small screen; `zoomed` fills any screen.
 
-    `charts`: how many timelines each of heat, power and memory has that are not flat; by default as many as there can
-    be, of memory none. Without one, that pane is a line, and the others have its room; where it is ABSENT, it has no
-    place. `more_rows` of the frame stand above the status line, or last where that is absent. The places never
-    overlap, and leave the rows of header and status line alone.
+    `charts`: the number of timelines of heat, power and memory that are not flat; by default the most possible, and
+    none for memory. A pane with 0 timelines becomes one line, and an ABSENT pane gets no place. `more_rows`: rows to
+    keep free above the status line, or at the bottom without one. Places never overlap, nor cover the header or the
+    status line.
     """
     if is_tiny(width, height):
         rows = height - 1 - more_rows
@@ -93,7 +93,7 @@ def arrange(
 
 
 def _small(rows: int, main: str, selected: str) -> list[Want]:
-    """The pane that matters, a line each for the others that say how the board is, and one pane in the rest."""
+    """Return the panes of a small screen: the main pane, one-line panes for the state of the board, and `selected`."""
     lines = [name for name in ("hotspots", "latency", "heat", "power", "memory") if name not in (main, selected)]
     if rows < MEDIUM_HEIGHT // 2 and "hotspots" in lines:
         lines.remove("hotspots")
@@ -113,7 +113,7 @@ def _stacked(name: str, charts: Mapping[str, int]) -> Want:
 
 
 def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) -> list[Want]:
-    """Return the panes that fit in the right column. A selected pane that neither column shows replaces the last."""
+    """Return the panes that fit into the right column. A selected pane that is in neither column replaces the last."""
     wants = [Want(name, LEAST.get(name, CHART_ROWS + TITLE_ROWS), WEIGHTS.get(name, 1)) for name in (*names, selected)]
     *shown, chosen = wants
     while sum(want.least for want in shown) + 1 > rows:
@@ -124,7 +124,7 @@ def _right(names: Sequence[str], left: Sequence[str], rows: int, selected: str) 
 def _column(
     x: int, y: int, width: int, rows: int, wants: Sequence[Want], *, is_closed: bool = True, is_stacked: bool = False
 ) -> Iterator[Place]:
-    """Panes one above the other, from `y` down, over all the rows; the last one closes the frame."""
+    """Yield panes one below another, from `y` down, that fill `rows`. The last one closes the border."""
     heights = [want.least for want in wants]
     spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1
     shares = [spare * want.weight // total for want in wants]

@@ -1,6 +1,6 @@
-"""The monitor screen: one timer pulls from the feed, and every pane gets the same frozen view.
+"""The monitor screen: one timer pulls from the feed, and all panes get the same frozen view.
 
-What keys do is in `commands`: they are given to the screen, which knows none of them by name.
+The commands of keys are in `key_commands`. They are passed to the screen, which knows none of them by name.
 """
 
 import gc
@@ -23,7 +23,7 @@ from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.keys import Command, bindings, follow_key, footer_keys
 from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
-from edgetop.ui.pane_widget import FrameWidget, LineWidget, PaneWidget
+from edgetop.ui.pane_widget import BorderWidget, LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import (
     identity_line,
@@ -48,25 +48,25 @@ from edgetop.wording.alert_words import alert_words, title_words
 
 NS = 1_000_000_000
 GARBAGE_OBJECTS = (
-    10_000  # a refresh makes 2,500 and drops as many: by Python's 700, one in fourteen ms goes for looking
+    10_000  # a refresh creates and drops 2,500 objects; with Python's default, 700, collection takes 7 % of the time
 )
-OPENING_TICK_S = 0.1  # until something is measured: the first numbers must not wait for a refresh
+OPENING_TICK_S = 0.1  # interval until something is measured, so that the first numbers appear at once
 ASKED_S = 3.0
 LEAST_DRAG_CELLS = 3
-LISTS = ("hotspots", "events", "sensors")  # for which a key for lists is meant first
+LISTS = ("hotspots", "events", "sensors")  # panes that keys for lists apply to, in order of preference
 
 
 def chart_counts(view: MonitorView) -> dict[str, int]:
-    """Count the timelines of each group that are worth a chart. 0: one line is enough. ABSENT: no such sensor."""
+    """Return the number of timelines of each group that are worth a chart: 0 for none, ABSENT without a sensor."""
     heat, memory = sum(has_charts(view)), int(has_memory_chart(view))
     power = int(not is_flat(view.power.points, "W")) if view.power.leading else ABSENT
     counts = {"heat": heat if view.thermal.zones or view.thermal.clocks else ABSENT, "power": power, "memory": memory}
-    # A pane that an error has cost is there, and says so.
+    # A pane that cannot be shown because of an internal error stays visible, with the error.
     return {name: 0 if view.why_unavailable(DRAWINGS[name].parts) else count for name, count in counts.items()}
 
 
 class Host(Protocol):
-    """What the screen needs from the app."""
+    """The parts of the app that the screen uses."""
 
     theme_names: list[str]
     theme_name: str
@@ -81,8 +81,8 @@ class Host(Protocol):
 
 
 class MonitorScreen(Screen[None]):
-    AUTO_FOCUS = ""  # a pane is marked when it is chosen
-    BLANK = True  # of the screen itself only a column between panes is seen
+    AUTO_FOCUS = ""  # no pane has the focus at first
+    BLANK = True  # the background is visible only in a column between panes
 
     def __init__(
         self, host: Host, feed: Feed, analysis: Analysis, settings: ScreenSettings, characters: CharacterSet,
@@ -94,17 +94,19 @@ class MonitorScreen(Screen[None]):
         self.refresh_s = settings.refresh_s
         self.window_ns = settings.window_ns
         self.lens = Lens()
-        self.live = self.view = analysis.view(settings.window_ns)  # of now, and what panes show: of when it was frozen
+        self.live = self.view = analysis.view(
+            settings.window_ns
+        )  # the current view, and the one that panes show, which may be frozen
         self._commands = {command.id: command for command in commands}
         self._present: tuple[Can | None, tuple[Command[MonitorScreen], ...]] = (
             None,
             (),
-        )  # those that apply, and to what feed
+        )  # the commands that apply, and the abilities for which they were chosen
         self._keys = bindings(commands)
         self._leave_now = leave_now
-        self._header = FrameWidget(self._header_lines, theme, characters, id="header")
-        self._status = FrameWidget(self._status_lines, theme, characters, self._press_key, id="status")
-        self._transport = FrameWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
+        self._header = BorderWidget(self._header_lines, theme, characters, id="header")
+        self._status = BorderWidget(self._status_lines, theme, characters, self._press_key, id="status")
+        self._transport = BorderWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
         self._panes = {
             name: PaneWidget(DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point)
             for i, name in enumerate(PANES, 1)
@@ -115,23 +117,23 @@ class MonitorScreen(Screen[None]):
         for name, order in settings.orders.items():
             self.sort(self._panes[name], order)
         self._chart_counts: dict[str, int] = {}
-        self.cursor_s: float | None = None  # where on the time axis the user points
-        self._frozen: dict[int | None, MonitorView] = {}  # at one moment, by window; none: not frozen
+        self.cursor_s: float | None = None  # session time at which the user reads values
+        self._frozen: dict[int | None, MonitorView] = {}  # views of the frozen moment by window; empty if not frozen
         self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
         self._timer: Timer | None = None
         self._drawn_folds = -1
-        self._is_opening = True  # nothing is measured yet
-        self._trouble = ""  # of the feed, as it was drawn
+        self._is_opening = True  # whether nothing has been measured yet
+        self._trouble = ""  # problem of the feed that is on the screen
         self._alert_news = AlertNews()
-        self._asked = "", 0.0  # the command that wants its key again, and until when
-        self._marks: tuple[Mark, ...] = ()  # of a replay, once it was looked through
+        self._asked = "", 0.0  # command that waits for a second press of its key, and the end of that wait
+        self._marks: tuple[Mark, ...] = ()  # marks of a replay, once it has been scanned
 
         self._widgets = (self._header, *self._panes.values(), self._transport, self._status)
         for widget in self._widgets:
             widget.on_fault = self._take_fault
 
     def _take_fault(self, name: str, error: Exception) -> str:
-        """Keep an error of a widget with those of the analysis. Return what the widget shows instead."""
+        """Record an error of a widget. Return the text that the widget shows instead."""
         self.analysis.faults.add(name, error)
         return clean(self.analysis.faults.words((name,)), ascii_only=self.characters.ascii_only)
 
@@ -146,9 +148,9 @@ class MonitorScreen(Screen[None]):
             self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
-        """Piece by piece, with keys and refreshes in between: then one may go anywhere at once.
+        """Analyse a replay ahead, in pieces between keys and refreshes, so that seeking is immediate afterwards.
 
-        In the end the marks are known: those that are recorded, and those that the whole session's analysis derives.
+        At the end all marks are known: recorded ones, and those that the analysis of the whole session derives.
         """
         batch = player.ahead()
         if batch is not None:
@@ -171,7 +173,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def choices(self) -> dict[str, Any]:
-        """Return what the user chose, by the names of the settings; the window by its name."""
+        """Return the choices of the user by the name of the setting."""
         orders = {
             name: pane.listing.order_of(pane.drawing.orders)
             for name, pane in self._panes.items()
@@ -185,13 +187,13 @@ class MonitorScreen(Screen[None]):
             widget.use_characters(characters)
 
     def report(self, text: str, *, seconds: float = 2) -> None:
-        """Show a message over the screen for some seconds."""
+        """Show a message on top of the screen for some seconds."""
         self.notify(text, timeout=seconds, markup=False)
 
     # Commands.
 
     def present_commands(self) -> Iterator["Command[MonitorScreen]"]:
-        """Yield the commands that apply to this feed now."""
+        """Yield the commands that currently apply."""
         can = self.feed.can
         if self._present[0] != can:
             self._present = can, tuple(command for command in self._commands.values() if command.applies(can))
@@ -201,11 +203,11 @@ class MonitorScreen(Screen[None]):
         await follow_key(event, self, self._keys)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Textual's hook for which bindings there are."""
+        """Say whether a binding is active; a hook of Textual."""
         return action != "command" or self._commands[str(parameters[0])].applies(self.feed.can)
 
     def action_command(self, command_id: str) -> None:
-        """Run a command; one that must not happen by accident needs its key twice."""
+        """Run a command. A command that must not happen by accident needs its key twice."""
         command, before = self._commands[command_id], self._asked
         self._asked = (command_id, monotonic() + ASKED_S) if command.asks else ("", 0.0)
         if command.asks and (before[0] != command_id or monotonic() > before[1]):
@@ -220,20 +222,20 @@ class MonitorScreen(Screen[None]):
     # Drawing.
 
     def tick(self) -> None:
-        """Fold the new data, and draw it."""
+        """Analyse new data, and draw it."""
         self.analysis.catch_up(self.feed)
         failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
         if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
             self.app.exit()
             return
-        if self.analysis.folds != self._drawn_folds:  # whoever folded
+        if self.analysis.folds != self._drawn_folds:  # another thread may have folded the data
             self.draw()
         elif self.feed.player or self.feed.trouble != self._trouble:
             self.draw_frame()
         self._trouble = self.feed.trouble
         if self._is_opening and (self.live.latency.session or self.live.progress.phase == "over"):
             self._is_opening = False
-            gc.freeze()  # the screen stays: to look through it for garbage takes 50 ms each time
+            gc.freeze()  # exclude the objects of the screen, because scanning them takes 50 ms each time
             gc.set_threshold(GARBAGE_OBJECTS)
             self.refresh_every(self.refresh_s)
 
@@ -244,9 +246,9 @@ class MonitorScreen(Screen[None]):
             self._timer = self.set_interval(seconds, self.tick)
 
     def draw(self) -> None:
-        """Draw the view of now, or of the moment of freezing; the frame is always of now."""
+        """Draw the current or the frozen view in the panes. Header and status line always show the current state."""
         lens, details = (PLAIN, ()) if self._frozen else (self.lens, self._details)
-        with self.analysis.lock:  # panes ask for their parts while they draw
+        with self.analysis.lock:  # panes read parts of the analysis while they draw
             self._drawn_folds = self.analysis.folds
             self.live = self.analysis.view(self.window_ns, lens, details)
             self.view = self._view_of_frozen() if self._frozen else self.live
@@ -258,7 +260,7 @@ class MonitorScreen(Screen[None]):
                 self._arrange()
 
     def _view_of_frozen(self) -> MonitorView:
-        """The same object while window, lens and pane are the same."""
+        """Return the view of the frozen moment. It is the same object while window, lens and pane are the same."""
         key = self.window_ns, self.lens, self._details
         if self._frozen_view is None or self._frozen_view[0] != key:
             view, is_plain = self._frozen[self.window_ns], self.lens.is_plain and not self._details
@@ -267,11 +269,11 @@ class MonitorScreen(Screen[None]):
 
     @property
     def _details(self) -> tuple[str, ...]:
-        """Return the kinds of sensors whose timelines only the zoomed pane draws."""
+        """Return the kinds of sensors that need timelines for the zoomed pane."""
         return DRAWINGS[self._zoomed].details if self._zoomed else ()
 
     def redraw_all(self) -> None:
-        """Fold the new data, and draw it, also if there is none."""
+        """Analyse new data, and draw everything again even if there is none."""
         self.tick()
         self.draw()
 
@@ -291,7 +293,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def verdict_text(self) -> str:
-        """The first line, in full."""
+        """Return the verdict and its details in full."""
         return "".join(text for text, _ in verdict_line(self.live, Area(400, 1, self.characters), None)).strip()
 
     def _recording_words(self) -> str:
@@ -308,7 +310,7 @@ class MonitorScreen(Screen[None]):
         return [status_line(self.live, area, footer_keys(self.present_commands(), self))]
 
     def _press_key(self, event: Click) -> None:
-        """A click on a key of the last line presses it; of keys that stand together, the one that was hit."""
+        """Handle a click on the last line: press the key that was hit, also within a group of keys."""
         keys = footer_keys(self.present_commands(), self)
         if found := key_at(self.live, Area(self.size.width, 1, self.characters), keys, event.x):
             key, words, place = found
@@ -320,7 +322,7 @@ class MonitorScreen(Screen[None]):
         return [transport_line(self.transport, area)] if self.transport else []
 
     def _arrange(self) -> None:
-        """Arrange the panes for this size."""
+        """Arrange the panes for the current size."""
         (columns, rows), more = self.size, int(self.feed.player is not None)
         tiny = is_tiny(columns, rows)
         header_rows = (1 if self._zoomed else 4) if tiny else HEADER_ROWS
@@ -345,7 +347,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def transport(self) -> Transport | None:
-        """Return the position of a replay; None: this is no replay."""
+        """Return the position of a replay, or None if this is not a replay."""
         transport = self.feed.player.transport if self.feed.player else None
         return replace(transport, marks=self._marks) if transport and self._marks else transport
 
@@ -386,7 +388,7 @@ class MonitorScreen(Screen[None]):
             self._freeze()
 
     def follow_time(self) -> None:
-        """Let the timelines end at the present again, with the same zoom."""
+        """Move the timelines to the present, keeping the zoom."""
         self.lens = Lens(self.lens.span_s)
 
     def use_lens(self, lens: Lens) -> None:
@@ -411,7 +413,7 @@ class MonitorScreen(Screen[None]):
         self.report(f"layout {self._layout}")
 
     def point_at(self, second: float | None) -> None:
-        """Read all values at this moment of the time axis; None: of now again."""
+        """Show all values at this session time in s, or the current ones if it is None."""
         axis = self.view.axis
         if second is not None:
             second = min(max(second, axis.from_s), min(axis.to_s, self.view.progress.now_ns / NS) - 1e-3)
@@ -420,18 +422,18 @@ class MonitorScreen(Screen[None]):
             self.draw()
 
     def step_cursor(self, step: int) -> None:
-        """Move the cursor by a hundredth of the axis; it starts at the newest second."""
+        """Move the cursor by `step` hundredths of the axis. It starts at the newest second."""
         axis, now_s = self.view.axis, self.view.progress.now_ns / NS
         at = now_s if self.cursor_s is None else self.cursor_s + step * max(1.0, (axis.to_s - axis.from_s) / 100)
         self.point_at(at)
 
     def zoom(self, name: str) -> None:
-        """Show that pane alone, or all panes again."""
+        """Show this pane alone, or all panes if it is alone already."""
         self._zoomed = None if self._zoomed == name else name
         self._focus(name if self._zoomed else None)
 
     def _press_pane(self, pane: PaneWidget, order: str, event: Click) -> None:
-        """The click has given the pane the focus; a double one shows it alone."""
+        """Handle a click, which has already focused the pane. A double click shows it alone."""
         if event.chain == 2:
             self.zoom(pane.drawing.name)
         elif order:
@@ -439,7 +441,7 @@ class MonitorScreen(Screen[None]):
         self._status.redraw()
 
     def _point(self, begin: float, end: float) -> None:
-        """A click reads the values of one moment; a drag zooms the time axis to its span."""
+        """Handle the mouse on the time axis: a click shows the values there, a drag zooms to its span."""
         axis = self.view.axis
         begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (begin, end))
         if (end - begin) * self.size.width < LEAST_DRAG_CELLS:
@@ -450,12 +452,12 @@ class MonitorScreen(Screen[None]):
         self.use_lens(Lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
 
     def sort(self, pane: PaneWidget, order: str = "") -> None:
-        """Sort a pane's list by this order; "": by the next one."""
+        """Sort the list of a pane by this order, or by the next one if it is ""."""
         orders, now = pane.drawing.orders, pane.listing.order
         pane.use_listing(replace(pane.listing, order=orders.index(order) if order else now + 1))
 
     def back(self) -> None:
-        """Undo zoom, cursor and focus; without any of these, leave a screen that was opened from the fleet's."""
+        """Undo zoom, cursor and focus. If there is none, return to the screen of the fleet if that opened this one."""
         if self.settings.is_visited and self._zoomed is None and self.cursor_s is None and self.focused is None:
             self.app.exit()
         self._zoomed = self.cursor_s = None
@@ -464,7 +466,7 @@ class MonitorScreen(Screen[None]):
         self._focus(None)
 
     def step_pane(self, step: int) -> None:
-        """The next pane: focused where it is seen, put where the selected one was where it is not."""
+        """Choose the next pane: focus it if it is visible, else show it in place of the selected one."""
         name = PANES[(PANES.index(self._chosen()) + step) % len(PANES)]
         if self._zoomed:
             self._zoomed = name
@@ -473,20 +475,20 @@ class MonitorScreen(Screen[None]):
         self._focus(name)
 
     def _focus(self, name: str | None) -> None:
-        self.draw()  # also what only a pane that is alone shows
+        self.draw()  # a pane that is alone shows more
         self._arrange()
         self.set_focus(self._panes[name] if name else None)
-        self._status.redraw()  # which has its keys
+        self._status.redraw()  # the keys depend on the pane
 
     @property
     def chosen_pane(self) -> PaneWidget:
         return self._panes[self._chosen()]
 
     def _chosen(self) -> str:
-        """The pane that keys are meant for: the one with the focus, or else the one put on a small screen."""
+        """Return the name of the pane that keys apply to: the focused one, else the one selected on a small screen."""
         return next((name for name, pane in self._panes.items() if pane.has_focus), self._selected)
 
     def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
-        """The pane that a key for lists is meant for: the chosen one if it is one, else the first that is seen."""
+        """Return the pane that keys for lists apply to: the chosen one if possible, else the first visible one."""
         able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
         return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

@@ -1,6 +1,6 @@
-"""The one widget of all panes: it draws lines, and of those only the ones that changed.
+"""The widgets of panes and of the border. They draw lines, and only those that changed.
 
-Which cells of a line changed is found where they are sent: see `terminal_buffer`.
+The changed cells of a line are found when they are sent: see `terminal_buffer`.
 """
 
 import re
@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from edgetop.analysis.analysis import MonitorView
-from edgetop.ui.characters import CharacterSet, frame_characters
+from edgetop.ui.characters import CharacterSet, border_characters
 from edgetop.ui.charts import GUTTER
 from edgetop.ui.layout import TIMELINES, Place
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
@@ -26,38 +26,38 @@ from edgetop.ui.themes import Theme
 
 
 class LineWidget(Widget):
-    """Shows lines, each cut or padded to the width, as they are at the size it has when it is seen."""
+    """A widget that shows lines, each cut or padded to its width."""
 
     DEFAULT_CSS = "LineWidget { position: absolute; }"
 
     def __init__(self, theme: Theme, characters: CharacterSet, **options: object) -> None:
         super().__init__(**options)  # type: ignore[arg-type]
         self._theme, self.characters = theme, characters
-        self._styles: Mapping[str, Style] | None = None  # None: not made yet
+        self._styles: Mapping[str, Style] | None = None  # None until first used
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
         self._strips: dict[int, Strip] = {}
-        # Is given what failed and the error, and returns what to show instead. None: the screen fails.
+        # Called with the name of a widget that failed and its error; returns the text to show. None: the screen fails.
         self.on_fault: Callable[[str, Exception], str] | None = None
 
     def put(self, place: Place) -> None:
-        """Move to this place, from the next layout on."""
+        """Move to this place at the next layout."""
         self.styles.offset = (place.x, place.y)
         self.styles.width = max(place.width, 1)
         self.styles.height = max(place.height, 1)
 
     def lines(self, columns: int, rows: int) -> Sequence[Line]:
-        """Return the lines to draw, from the top; each is exactly `columns` cells wide."""
+        """Return the lines to draw from the top. Each is exactly `columns` cells wide."""
         raise NotImplementedError
 
     def redraw(self) -> None:
-        """Draw the rows that changed, with the next refresh."""
+        """Draw the changed rows at the next refresh."""
         if changed := self.update_lines():
             self.refresh(*(Region(0, y, self._lines_size.width, 1) for y in changed))
 
     def update_lines(self) -> Sequence[int]:
-        """Draw again and return the changed rows. A widget that is not displayed has no size and draws nothing."""
-        size = self.size  # which Textual computes anew each time
+        """Draw and return the changed rows. A hidden widget has no size and draws nothing."""
+        size = self.size  # a variable, because Textual computes it at each access
         columns, rows = size
         drawn = self._drawn(columns, rows) if columns and rows else ()
         lines = [*drawn[:rows], *[fit(BLANK, columns)] * (rows - len(drawn))]
@@ -71,7 +71,7 @@ class LineWidget(Widget):
         return changed
 
     def _drawn(self, columns: int, rows: int) -> Sequence[Line]:
-        """Return the lines; if they cannot be drawn, the error costs this widget alone."""
+        """Return the lines. If drawing fails, only this widget shows the error."""
         try:
             return self.lines(columns, rows)
         except Exception as error:
@@ -90,34 +90,34 @@ class LineWidget(Widget):
         self.refresh()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Textual's hook, without its styles and borders, which these widgets do not have."""
-        if self._lines_size != self.size:  # a new size is drawn at once, not with the next tick
+        """Return the strips of the widget; a hook of Textual. These widgets have none of its styles and borders."""
+        if self._lines_size != self.size:  # draw a new size at once, not at the next tick
             self.update_lines()
         strips = [self.strip(y) for y in range(*crop.line_span)]
         is_whole = crop.x == 0 and crop.width == self._lines_size.width
         return strips if is_whole else [strip.crop(*crop.column_span) for strip in strips]
 
     def strip(self, y: int) -> Strip:
-        """A row as Textual's compositor takes it."""
+        """Return a row for Textual's compositor."""
         if (strip := self._strips.get(y)) is None:
             strip = self._strips[y] = Strip(starmap(Segment, self.pieces(y)), self._lines_size.width)
         return strip
 
     def pieces(self, y: int) -> Pieces:
-        """A row as text in the styles of the theme."""
+        """Return a row as text with the styles of the theme."""
         styles = self._styles = self._styles or self._filtered_styles()
         return [(text, styles[style]) for text, style in self._lines[y]]
 
     def _filtered_styles(self) -> Mapping[str, Style]:
-        """Return the theme's styles after Textual's filters: without colour for NO_COLOR."""
+        """Return the styles of the theme after Textual's filters, which remove colours for NO_COLOR."""
         segments = [Segment(name, style) for name, style in self._theme.styles.items()]
         for line_filter in self.get_line_filters():
             segments = line_filter.apply(segments, self.background_colors[1])
         return {name: style or Style.null() for name, style, _ in segments}
 
 
-class FrameWidget(LineWidget):
-    """Lines that the screen itself draws, such as those of its frame."""
+class BorderWidget(LineWidget):
+    """Lines that the screen itself draws, such as the header."""
 
     def __init__(
         self, draw: Callable[[Area], Sequence[Line]], theme: Theme, characters: CharacterSet,
@@ -140,29 +140,32 @@ class FrameWidget(LineWidget):
 
 
 class PaneWidget(LineWidget, can_focus=True):
-    """A pane: its title in a line of the frame, and its body, which may scroll, between the frame's sides."""
+    """A pane: its title in a line of the border, and its body, which may scroll, between the sides of the border."""
 
     def __init__(
         self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet,
         press: Callable[["PaneWidget", str, events.Click], None], point: Callable[[float, float], None],
     ) -> None:  # fmt: skip
-        """`press`: is given a click, and the order that the head of a column stands for; "": it was none.
+        """`press` is called with a click, and the order of the clicked column header, or "" elsewhere.
 
-        `point`: is given a part of the time axis, from 0 to 1, between the places where the mouse was pressed and
+        `point` is called with the two positions on the time axis, from 0 to 1, at which the mouse was pressed and
         released.
         """
         super().__init__(theme, characters, id=f"pane-{drawing.name}")
         self.drawing, self._press, self._point = drawing, press, point
         self._key = key
-        self._frame = frame_characters(characters)
+        self._frame = border_characters(characters)
         self._place = Place(drawing.name, 0, 0, 0, 0)
         self._view: MonitorView | None = None
         self._body: Sequence[Line] = ()
-        self._sided: tuple[object, list[tuple[Line, Line]]] = None, []  # rows of the body, and these between the sides
-        self._items: Sequence[Item] = ()  # of a list: the one that each line of the body belongs to
-        self._pressed: float | None = None  # where on the time axis a button of the mouse is held
-        self._chosen: object = None  # the key of the item under the row cursor; None: there is none
-        self._subject: object = None  # what the body was drawn of
+        self._sided: tuple[object, list[tuple[Line, Line]]] = (
+            None,
+            [],
+        )  # rows of the body, without and with the sides of the border
+        self._items: Sequence[Item] = ()  # item of each line of the body, if the pane is a list
+        self._pressed: float | None = None  # position on the time axis at which a mouse button is held
+        self._chosen: object = None  # key of the item under the row cursor, or None
+        self._subject: object = None  # the part of the view from which the body was drawn
         self._area: Area | None = None
         self._offset = 0
         self.is_zoomed = False
@@ -170,7 +173,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self._cursor_s: float | None = None
 
     def use_listing(self, listing: Listing) -> None:
-        """Use this filter and order from now on, from the top of the list."""
+        """Use this filter and order, and go to the top of the list."""
         self.listing, self._offset = listing, 0
         self.redraw()
 
@@ -181,13 +184,13 @@ class PaneWidget(LineWidget, can_focus=True):
         return None if chosen is None else next((item for item in self._items if item.key == chosen), None)
 
     def choose(self, key: object) -> None:
-        """Put the row cursor on this item; None: on none."""
+        """Put the row cursor on the item with this key, or remove the cursor if it is None."""
         if key != self._chosen:
             self._chosen = key
             self.redraw()
 
     def move(self, by: int) -> None:
-        """The row cursor by so many items, of which it shows all lines; a pane that is no list is scrolled."""
+        """Move the row cursor by a number of items, and show all lines of the item. Scroll a pane without a list."""
         owners = list(self._items)
         starts = [y for y, item in enumerate(owners) if y == 0 or item is not owners[y - 1]]
         places = [y for y in starts if owners[y].key is not None]
@@ -203,20 +206,20 @@ class PaneWidget(LineWidget, can_focus=True):
             place = 0 if by < 0 else -1
         first = places[place]
         last = first + len(self._items[first].lines) - 1
-        top = min(self._offset, 0 if place == 0 else first)  # with the head of a table
+        top = min(self._offset, 0 if place == 0 else first)  # the first item shows the header of a table as well
         self._offset = max(top, last - self._body_rows(self.size.height) + 1)
         self._chosen = keys[place]
         self.redraw()
 
     def show(self, view: MonitorView, cursor_s: float | None = None) -> Sequence[int]:
-        """Draw this view and return the changed rows. A pane that is not displayed only stores it."""
+        """Draw this view and return the changed rows. A hidden pane only stores the view."""
         if view is self._view and cursor_s == self._cursor_s:
             return ()
         self._view, self._cursor_s = view, cursor_s
         return self.update_lines()
 
     def use_characters(self, characters: CharacterSet) -> None:
-        self._frame = frame_characters(characters)
+        self._frame = border_characters(characters)
         super().use_characters(characters)
 
     def put(self, place: Place) -> None:
@@ -254,13 +257,13 @@ class PaneWidget(LineWidget, can_focus=True):
         return max(rows - 1 - self._place.is_last, 1)
 
     def _draw_body(self, view: MonitorView, area: Area) -> None:
-        """A log of a thousand lines takes 20 ms to wrap: not again while nothing happens."""
+        """Draw the body, unless nothing has changed. Wrapping a log of a thousand lines takes 20 ms."""
         subject = self.drawing.subject(view)
         if (subject is not self._subject and subject != self._subject) or area != self._area:
             items = self.drawing.items(view, area) if self.drawing.items else ()
             self._items = [item for item in items for _ in item.lines]
             self._body = rows_of(items) if self.drawing.items else self.drawing.body(view, area)
-            self._subject, self._area = subject, area  # only now: what could not be drawn is tried again
+            self._subject, self._area = subject, area  # set last, so that a failed drawing is repeated
 
     def _row(self, y: int, inside: int) -> Line:
         if self._chosen is None or y >= len(self._items) or self._items[y].key != self._chosen:
@@ -278,7 +281,7 @@ class PaneWidget(LineWidget, can_focus=True):
         return "accent" if self.has_focus else "frame"
 
     def _all_between_sides(self, rows: Sequence[Line], inside: int) -> list[Line]:
-        """A row that stood there before is the same object again."""
+        """Put all rows between the sides of the border. Unchanged rows are the same objects as before."""
         key = self._frame, self._frame_style, inside
         before = self._sided[1] if self._sided[0] == key else []
         sided = [
@@ -289,7 +292,7 @@ class PaneWidget(LineWidget, can_focus=True):
         return sided
 
     def _between_sides(self, row: Line, inside: int) -> Line:
-        """A line that begins in the frame's style is a rule, which meets the sides."""
+        """Put a row between the sides of the border. A row that begins in the border's style is a rule."""
         style, is_rule = self._frame_style, bool(row) and row[0].style == "frame"
         left, right = (self._frame.tee_left, self._frame.tee_right) if is_rule else (self._frame.side,) * 2
         return (Span(left, style), *fit(row, inside), Span(right, style))
@@ -304,18 +307,18 @@ class PaneWidget(LineWidget, can_focus=True):
         position = [text for text in (self._position(area.height), "Esc back" if self.is_zoomed else "") if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
         room = area.width + 2 - width(left) - 1
-        parts = re.split("(   |, )", self.drawing.title(view, area))  # with what separates them
+        parts = re.split("(   |, )", self.drawing.title(view, area))  # parts and their separators
         while len(parts) > 2 and cells_of("   ".join(("".join(parts), *position))) + 5 > room:
-            parts = parts[:-2]  # rather than cut a word
+            parts = parts[:-2]  # omit the last part instead of cutting a word
         words = "   ".join(text for text in ("".join(parts), *position) if text)
         right = fit(line((f" {words} ", "dim")), min(cells_of(words) + 2, max(0, room - 3))) if words else BLANK
         rule = Span(frame.rule * max(0, room - width(right) - 1), style)
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 
     def _position(self, rows: int) -> str:
-        """Return which items are visible, such as "3-12 of 40"; "" where all rows are. The head of a list is no item.
+        """Return which items are visible, such as "3-12 of 40", or "" if all rows are visible.
 
-        Where there are no items, rows are counted.
+        In a pane that is not a list, rows are counted instead.
         """
         if not self._last_offset():
             return ""
@@ -360,7 +363,7 @@ class PaneWidget(LineWidget, can_focus=True):
             self._point(min(begin, end), max(begin, end))
 
     def _part_at(self, x: int) -> float | None:
-        """Return the position on the time axis, from 0 to 1; None: this pane has no axis there."""
+        """Return the position of a cell on the time axis, from 0 to 1, or None if there is no axis."""
         cells = self.size.width - 2 - GUTTER
         place = x - 1 - GUTTER
         is_chart = self.drawing.name in TIMELINES and self._body and 0 <= place < cells

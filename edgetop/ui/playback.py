@@ -1,7 +1,6 @@
-"""Moving in time: playback and seeking of a replay, zooming and panning of the time axis of all timelines.
+"""Moving in time: playback and seeking of a replay, and zooming and panning of the time axis.
 
-A feed without a player cannot be played or sought. Looking back stops time: a live screen is
-frozen, and a replay paused.
+Only a feed with a player can be played and sought. Looking back freezes a live screen and pauses a replay.
 """
 
 from edgetop.feeds.feed_protocol import Transport
@@ -9,8 +8,8 @@ from edgetop.formatting import clock_time, parse_clock_time, span
 from edgetop.ui.monitor_screen import NS, MonitorScreen
 
 SPEEDS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-THROTTLING = "throttle-begin"  # the kind of its events
-JUST_PASSED_S = 2  # of playing: going back, an event so near is the one that was gone to
+THROTTLING = "throttle-begin"  # kind of event that begins a throttling span
+JUST_PASSED_S = 2  # while replaying, going back skips an event this close behind, because it was just visited
 
 
 def play(screen: MonitorScreen) -> None:
@@ -21,7 +20,7 @@ def play(screen: MonitorScreen) -> None:
 
 
 def play_words(screen: MonitorScreen) -> str:
-    """Return what the key of `play` does now."""
+    """Return what the play key does now."""
     return "pause" if screen.transport and screen.transport.is_playing else "play"
 
 
@@ -45,7 +44,7 @@ def seek_end(screen: MonitorScreen) -> None:
 
 
 def seek_event(screen: MonitorScreen, step: int, kind: str = "") -> None:
-    """Seek to the next event, or for a negative step to the one before. `kind`: only events of this kind."""
+    """Seek to the next event, or to the previous one if `step` is negative. `kind`: consider only this kind."""
     if transport := screen.transport:
         to_ns = next_mark(transport, step, kind)
         if to_ns is None:
@@ -58,9 +57,9 @@ _CALLED = {"": "event", THROTTLING: "throttling"}
 
 
 def next_mark(transport: Transport, step: int, kind: str = "") -> int | None:
-    """Return the time of the next mark, or for a negative step of the one before; None: there is none.
+    """Return the time of the next mark, or of the previous one if `step` is negative, or None without such a mark.
 
-    Of several marks in one second the last one counts. `kind`: only marks of this kind count.
+    If a second has several marks, the last one counts. `kind`: consider only marks of this kind.
     """
     times = {mark.t_ns // NS: mark.t_ns for mark in transport.marks if kind in ("", mark.kind)}.values()
     if step > 0:
@@ -90,7 +89,7 @@ def open_go_to(screen: MonitorScreen) -> None:
 
 
 def zoom(screen: MonitorScreen, step: int) -> None:
-    """Closer, or for a negative step wider."""
+    """Zoom the time axis in, or out if `step` is negative."""
     change = screen.lens.closer if step > 0 else screen.lens.wider
     screen.use_lens(change(_now_s(screen), whole=screen.window_ns is None))
 
@@ -102,7 +101,7 @@ def pan(screen: MonitorScreen, step: int) -> None:
 
 
 def zoom_words(screen: MonitorScreen) -> str:
-    """Return the span of the timelines for the last line; "" where they are neither zoomed nor moved."""
+    """Return the span of the timelines for the last line, or "" if they are neither zoomed nor moved."""
     if screen.lens.is_plain:
         return ""
     return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)

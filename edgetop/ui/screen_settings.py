@@ -1,4 +1,4 @@
-"""What a user can choose about the screen, and what its caller provides."""
+"""Settings of the screen: choices of the user, and functions that the caller provides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -7,53 +7,55 @@ from typing import Any, Protocol
 
 from edgetop.frozen import frozen
 
-# Of the percentiles, the shortest first, by what they are called. None: all since the start.
+# Windows of the percentiles by name, the shortest first. None: everything since the start.
 WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10m": 600 * 10**9, "all": None}
 
 
 class Export(Protocol):
-    """An export that runs in a process of its own and continues when the screen is closed."""
+    """An export in its own process, which continues when the screen is closed."""
 
     def result(self) -> tuple[bool, str] | None:
-        """None: not over yet. Otherwise whether it was done, and a line that says where it is, or what failed."""
+        """Return whether the export succeeded, and a line with its path or its error. Return None while it runs."""
 
 
 class Exporter(Protocol):
     @property
-    def forms(self) -> Mapping[str, str]: ...  # the names of the export formats with a description of each
+    def forms(self) -> Mapping[str, str]: ...  # descriptions of the export formats by name
 
     def begin(self, recording: Path, form: str) -> Export:
-        """Raises OSError where it cannot begin."""
+        """Start an export. Raises OSError if it cannot start."""
 
 
 @dataclass(slots=True)
 class FleetListing:
-    """How the fleet's screen sorts and filters boards; it stays when a board is opened and closed."""
+    """How the screen of the fleet sorts and filters boards. It is kept while a board is open."""
 
     order: str = "worst"
-    words: str = ""  # only boards with these
-    cursor: str = ""  # the name of the board under it; "": the first one, whichever that is
-    note: str = ""  # to be shown for a while
-    opened: str = ""  # the name of the board whose screen is wanted; "": none, the user leaves
+    words: str = ""  # show only boards with these words
+    cursor: str = ""  # name of the board under the cursor; "" for the first board
+    note: str = ""  # message to show for some seconds
+    opened: str = ""  # name of the board to open; "" if the user leaves
 
 
 @frozen
 class ScreenSettings:
     refresh_s: float = 1.0
-    theme: str | None = None  # None: what suits the terminal
-    ascii_only: bool = False  # True: also where the locale is UTF-8
-    recording: Path | None = None  # where the session is recorded, if it is: as it was when the screen opened
-    recorded_in: Callable[[], Path] | None = None  # where the same folder is now, if it can be followed
-    recording_host: str = ""  # the machine on which that is, where it is not this one
-    is_visited: bool = False  # opened from a screen of many boards, to which Esc goes back
-    notify: bool = False  # report alerts by the terminal's bell and a desktop notification
+    theme: str | None = None  # None: chosen by the terminal
+    ascii_only: bool = False  # use ASCII even in a UTF-8 locale
+    recording: Path | None = None  # folder of the recording when the screen opened, or None
+    recorded_in: Callable[[], Path] | None = None  # returns the current folder of the recording, if it can be followed
+    recording_host: str = ""  # machine with the recording; "" for this one
+    is_visited: bool = False  # opened from the screen of a fleet, to which Esc returns
+    notify: bool = False  # report alerts by the bell and by a desktop notification
     exporter: Exporter | None = None
-    window_ns: int | None = WINDOWS_NS["10s"]  # of the percentiles, at first; one of WINDOWS_NS
-    layout: str | None = None  # at first; None: the first of them
-    orders: Mapping[str, str] = field(default_factory=dict)  # in which panes list at first, by the name of the pane
-    # Is given what the user changed of theme, window, layout and orders, by these names.
+    window_ns: int | None = WINDOWS_NS["10s"]  # initial window of the percentiles; one of WINDOWS_NS
+    layout: str | None = None  # initial layout; None: the first one
+    orders: Mapping[str, str] = field(default_factory=dict)  # initial orders of lists by pane
+    # Called with the changed choices of the user, by the names theme, window, layout and orders.
     remember: Callable[[Mapping[str, Any]], None] | None = None
-    keys: Mapping[str, str] = field(default_factory=dict)  # of bindings, by id, where they are not the built-in ones
+    keys: Mapping[str, str] = field(
+        default_factory=dict
+    )  # keys that differ from the built-in ones, by id of the binding
 
     @property
     def recording_now(self) -> Path | None:

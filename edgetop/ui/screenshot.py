@@ -1,4 +1,4 @@
-"""Exports of the session and screenshots, each saved as a file whose path is then shown."""
+"""Exports and screenshots of the session. The path of each file is shown when it is written."""
 
 import contextlib
 import errno
@@ -19,13 +19,13 @@ from edgetop.ui.screen_settings import Export, ScreenSettings
 from edgetop.ui.text import cells_of
 
 POLL_S = 0.25
-REPORT_S = 8  # a line that says where something lies
-SCREENSHOT_MODE = 0o600  # as that of recordings: it may show names that are nobody else's business
+REPORT_S = 8  # how long the path is shown
+SCREENSHOT_MODE = 0o600  # as for recordings, since a screenshot may show private names
 MAX_SCREENSHOTS = 10_000
 
 
 class Exports:
-    """Begins exports, each in a process of its own, and checks now and then whether one is over."""
+    """Starts exports, each in its own process, and checks from time to time whether they are done."""
 
     def __init__(self, screen: Screen[None], settings: ScreenSettings, characters: CharacterSet) -> None:
         self._screen = screen
@@ -36,7 +36,7 @@ class Exports:
 
     @property
     def forms(self) -> Mapping[str, str]:
-        """Return the export formats; none for a session that is remote or not recorded."""
+        """Return the export formats. There are none for a remote session, or for one that is not recorded."""
         settings = self._settings
         can_export = settings.recording and settings.exporter and not settings.recording_host
         return settings.exporter.forms if settings.exporter and can_export else {}
@@ -47,22 +47,22 @@ class Exports:
         if self._settings.recording_host:
             self._report(f"the recording is on {self._settings.recording_host}: edgetop export there", is_failure=True)
         elif not self.forms:
-            self._report("this session is not recorded: there is nothing to export", is_failure=True)
+            self._report("this session is not recorded, so it cannot be exported", is_failure=True)
         elif self._export:
-            self._report("an export is running already")
+            self._report("an export is already running")
         else:
             with self._reported("no export"):
                 where = clean(str(Path.cwd()), ascii_only=self._characters.ascii_only)
                 self._screen.app.push_screen(export_dialog(self.forms, where), self.begin)
 
     def begin(self, form: str | None) -> None:
-        """Begin an export to this format; None: the user chose none."""
+        """Start an export to this format. Do nothing if it is None."""
         recording, exporter = self._settings.recording_now, self._settings.exporter
         if form is None or recording is None or exporter is None or self._export:
             return
         with self._reported("no export"):
             self._export = exporter.begin(recording, form)
-            self._report(f"exporting to {form}; it goes on when you leave")
+            self._report(f"exporting to {form}; it continues when you leave")
             self._timer = self._screen.set_interval(POLL_S, self._poll)
 
     def _poll(self) -> None:
@@ -82,7 +82,7 @@ class Exports:
 
     @contextlib.contextmanager
     def _reported(self, what: str) -> Iterator[None]:
-        """Report in a line what the system refuses."""
+        """Report an OSError as one line."""
         try:
             yield
         except OSError as error:
@@ -99,10 +99,10 @@ _CHARACTER = re.compile(r"&[^;]+;|.", re.DOTALL)
 
 
 def picture(app: App[None]) -> str:
-    """The screen as SVG, each glyph in its cell.
+    """Return the screen as SVG, with each glyph in its cell.
 
-    A browser takes braille and blocks from another font than letters and blanks. Where one text has both, it would
-    fill its length with the wider ones, and move them; so each kind becomes a text of its own.
+    A browser takes braille and block glyphs from another font than letters, with another width. If one text element
+    had both, glyphs would move; so each kind gets its own element.
     """
     return _TEXT.sub(_split, app.export_screenshot(title="edgetop"))
 
@@ -127,7 +127,7 @@ def _split(text: re.Match[str]) -> str:
 
 
 def write_screenshot(svg: str, folder: Path, name: str) -> Path:
-    """Under the first number that is free; only its owner may read it. Raises OSError."""
+    """Write the file under the first free number, readable only by its owner. Raises OSError."""
     for number in range(1, MAX_SCREENSHOTS):
         path = folder / f"{name}-{number}.svg"
         with contextlib.suppress(FileExistsError):
@@ -135,4 +135,4 @@ def write_screenshot(svg: str, folder: Path, name: str) -> Path:
             with os.fdopen(file, "w", encoding="utf-8") as stream:
                 stream.write(svg)
             return path
-    raise FileExistsError(errno.EEXIST, "too many screenshots lie here", str(folder))
+    raise FileExistsError(errno.EEXIST, "the folder has too many screenshots", str(folder))

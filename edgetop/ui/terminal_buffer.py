@@ -1,13 +1,11 @@
-"""The cells that the terminal shows: of each repaint, only the cells that differ are sent.
+"""A copy of the cells on the terminal, so that a repaint sends only cells that differ.
 
-Textual's own partial update begins at the left edge of the widget, whatever changed: a chart
-that grows by a column at its right end is sent as a whole. At 80x24 that made two of three bytes.
-Rich sets the style of every piece and resets it afterwards: for a chart of one style in which a few
-cells change, that was four of five bytes.
+Textual's partial update always begins at the left edge of a widget, so a chart that grows by a column at its right end
+is sent as a whole. At 80x24 that was two thirds of all bytes. Rich sets the style of every piece and resets it
+afterwards. For a chart of one style in which a few cells change, that was four fifths of all bytes.
 
-Textual paints whole screens more often than they change: three times where a pane is shown alone,
-four times at a resize, and at every refresh while a dialog is open, for it tints all behind it.
-At 11,520 bytes a second each of these took seconds.
+Textual also paints whole screens without a change: three times when a pane is shown alone, four times at a resize, and
+at every refresh while a dialog is open. On a serial line with 11,520 bytes per second, each of them took seconds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,22 +21,22 @@ from textual.strip import Strip
 
 from edgetop.ui.text import PLAIN, cells_of
 
-Cell = tuple[str, Style | None]  # of a wide character, the second one has no text
-Pieces = Sequence[tuple[str, Style | None]]  # of text, each in one style
+Cell = tuple[str, Style | None]  # the second cell of a wide character has no text
+Pieces = Sequence[tuple[str, Style | None]]  # pieces of text, each in one style
 
-MOVE_BYTES = 12  # what it costs to go on elsewhere in a line: more than this between two changes is left out
+MOVE_BYTES = 12  # cost of moving the cursor; unchanged cells between two changes are skipped only if they cost more
 
 
 class TerminalBuffer:
-    """The cells of the terminal. It is empty at first, after a change of size, and after `forget`."""
+    """The known cells of the terminal. There are none at first, after a change of size, and after `forget`."""
 
     def __init__(self) -> None:
         self._size = Size(0, 0)
         self._rows: dict[int, list[Cell | None]] = {}
-        self._drawn: dict[int, dict[int, tuple[int, Pieces]]] = {}  # by row and column, none over another: end, pieces
+        self._drawn: dict[int, dict[int, tuple[int, Pieces]]] = {}  # row -> column -> (end, pieces), without overlaps
 
     def forget(self) -> None:
-        """The terminal may show anything."""
+        """Forget all cells, because the terminal may show anything."""
         self._rows, self._drawn = {}, {}
 
     def fit(self, size: Size) -> None:
@@ -47,10 +45,10 @@ class TerminalBuffer:
             self.forget()
 
     def changes(self, x: int, y: int, pieces: Pieces, width: int) -> list[tuple[int, int, list[Cell]]]:
-        """The parts of a row that differ from the terminal, as (column, row, cells), which are taken as sent.
+        """Return the parts of a row that differ from the terminal, as (column, row, cells), and regard them as sent.
 
-        `pieces` stand from column `x` on and have `width` cells. What was laid out for a larger terminal than this is
-        cut: it would wrap, or stand in the last row.
+        `pieces` begin at column `x` and have `width` cells. Cells beyond the edge of the terminal, as after it became
+        smaller, are cut off, because they would wrap.
         """
         if self._size and (y >= self._size.height or x >= self._size.width):
             return []
@@ -65,7 +63,7 @@ class TerminalBuffer:
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
     def _differing(self, x: int, y: int, pieces: Pieces, width: int) -> tuple[Pieces, int]:
-        """The pieces between those that were there before, at both ends, and their column."""
+        """Return the pieces without those at both ends that have not changed, and their column."""
         end, drawn = x + width, self._drawn.setdefault(y, {})
         known_end, before = drawn.get(x, (-1, ()))
         if known_end != end:
@@ -97,7 +95,7 @@ def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
 
 
 def _common_length(first: str, second: str) -> int:
-    """Return how many characters two texts share at their beginning."""
+    """Return the length of the common beginning of two texts."""
     low, high = 0, len(first)
     while low < high:
         middle = (low + high + 1) // 2
@@ -117,7 +115,7 @@ def _cells(pieces: Pieces) -> list[Cell]:
 
 
 def _cut(cells: list[Cell], width: int) -> list[Cell]:
-    """Return the first `width` cells, with blanks for a character that does not fit."""
+    """Return the first `width` cells, with blanks in place of a character that does not fit."""
     within = cells[:width]
     if len(cells) > width and not cells[width][0]:
         begin = _whole(cells, width)[0]
@@ -126,7 +124,7 @@ def _cut(cells: list[Cell], width: int) -> list[Cell]:
 
 
 def _pieces(text: str) -> list[tuple[str, int]]:
-    """Split a text into characters and their widths; keep it whole where some take no cell, or more beside others."""
+    """Split a text into characters and their widths. Keep it whole if a width depends on neighbouring characters."""
     width = cell_len(text)
     pieces = [(character, cell_len(character)) for character in text]
     is_each_its_own = all(cells for _, cells in pieces) and sum(cells for _, cells in pieces) == width
@@ -139,16 +137,19 @@ def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
     parts: list[tuple[int, int]] = []
     for place in [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]:
         begin, until = _whole(now, place)
-        end = parts[-1][1] if parts else -MOVE_BYTES - 1  # a cell without text belongs to one of several bytes
+        end = parts[-1][1] if parts else -MOVE_BYTES - 1  # a cell without text belongs to the wide character before it
         if begin - end <= MOVE_BYTES and len("".join([text for text, _ in now[end:begin]]).encode()) <= MOVE_BYTES:
-            parts[-1] = parts[-1][0], max(until, end)  # to send these cells again takes no more than to skip them
+            parts[-1] = (
+                parts[-1][0],
+                max(until, end),
+            )  # sending the cells between is not more expensive than skipping them
         else:
             parts.append((begin, until))
     return parts
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:
-    """The cells of the character that has one there."""
+    """Return the span of cells of the character at this place."""
     begin, until = place, place + 1
     while begin and not now[begin][0]:
         begin -= 1
@@ -160,12 +161,12 @@ def _whole(now: list[Cell], place: int) -> tuple[int, int]:
 _ESCAPE = "\x1b"
 _RESET = f"{_ESCAPE}[0m"  # ECMA-48, SGR
 
-Part = tuple[int, int, list[Cell]]  # column, row, and what stands from there on
-Row = tuple[int, int, Pieces, int]  # column, row, what stands from there on, and its width
+Part = tuple[int, int, list[Cell]]  # column, row, and the cells from there on
+Row = tuple[int, int, Pieces, int]  # column, row, the pieces from there on, and their width
 
 
 class RowsUpdate(CompositorUpdate):
-    """An update of rows that sends only the cells which differ."""
+    """An update of rows that sends only cells that differ."""
 
     def __init__(self, rows: Iterable[Row], terminal_buffer: TerminalBuffer) -> None:
         self._rows, self._terminal_buffer = rows, terminal_buffer
@@ -175,7 +176,7 @@ class RowsUpdate(CompositorUpdate):
 
 
 def tightened(update: Any, terminal_buffer: TerminalBuffer) -> Any:
-    """Wrap an update so that it sends only what differs; any other update stays as it is."""
+    """Wrap an update of the screen so that it sends only cells that differ. Return other updates unchanged."""
     if isinstance(update, ChopsUpdate):
         return RowsUpdate(_rows_of_chops(update), terminal_buffer)
     if isinstance(update, LayoutUpdate):
@@ -197,9 +198,9 @@ def _row(x: int, y: int, strip: Strip) -> Row:
 
 
 def written(parts: Iterable[Part], console: Console) -> str:
-    """Each part in its place, with no style set that is in force: between two of one style the cursor moves."""
+    """Return the output that writes each part in its place. A style is set only if it differs from the current one."""
     sent: list[str] = []
-    colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # as Textual's strips do
+    colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # the same default as Textual's strips
     in_force, style = "", None
     for x, y, cells in parts:
         sent.append(f"\x1b[{y + 1};{x + 1}H")

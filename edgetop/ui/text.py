@@ -1,4 +1,4 @@
-"""Lines of styled text, measured in terminal cells. No markup anywhere: text is only text."""
+"""Lines of styled text, measured in terminal cells. Text is never interpreted as markup."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,22 +10,22 @@ from rich.cells import cell_len, chop_cells, set_cell_size
 from edgetop.frozen import frozen
 
 
-class Span(NamedTuple):  # thousands are made for every frame: half the cost of a dataclass
+class Span(NamedTuple):  # half the cost of a dataclass; every refresh makes thousands
     text: str
-    style: str = "text"  # a semantic name of the theme
+    style: str = "text"  # name of a style of the theme
 
 
 Line = tuple[Span, ...]
 Piece = str | tuple[str, str] | Span
 
-PLAIN = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")  # a cell a character, whatever stands beside it
+PLAIN = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")  # characters that always take one cell
 BLANK: Line = ()
 COLUMN_GAP = "  "
 _GAP = Span(COLUMN_GAP)
 
 
 def line(*pieces: Piece) -> Line:
-    """A line of pieces: text, (text, style), or spans. Empty ones are left out."""
+    """Make a line from pieces: text, (text, style), or spans. Empty pieces are left out."""
     return tuple([span for span in map(_span, pieces) if span.text])
 
 
@@ -36,9 +36,10 @@ def _span(piece: Piece) -> Span:
 
 
 def cells_of(text: str) -> int:
-    """Return the cells of a text without control characters.
+    """Return the width of a text without control characters, in cells.
 
-    Faster than `cell_len` where each is one cell, and without its cache, which the rows of charts would fill.
+    It is faster than `cell_len` if all characters are one cell wide, and avoids its cache, which rows of charts would
+    fill.
     """
     return len(text) if text.isascii() or PLAIN.fullmatch(text) else cell_len(text)
 
@@ -48,7 +49,7 @@ def width(of: Line) -> int:
 
 
 def fit(of: Line, cells: int, style: str = "text") -> Line:
-    """Cut or padded to exactly `cells`; a cut shows as ">" in the last cell."""
+    """Cut or pad a line to exactly `cells`. A cut line ends with ">"."""
     have = width(of)
     if have <= cells:
         return (*of, Span(" " * (cells - have), style)) if have < cells else of
@@ -68,7 +69,7 @@ def fit(of: Line, cells: int, style: str = "text") -> Line:
 
 
 def joined(of: Line) -> Line:
-    """The same line in as few spans as it can be: a terminal is sent the style of every one."""
+    """Merge neighbouring spans of one style, because the style of each span is sent to the terminal."""
     spans: list[Span] = []
     for span in of:
         if spans and spans[-1].style == span.style:
@@ -79,7 +80,7 @@ def joined(of: Line) -> Line:
 
 
 def as_fits(cells: int, *pieces: Piece) -> Line:
-    """The pieces from the left that fit as they are: a number is left out with its label, never cut."""
+    """Return the pieces from the left that fit completely, so that no number is cut or loses its label."""
     fitted: list[Span] = []
     used = 0
     for span in line(*pieces):
@@ -93,7 +94,7 @@ def as_fits(cells: int, *pieces: Piece) -> Line:
 
 
 def spread(left: Line, right: Line, cells: int) -> Line:
-    """`left` and `right` at the two ends of a line; where both do not fit, `right` goes."""
+    """Put `left` and `right` at the two ends of a line. If both do not fit, leave out `right`."""
     gap = cells - width(left) - width(right)
     if gap < 1:
         return fit(left, cells)
@@ -104,7 +105,7 @@ _AT_SPACES = re.compile(r" (?!%)")  # a figure and its percent sign stay togethe
 
 
 def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> list[Line]:
-    """`text` over as many lines as it takes, broken at spaces where there are any."""
+    """Wrap a text over several lines, broken at spaces if possible."""
     room = max(1, cells - len(indent))
     rows: list[str] = []
     current = ""
@@ -122,7 +123,7 @@ def wrapped(text: str, cells: int, style: str = "text", indent: str = "") -> lis
 
 @frozen
 class Column:
-    """One column of a table: numbers align right, words left."""
+    """A column of a table. Numbers are aligned right, words left."""
 
     title: str
     cells: int
@@ -130,10 +131,10 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Piece]], cells: int) -> list[Line]:
-    """A header and rows, every value in its place and width from refresh to refresh.
+    """Return a table with a header. Columns keep their place and width across refreshes.
 
-    As many columns as fit are shown. A row of fewer pieces than there are columns
-    ends in one that takes all that is left.
+    As many columns as fit are shown. If a row has fewer pieces than there are columns, its last piece takes the
+    remaining width.
     """
     ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
     shown = [of for of, end in zip(columns, ends, strict=True) if end - len(COLUMN_GAP) <= cells] or columns[:1]
@@ -166,6 +167,6 @@ def _row(columns: Sequence[Column], pieces: Sequence[Piece]) -> Line:
 
 
 def column_at(columns: Sequence[Column], x: int) -> str:
-    """The title of the column in which this cell of a table lies; "": none."""
+    """Return the title of the column at cell `x` of a table, or "" if there is none."""
     ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
     return next((column.title for column, end in zip(columns, ends, strict=True) if 0 <= x < end), "")

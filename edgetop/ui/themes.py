@@ -1,4 +1,4 @@
-"""Themes: files of colours by meaning. Built-in ones lie beside the package, users' own in the config folder."""
+"""Themes: TOML files of colours by meaning. Users can add their own themes in the config folder."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,16 +21,16 @@ STYLES = (
     "simulated", "graph", "graph_hot", "key",
 )  # fmt: skip
 
-# What a theme may say of its own, and what stands in where it does not.
+# Styles of a theme, and the styles that replace them if a theme does not have them.
 ROLES = {
     "frame": "dim", "p50": "graph", "p99": "accent", "band": "dim", "temperature": "graph", "warm": "graph_hot",
     "hot": "warning", "clock": "graph", "power": "graph", "memory": "graph", "limit": "warning", "shade": "graph_hot",
 }  # fmt: skip
-CHARTED = ("text", "dim", *(role for role in ROLES if role != "shade"))  # what may stand where time is shaded
-SHADED = "~"  # after the name of such a style: the same on the background of the shade
+CHARTED = ("text", "dim", *(role for role in ROLES if role != "shade"))  # styles that can occur in shaded time
+SHADED = "~"  # suffix of the name of a style: the same style on the background of the shade
 
 _PACKAGE = Path(__file__).parent.parent
-# Beside the package in a checkout, inside it when installed.
+# Inside the package if it is installed, beside the package in a checkout.
 BUILT_IN = (_PACKAGE / "themes", _PACKAGE.parent / "themes")
 
 
@@ -42,12 +42,12 @@ class Theme:
 
     @property
     def uses_terminal_colours(self) -> bool:
-        """The terminal's own palette, which no colour can be computed from."""
+        """Whether it uses the palette of the terminal, from which no colour can be computed."""
         background = self.styles["text"].bgcolor
         return background is None or background.is_default
 
     def for_textual(self) -> TextualTheme:
-        """The same for Textual's own widgets, in dialogs."""
+        """Return the theme for Textual's own widgets, which dialogs use."""
         styles = self.styles
         return TextualTheme(
             name=f"edgetop-{self.name}",
@@ -69,13 +69,13 @@ def _hex(colour: Color | None, otherwise: str = "ansi_default") -> str:
 
 
 def theme_files() -> dict[str, Path]:
-    """Every theme by name; a user's own wins over a built-in one."""
+    """Return the files of all themes by name. A theme of the user takes precedence over a built-in one."""
     folders = (*reversed(BUILT_IN), config_home() / "themes")
     return {path.stem: path for folder in folders for path in sorted(folder.glob("*.toml"))}
 
 
 def load_theme(name: str) -> Theme:
-    """Raises InputError for an unknown theme, or one whose file is not in order."""
+    """Load a theme. Raises InputError if it is unknown or its file is invalid."""
     files = theme_files()
     if name not in files:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, sorted(files)))
@@ -112,7 +112,7 @@ def _refuse_unknown(path: Path, prefix: str, given: Mapping[str, object], known:
 
 def _style(path: Path, key: str, text: object) -> Style:
     if not isinstance(text, str):
-        raise InputError(f"theme {path}: styles.{key} is not a text")
+        raise InputError(f"theme {path}: styles.{key} is not a string")
     try:
         return Style.parse(text)
     except StyleSyntaxError as error:

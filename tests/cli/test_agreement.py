@@ -50,7 +50,7 @@ def test_how_often_each_is_right_is_a_line_and_in_the_document(kept: Path) -> No
 def test_labels_that_do_not_fit_leave_the_agreement(kept: Path) -> None:
     np.save(kept / "few.npy", np.array([1]))
     lines = list(outputs_lines(kept, judge_of(kept / "few.npy", None)))
-    assert lines[0].startswith("outputs    --labels: they do not fit: 1 of int64 for 2 rows")
+    assert lines[0].startswith("outputs    --labels: they do not match: 1 of int64 for 2 rows")
     assert "same highest class" in lines[1]
 
 

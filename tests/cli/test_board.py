@@ -62,7 +62,7 @@ def test_a_log_of_tegrastats_needs_no_format_and_others_do(board: Root, tmp_path
     log.write_text("time_s,power_w\n")
     with pytest.raises(InputError, match="--power-log needs --power-log-format"):
         find_sensors(BoardRequest(power_log=asked), Found(), board, lambda: 0)
-    with pytest.raises(InputError, match="--power-log-interval: a log of csv has the time of each row"):
+    with pytest.raises(InputError, match="--power-log-interval: the rows of a csv log have their time"):
         find_sensors(BoardRequest(power_log=replace(asked, format="csv")), Found(), board, lambda: 0)
 
 

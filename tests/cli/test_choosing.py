@@ -63,7 +63,7 @@ def test_without_a_name_the_newest_is_meant_and_named(three: list[Path], capsys:
 
 @pytest.mark.usefixtures("home")
 def test_where_nothing_is_recorded_that_is_one_line() -> None:
-    with pytest.raises(InputError, match="no session is recorded"):
+    with pytest.raises(InputError, match="no recorded session"):
         recorded(None)
 
 

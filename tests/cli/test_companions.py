@@ -71,12 +71,12 @@ REFUSED = {
     "sensors --refresh 2s": "--refresh needs --watch",
     "sensors --yes": "--yes needs --capture FILE.tar.gz",
     "sensors --force": "--force needs --capture FILE.tar.gz",
-    "sensors --capture x.tar.gz --watch": "--capture goes with neither --json nor --watch",
+    "sensors --capture x.tar.gz --watch": "--capture cannot be combined with --json or --watch",
     "ops --force": "--force needs --csv or --trace",
     "export s --to csv --hz 2": "--hz is for parquet",
     "export s --to perfetto --table events": "--table is for csv and json",
     "export s --to parquet --no-raw": "--no-raw is not for parquet",
-    "export s --to json --last 1s --end 2s": "--last goes with neither --begin nor --end",
+    "export s --to json --last 1s --end 2s": "--last cannot be combined with --begin or --end",
 }
 
 TAKEN = (

@@ -56,9 +56,9 @@ def test_a_file_may_say_all_that_can_be_set(tmp_path: Path) -> None:
     [
         ("them = 'dark'", "unknown setting them (did you mean theme?)"),
         ("theme = 'drak'", "theme: unknown: drak (did you mean dark?)"),
-        ("theme = 1", "theme: is not a text (edgetop help keys)"),
+        ("theme = 1", "theme: is not a string (edgetop help keys)"),
         ("refresh = 'often'", "refresh: 'often' is not a duration; write 500ms, 10s, 5m or 2h (edgetop help keys)"),
-        ("refresh = 1", "refresh: is not a text (edgetop help keys)"),
+        ("refresh = 1", "refresh: is not a string (edgetop help keys)"),
         ("window = '5m'", "window: '5m' is none of 10s, 1m, 10m, all (edgetop help keys)"),
         ("ascii = 'yes'", "ascii: is neither true nor false (edgetop help keys)"),
         ("keys = 'vi'", "keys: is not a table (edgetop help keys)"),
@@ -66,11 +66,11 @@ def test_a_file_may_say_all_that_can_be_set(tmp_path: Path) -> None:
         ("[keys]\nfreeze = 'spce'", "keys.freeze: unknown key 'spce' (did you mean space?)"),
         ("[keys]\nfreeze = 'ctrl+shift+alt'", "keys.freeze: unknown key 'ctrl+shift+alt' ("),
         ("[keys]\nfreeze = ''", "keys.freeze: unknown key '' (known: "),
-        ("[keys]\nfreeze = 7", "keys.freeze: is not a text"),
-        ("[keys]\nfreeze = 'Ctrl+C'", "keys.freeze: Ctrl+C always stops and leaves"),
-        ("[keys]\nfreeze = 'w'", "keys.freeze: w is the key of window too (give window another one)"),
-        ("[keys]\nwindow = 'space'", "keys.window: Space is the key of freeze too (give freeze another one)"),
-        ("[keys]\nmark = 'z, /'", "keys.mark: z is the key of closer too (give closer another one)"),
+        ("[keys]\nfreeze = 7", "keys.freeze: is not a string"),
+        ("[keys]\nfreeze = 'Ctrl+C'", "keys.freeze: Ctrl+C is reserved: it always ends the program"),
+        ("[keys]\nfreeze = 'w'", "keys.freeze: w is also the key of window (give window another key)"),
+        ("[keys]\nwindow = 'space'", "keys.window: Space is also the key of freeze (give freeze another key)"),
+        ("[keys]\nmark = 'z, /'", "keys.mark: z is also the key of closer (give closer another key)"),
         ("[keys", "cannot be read: "),
         ("\udcff", "cannot be read: "),
     ],
@@ -128,7 +128,7 @@ def test_a_file_that_is_named_says_its_part_over_the_other(tmp_path: Path) -> No
     (tmp_path / "lab.toml").write_text("[keys]\nmark = 'F6'\n")
     assert load_config(tmp_path, tmp_path / "lab.toml").keys == {"freeze": "f", "mark": "f6"}
     (tmp_path / "lab.toml").write_text("[keys]\ntheme = 'f'\n")
-    with pytest.raises(InputError, match=r"lab.toml: keys.theme: f is the key of freeze too"):
+    with pytest.raises(InputError, match=r"lab.toml: keys.theme: f is also the key of freeze"):
         load_config(tmp_path, tmp_path / "lab.toml")
     with pytest.raises(InputError, match=r"gone.toml: cannot be read: No such file"):
         load_config(tmp_path, tmp_path / "gone.toml")

@@ -106,10 +106,10 @@ def test_a_unit_of_root_executes_nothing_that_others_may_change(tmp_path: Path) 
     shared.mkdir()
     shared.chmod(0o777)
     (shared / "m.onnx").touch()
-    with pytest.raises(InputError, match="would run as root, and others may change"):
+    with pytest.raises(InputError, match="would run as root, but other users may change"):
         service.refuse_changeable((shared / "m.onnx",))
     (tmp_path / "link").symlink_to(shared / "m.onnx")
-    with pytest.raises(InputError, match="others may change"):
+    with pytest.raises(InputError, match="other users may change"):
         service.refuse_changeable((tmp_path / "link",))
 
 
@@ -131,7 +131,7 @@ def test_a_signal_goes_to_the_holder_of_the_lock_and_to_no_pid_of_a_file(tmp_pat
             assert holder.wait(20) == -signal.SIGTERM
         assert victim.poll() is None
         victim.kill()
-    with pytest.raises(InputError, match="does not run"):
+    with pytest.raises(InputError, match="is not running"):
         _stop_sweep(tmp_path)
 
 
@@ -164,12 +164,12 @@ def test_what_runs_or_loads_something_is_not_in_a_plan_and_asked_for_again(tmp_p
     kept = read_plan(tmp_path)
     assert (kept.options, kept.asked) == (("--duration=1s",), ("--delegate", "--engine-python"))
     assert "/x/" not in (tmp_path / FILE).read_text()
-    with pytest.raises(InputError, match=r"give them again \(.* --delegate \.\.\. --engine-python \.\.\.\)"):
+    with pytest.raises(InputError, match=r"repeat them \(.* --delegate \.\.\. --engine-python \.\.\.\)"):
         command.main(["--resume", str(tmp_path)], standalone_mode=False)
     # As an older edgetop, or a stranger, wrote it.
     text = (tmp_path / FILE).read_text().replace('"--duration=1s"', '"--engine-python", "/x/python"')
     (tmp_path / FILE).write_text(text.replace('"asked": [\n  "--delegate",\n  "--engine-python"\n ]', '"asked": []'))
-    with pytest.raises(InputError, match=r"give them again \(.* --engine-python \.\.\.\)"):
+    with pytest.raises(InputError, match=r"repeat them \(.* --engine-python \.\.\.\)"):
         command.main(["--resume", str(tmp_path)], standalone_mode=False)
 
 
@@ -200,7 +200,7 @@ def test_a_session_that_is_a_link_is_not_removed(tmp_path: Path) -> None:
     given = plan()
     write_plan(tmp_path / "friend.sweep", given)
     (tmp_path / "friend.sweep" / given.runs[0].session).symlink_to(mine)
-    with pytest.raises(InputError, match="a link, and no session of this sweep"):
+    with pytest.raises(InputError, match="is a link, not a session of this sweep"):
         command.main(["--resume", str(tmp_path / "friend.sweep")], standalone_mode=False)
     assert (mine / "session.json").exists()
 
@@ -208,6 +208,6 @@ def test_a_session_that_is_a_link_is_not_removed(tmp_path: Path) -> None:
 def test_a_lock_that_is_a_link_is_told_in_one_line(tmp_path: Path) -> None:
     write_plan(tmp_path, plan())
     (tmp_path / LOCK).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OutputError, match="cannot be held"):
+    with pytest.raises(OutputError, match="cannot be locked"):
         command.main(["--resume", str(tmp_path)], standalone_mode=False)
     assert not (tmp_path / "elsewhere").exists()

@@ -201,10 +201,10 @@ def test_the_folder_of_a_killed_demo_is_removed_by_the_next(start, tmp_path):
     [
         (["--scenario", "termal"], "'termal': did you mean thermal?"),
         (["--scenario", "zzz"], "'zzz': known: healthy, thermal, power-cap"),
-        (["--speed", "fast"], "'fast' is no speed; write 20x, from 0.1x to 1000x"),
-        (["--speed", "0x"], "'0x' is no speed"),
-        (["--speed", "1e9"], "'1e9' is no speed"),
-        (["--isolation", "thread"], "--isolation thread: the virtual board slows an engine"),
+        (["--speed", "fast"], "'fast' is not a speed; write 20x, from 0.1x to 1000x"),
+        (["--speed", "0x"], "'0x' is not a speed"),
+        (["--speed", "1e9"], "'1e9' is not a speed"),
+        (["--isolation", "thread"], "--isolation thread: the virtual board can slow"),
         (["--sysroot", "/tmp"], "no such option: --sysroot (see edgetop demo --help)"),
         (["model.onnx"], "model.onnx: no such file"),
     ],
@@ -225,7 +225,7 @@ def test_a_board_that_finds_no_place_is_told_in_one_line(tmp_path):
         env=environment(tmp_path, XDG_RUNTIME_DIR=str(tmp_path)),
     )
     assert done.returncode == 2
-    words = "edgetop: the virtual board cannot be made: File too large (its files go where XDG_RUNTIME_DIR says)\n"
+    words = "edgetop: the virtual board cannot be created: File too large (its files go into $XDG_RUNTIME_DIR)\n"
     assert done.stderr == words
     assert not list(tmp_path.glob(f"{PREFIX}*"))
 

@@ -48,7 +48,7 @@ def test_without_a_terminal_the_first_command_leads_to_lines(tmp_path: Path) -> 
 @pytest.mark.parametrize("command", [(), ("demo",), ("run",)])
 def test_a_terminal_that_cannot_draw_gets_a_line_and_no_escapes(command: tuple[str, ...], tmp_path: Path) -> None:
     said = said_on_terminal(tmp_path, "-m", "edgetop", *command, TERM="dumb")
-    assert said.startswith("edgetop: TERM=dumb: this terminal cannot draw a screen (edgetop run --headless")
+    assert said.startswith("edgetop: TERM=dumb: this terminal cannot show a screen (edgetop run --headless")
     assert "\x1b" not in said
     assert said.count("\n") == 1
 
@@ -66,7 +66,7 @@ def test_without_a_sensor_a_run_says_so_and_where_to_look(tmp_path: Path) -> Non
     options = ("--sysroot", "board", "--headless", "--runs", "5", "--no-record", "--profile-every", "0")
     done = edgetop("run", "model.onnx", *options, home=tmp_path)
     assert done.returncode == 0
-    assert "no sensor of heat, clocks or power can be read here" in done.stdout
+    assert "no temperature, clock or power sensor can be read" in done.stdout
     assert "edgetop sensors says what is missing" in done.stdout
     assert "MISSING" in edgetop("sensors", "--sysroot", "board", home=tmp_path).stdout
 

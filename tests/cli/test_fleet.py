@@ -64,7 +64,7 @@ def test_boards_come_from_arguments_and_file_by_group_and_label(file):
         ("[bords.a]", "unknown key bords"),
         ("[boards.a]\nshh = 'x'", r"boards.a: unknown key shh \(did you mean ssh\?\)"),
         ("[boards.a]\nssh = 5", "boards.a: ssh, group and command are texts"),
-        ("[boards.a]\nlabels = {a = 1}\nssh = 'b'", "labels a table of texts"),
+        ("[boards.a]\nlabels = {a = 1}\nssh = 'b'", "labels a table of strings"),
         ("[boards.a]\nssh = '-oProxyCommand=reboot'", r"boards.a: ssh = '\[USER@\]HOST\[:SESSION\]'"),
         ("[boards.a]", "boards.a: ssh ="),
         ("[boards.'a b']\nssh = 'x'", "boards.a b: a name has"),
@@ -78,7 +78,7 @@ def test_a_file_of_boards_that_is_not_in_order_is_one_line(file, text, words):
 
 
 def test_a_board_named_twice_and_no_board_at_all_are_refused():
-    with pytest.raises(InputError, match="a: is named twice"):
+    with pytest.raises(InputError, match="a: two boards have this name"):
         addresses(["ssh:a", "ssh:a"], None, "edgetop")
     with pytest.raises(InputError, match="no boards"):
         addresses([], None, "edgetop")
@@ -102,9 +102,9 @@ def test_an_order_is_the_last_words_and_fleet_options_may_follow():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["run"], "run: which model?"),
-        (["run", "m.onnx", "--detach"], "run --detach: not with fleet"),
-        (["run", "m.onnx", "-o", "x"], "run --output: not with fleet"),
+        (["run"], "run: no model is given"),
+        (["run", "m.onnx", "--detach"], "run --detach: cannot be used with fleet"),
+        (["run", "m.onnx", "-o", "x"], "run --output: cannot be used with fleet"),
     ],
 )
 def test_what_run_cannot_do_there_is_reported_before_copying(words, told):
@@ -191,7 +191,7 @@ def test_a_model_is_copied_once_and_run_or_a_reason_is_given(monkeypatch, tmp_pa
     boards, model = Boards(monkeypatch), tmp_path / "x.onnx"
     model.write_bytes(b"weights")
     boards.files["pi@has"] = b"weights"
-    goes_on = "edgetop: the run goes on, recorded in /home/pi/x.edgetop\n  edgetop attach x   shows it again\n"
+    goes_on = "edgetop: the run continues, recorded in /home/pi/x.edgetop\n  edgetop attach x   shows it again\n"
     for host in ("pi@has", "pi@new"):
         boards.answers[host, "edgetop"] = (0, goes_on)
     boards.answers["pi@bare", "edgetop"] = (NOT_FOUND, "sh: edgetop: not found\n")
@@ -202,7 +202,7 @@ def test_a_model_is_copied_once_and_run_or_a_reason_is_given(monkeypatch, tmp_pa
     done = {one.address.name: one for one in start([address(name) for name in names], model, ["--duration", "10m"])}
     assert {name: one.reason.split(":")[0] for name, one in done.items()} == {
         "has": "", "new": "", "bare": "no edgetop on pi@bare", "gone": "ssh", "old": "x.onnx",
-        "floods": "it prints more than edgetop does",
+        "floods": "it prints too much to be edgetop",
     }  # fmt: skip
     assert done["new"].address.target.session == "/home/pi/x.edgetop"
     assert sum(host == "pi@has" and command.startswith("sh -c") for host, command in boards.told) == 1

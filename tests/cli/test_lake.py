@@ -93,7 +93,7 @@ def test_questions_in_words(home: Path) -> None:
     [
         (["lake", "fleet", "sql"], 2, "sql needs a statement"),
         (["lake", "strange", "fleet"], 2, "notes.parquet': Parquet file size is 0 bytes (a file that was not pushed"),
-        (["lake", "fleet", "--since", "tomorrow"], 2, "is no day"),
+        (["lake", "fleet", "--since", "tomorrow"], 2, "is not a day"),
         (["lake", "fleet", "--engine", "daft"], 2, "-m pip install 'daft[ray]>=0.7'"),
         (["push", "finished", "nix://bucket", "--board-id", "pi-1"], 2, "fsspec"),
         (["push", "finished", "/proc/lake", "--board-id", "pi-1"], 4, "/proc/lake"),

@@ -89,7 +89,7 @@ def test_a_run_outlives_its_terminal_and_is_watched_and_stopped(home: Path) -> N
         other.wait_for("by the user")
         other.send("q")
         assert other.wait_for_exit() == 0
-        assert "the run goes on, recorded" not in other.text
+        assert "the run continues, recorded" not in other.text
     finally:
         other.close()
         terminal.close()
@@ -152,7 +152,7 @@ def test_a_run_killed_while_watched_is_shown_as_cut_short(home: Path) -> None:
 def test_a_detached_run_is_started_listed_and_stopped(home: Path) -> None:
     done = edgetop(*RUN, "--detach", "-o", "far away", home=home)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[0] == f"edgetop: the run goes on, recorded in {home}/far away.edgetop"
+    assert done.stderr.splitlines()[0] == f"edgetop: the run continues, recorded in {home}/far away.edgetop"
     assert "edgetop attach 'far away'" in done.stderr
     folder = home / "far away.edgetop"
     assert is_live(folder)
@@ -171,7 +171,7 @@ def test_a_detached_run_is_started_listed_and_stopped(home: Path) -> None:
     assert (two["id"], two["state"]) == (one["id"], "finished")
     late = edgetop("stop", "far away", home=home)
     assert (late.returncode, late.stderr.count("\n")) == (2, 1)
-    assert "does not run" in late.stderr
+    assert "is not running" in late.stderr
     assert edgetop("stop", home=home).stderr.startswith("edgetop: no session runs now")
 
 
@@ -236,7 +236,7 @@ def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool,
         (writer,) = writers_of(folder)
         os.kill(parent_of(writer), signal.SIGKILL)
         if not is_leader:
-            terminal.wait_for("back: 137", "the run goes on, recorded in", "edgetop attach one")
+            terminal.wait_for("back: 137", "the run continues, recorded in", "edgetop attach one")
         wait_until(lambda: (folder / LOG).exists() and "p50" in (folder / LOG).read_text())
         assert "\x1b" not in (folder / LOG).read_text()
         assert os.getsid(writer) == writer
@@ -244,7 +244,7 @@ def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool,
         assert edgetop("stop", "one", home=home).returncode == 0
         assert manifest_of(folder)["end_reason"] == "user"
         told = edgetop("export", "one", "--to", "csv", "--table", "events", "-o", "-", home=home).stdout
-        assert "the process that waited for it was killed: the run goes on without" in told
+        assert "the process that waited for the run was killed: the run continues without" in told
     finally:
         terminal.close()
 

@@ -32,7 +32,7 @@ def shell(line, home, **more):
 def test_a_folder_that_was_removed_meanwhile_is_one_line(command, tmp_path):
     done = shell(f'mkdir gone && cd gone && rmdir "$PWD" && edgetop {command}', tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "edgetop: the folder in which this was started is gone (cd to another one)\n"
+    assert done.stderr == "edgetop: the current folder no longer exists (cd to another one)\n"
 
 
 @pytest.mark.parametrize(

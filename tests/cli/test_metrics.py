@@ -29,19 +29,19 @@ def test_what_is_no_address(text: str) -> None:
 def test_what_is_no_collector() -> None:
     assert collector("https://otel.example:4318/x") == "https://otel.example:4318/x"
     for text in ("localhost:4318", "ftp://x", "http://", "http://a b"):
-        with pytest.raises(BadParameter, match="is no URL"):
+        with pytest.raises(BadParameter, match="is not a URL"):
             collector(text)
 
 
 def test_it_says_where_it_listens_if_others_can_read_it(capsys, tmp_path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
-    for host, file, told in (("0.0.0.0", None, "whoever reaches it"), ("0.0.0.0", token, ""), ("127.0.0.1", None, "")):
+    for host, file, told in (("0.0.0.0", None, "anyone can read"), ("0.0.0.0", token, ""), ("127.0.0.1", None, "")):
         with ExitStack() as stack:
             Exporters(MetricsRequest(endpoint=(host, 0), token_file=file), stack, stack)
         said = capsys.readouterr().err
         assert said.startswith(f"edgetop: metrics are at http://{host}:")
-        assert ("whoever reaches it" in said) is bool(told)
+        assert ("anyone can read" in said) is bool(told)
 
 
 def test_a_token_that_cannot_be(tmp_path) -> None:
@@ -110,7 +110,7 @@ def test_a_scraper_learns_that_the_session_is_over(tmp_path) -> None:
     finally:
         run.kill()
     assert (run.returncode, json.loads(out)["session"]["end_reason"]) == (0, "signal")
-    assert "Ctrl+C ends it" in said
+    assert "Ctrl+C stops waiting" in said
     assert "edgetop_session_running 0.0" in last
     assert "edgetop_session_failed 0.0" in last
 

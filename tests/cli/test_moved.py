@@ -87,7 +87,7 @@ def test_a_moved_folder_is_recorded_to_the_end_and_named_anew(run, tmp_path: Pat
     (counted,) = duckdb.sql(f"SELECT sum(count) FROM '{moved}/seconds.parquet'").fetchall()
     assert counted == (json.loads((moved / "session.json").read_text())["methodology"]["measure_runs"],)
     told = duckdb.sql(f"SELECT message FROM '{moved}/events.parquet' WHERE kind = 'recording-moved'").fetchall()
-    assert told == [(f"the recording is in {moved} now",)]
+    assert told == [(f"the recording is now in {moved}",)]
 
 
 def test_who_is_attached_goes_on_and_who_comes_later_finds_it(run, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_who_is_attached_goes_on_and_who_comes_later_finds_it(run, tmp_path: Pat
     try:
         screen.wait_for("p50")
         (tmp_path / "one.edgetop").rename(moved)
-        screen.wait_for("the recording is in")
+        screen.wait_for("the recording is now in")
         screen.send("m")
         screen.wait_for("Mark this moment")
         screen.send("door\r")

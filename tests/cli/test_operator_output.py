@@ -80,7 +80,7 @@ def test_the_largest_come_first_by_time_and_shares_add_up(tmp_path: Path) -> Non
 def test_unsettled_shares_have_a_question_mark_and_no_hint(tmp_path: Path) -> None:
     found = made(tmp_path / "m.onnx", slow="rung1", bursts=2)
     text = operator_tables("m.onnx", found)
-    assert "unsettled  2 bursts with 8 inferences: shares settle from 3 bursts and 10 inferences on" in text
+    assert "unsettled  2 rounds with 8 inferences: shares settle from 3 rounds and 10 inferences on" in text
     assert {row[4] for row in rows(text, "operators in run order")} == {"?"}
     assert "hint" not in text
     document = operator_document("m.onnx", found)

@@ -88,7 +88,7 @@ def test_a_hook_is_an_event_and_a_command_that_is_there() -> None:
         ("throttled", "write EVENT=COMMAND"),
         ("throtled=true", "did you mean throttled?"),
         ("throttled=", "the command is missing"),
-        ("throttled='true", "is no command"),
+        ("throttled='true", "is not a command"),
         ("throttled=no-such-program-of-ours", "no such program"),
     ],
 )

@@ -166,10 +166,10 @@ def test_on_a_terminal_it_asks_first(answer, written, on_terminal, tmp_path):
 
 REFUSED = {
     "nobody to ask": ([], "--yes"),
-    "a file that exists": (["--yes", "--capture", "taken.tar.gz"], "exists already"),
+    "a file that exists": (["--yes", "--capture", "taken.tar.gz"], "already exists"),
     "a folder that is not there": (["--yes", "--capture", "gone/x.tar.gz"], "No such file or directory"),
-    "a name of another kind": (["--yes", "--capture", "board.zip"], "let it end in .tar.gz"),
-    "json of a capture": (["--json"], "neither --json nor --watch"),
+    "a name of another kind": (["--yes", "--capture", "board.zip"], "must end in .tar.gz"),
+    "json of a capture": (["--json"], "cannot be combined with --json or --watch"),
 }
 
 

@@ -58,10 +58,10 @@ def test_energy_is_told_with_its_error_bar_net_and_the_battery() -> None:
 
 def test_why_there_is_no_figure_is_told() -> None:
     assert line(session(POWER_SENSORS[0], seconds=8), "energy") == (
-        "energy     no figure of an inference: too few readings, one every 1s: run longer, or ask for more with --hz"
+        "energy     not known: too few readings, one every 1s: run longer, or ask for more with --hz"
     )
-    assert "no figure net of idle: the idle baseline had too few readings" in line(
-        session(POWER_SENSORS[0], rest_s=5), "no figure net"
+    assert "net energy not known: the idle baseline had too few readings" in line(
+        session(POWER_SENSORS[0], rest_s=5), "net energy"
     )
 
 
@@ -155,7 +155,7 @@ def profiled_by(way: str) -> Script:
 def test_the_report_says_how_operators_were_timed_or_estimated() -> None:
     told = lines(profiled_by(ESTIMATE))
     (place,) = (i for i, line in enumerate(told) if line.startswith("operators "))
-    assert told[place + 1] == f"           {ESTIMATE}; 16 inferences in 2 bursts"
+    assert told[place + 1] == f"           {ESTIMATE}; 16 inferences in 2 profiling rounds"
 
 
 def test_operators_timed_before_profiling_ended_are_marked_so() -> None:

@@ -101,12 +101,12 @@ def test_stopped_it_says_how_to_go_on(home: Path) -> None:
     wait_until(session.exists)
     busy = edgetop("sweep", "--resume", "s.sweep", home=home)
     assert (busy.returncode, busy.stderr.count("\n")) == (2, 1)
-    assert "this sweep runs" in busy.stderr
+    assert "this sweep is already running" in busy.stderr
     stopped = edgetop("stop", "s.sweep", home=home)
     assert (stopped.returncode, stopped.stdout) == (0, "stopped; edgetop sweep --resume s.sweep goes on\n")
     _, said = process.communicate()
     assert process.returncode == 0
-    assert "stopped after 0 of 2 runs; edgetop sweep --resume" in said
+    assert "stopped after 0 of 2 runs; continue: edgetop sweep --resume" in said
     assert json.loads(session.read_text())["end_reason"] == "signal"
 
 

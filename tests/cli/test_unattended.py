@@ -172,11 +172,11 @@ def test_what_a_service_runs(tmp_path, monkeypatch, arguments, line) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("report", "x"), "report: cannot be a service"),
-        (("run", "--no-record"), "run: which model"),
+        (("report", "x"), "report: cannot run as a service"),
+        (("run", "--no-record"), "run: no model is given"),
         (("run", "none.onnx"), "none.onnx: no such file"),
-        (("run", "--detach"), "--detach: not of a service"),
-        (("watch", "--json", "--", "app"), "--json: not of a service"),
+        (("run", "--detach"), "--detach: not for a service"),
+        (("watch", "--json", "--", "app"), "--json: not for a service"),
         (("run", "--rotate", "x"), "not a duration|write"),
     ],
 )
@@ -193,6 +193,6 @@ def test_a_unit_is_installed_and_anothers_is_left_alone(tmp_path, monkeypatch) -
     service._write("edgetop.service", service.OURS)
     assert path.read_text() == service.OURS
     path.write_text("[Unit]")
-    with pytest.raises(InputError, match="is not edgetop's"):
+    with pytest.raises(InputError, match="was not written by edgetop"):
         service._write("edgetop.service", "")
     assert [entry.name for entry in path.parent.iterdir()] == ["edgetop.service"]

@@ -118,7 +118,7 @@ def test_a_program_outlives_its_terminal_and_is_named(tmp_path):
     process.send_signal(signal.SIGHUP)
     _, said = process.communicate()
     assert is_running(pid)
-    assert f"goes on unwatched as process {pid}; its output goes to {output}; kill {pid} ends it" in said
+    assert f"continues unwatched as process {pid}; its output goes to {output}; kill {pid} ends it" in said
     end.touch()
     wait_until(lambda: "done" in output.read_text())
 

@@ -88,11 +88,11 @@ def manifest(session):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ((), "nothing to watch was given (give one of -- COMMAND, --pid, --unit, --all)"),
+        ((), "there is nothing to watch (give one of -- COMMAND, --pid, --unit, --all)"),
         (("--pid", "7", "--all"), "--pid and --all exclude each other"),
         (("--pid", "7", "--", "true"), "-- COMMAND and --pid exclude each other"),
         (("--pid", "4194999"), "--pid 4194999: there is no such process"),
-        (("--pid", "1", "--app-output", "x"), "--app-output is for a program that edgetop starts"),
+        (("--pid", "1", "--app-output", "x"), "--app-output applies only to a program that edgetop starts"),
         (("--pid", "1", "--threads", "2"), "no such option: --threads"),
     ],
 )

@@ -165,8 +165,8 @@ def test_a_crash_ends_the_session_with_its_calls_recorded(model, tmp_path):
 def test_remaining_processes_and_missing_calls_are_reported(tmp_path):
     done, document = watched(tmp_path, "sh", "-c", "sleep 5 > /dev/null 2>&1 & echo $!")
     said = {warning["code"]: warning["message"] for warning in document["warnings"]}
-    assert said["left-behind"].endswith(f"goes on unseen: process {done.stderr.splitlines()[0]}")
-    assert said["no-inference"] == "the program ended without an inference that was seen"
+    assert said["left-behind"].endswith(f"children continue unwatched: process {done.stderr.splitlines()[0]}")
+    assert said["no-inference"] == "the program ended, and no inference was seen"
 
 
 def test_what_ends_with_its_program_is_not_left_behind(tmp_path):

@@ -150,7 +150,7 @@ def test_sessions_are_grouped_by_a_label_or_by_what_ran() -> None:
     groups = grouped(labelled, "release")
     assert [(one.name, len(one.samples)) for one in groups] == [("release=0", 2), ("release=1", 1)]
     assert [one.name for one in grouped(labelled, "threads")] == ["threads=default"]
-    with pytest.raises(InputError, match=r"run-0 has no label colour \(give one that all have, or model"):
+    with pytest.raises(InputError, match=r"run-0 has no label colour \(choose one that all sessions have, or model"):
         grouped(labelled, "colour")
     with pytest.raises(ValueError, match="needs two"):
         compare(grouped(labelled, "threads"))

@@ -89,7 +89,7 @@ def test_models_match_by_hash_and_predictions_stay_in_range() -> None:
     assert inside.interval95
     assert inside.interval95[0] < 9 < inside.interval95[1]
     assert outside.interval95 is None
-    assert "9 ms is outside of the line's models, 1 to 5 ms" in (outside.refused or "")
+    assert "9 ms is outside the range of the line's models, 1 to 5 ms" in (outside.refused or "")
 
 
 def test_other_kinds_have_lines_of_their_own() -> None:
@@ -99,9 +99,9 @@ def test_other_kinds_have_lines_of_their_own() -> None:
     found = fit(*both, "p50_ms")
     assert [one.kind.family for one in found.lines] == [""]
     assert len(found.refused) == 1
-    assert found.refused[0].endswith("video: 2 models are on both sides, and a line needs 3")
+    assert found.refused[0].endswith("video: 2 models are on both sides, but a line needs 3")
     (other,) = predict(found, of(7, 3.0, **labels), "p50_ms")
-    assert "no line is of its kind" in (other.refused or "")
+    assert "there is no line for its kind" in (other.refused or "")
 
 
 def test_a_simulated_board_is_marked() -> None:
@@ -134,7 +134,7 @@ def without_inferences(sample: Sample) -> Sample:
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        (without_inferences(of(8, 1.0)), "no measured inference is left of it"),
+        (without_inferences(of(8, 1.0)), "it has no measured inference"),
         (of(0, 1.0, board="another"), "several boards: another; desk"),
         (of(0, 1.5, engine=EngineInfo(threads=4)), "one model with other settings"),
         (of(8, 1.0, ab=Ab((Variant(Model("a"), EngineInfo()),) * 2, 0.01)), "an A/B session"),

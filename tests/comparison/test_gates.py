@@ -45,9 +45,9 @@ def test_the_reason_has_the_change_and_its_interval() -> None:
 
 @pytest.mark.parametrize(("text", "words"), [
     ("p50>3%", "write NAME>+LIMIT"),
-    ("p5>+3%", "no value is called p5"),
-    ("rss>+3ms", "ms is no unit of rss"),
-    ("temp>+3%", "% is no unit of temp"),
+    ("p5>+3%", "unknown value p5"),
+    ("rss>+3ms", "ms is not a unit of rss"),
+    ("temp>+3%", "% is not a unit of temp"),
 ])  # fmt: skip
 def test_a_wrong_gate_says_how_to_write_it(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("+", r"\+")):

@@ -198,7 +198,7 @@ def test_silence_is_told_and_so_is_that_it_is_over(tmp_path: Path) -> None:
     assert viewer.feed.trouble == ""
     viewer.clock.advance(LATE_NS / NS + 1)
     viewer.look()
-    assert viewer.feed.trouble == "nothing came for 6.0s"
+    assert viewer.feed.trouble == "no data for 6.0s"
     writer.write(3)
     viewer.look()
     assert viewer.feed.trouble == ""

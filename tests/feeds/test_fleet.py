@@ -147,7 +147,7 @@ def test_the_age_of_what_is_shown_grows_while_a_board_hangs():
     wait_until(lambda: board.view.state == "live")
     clock.advance(SILENT_NS / NS + 8)
     assert (board.view.state, board.view.word, board.view.age_s) == ("silent", "SILENT", 12.0)
-    assert board.view.reason == "nothing came for 12 s"
+    assert board.view.reason == "no data for 12 s"
     board.hang_up()
     board.join(5)
 

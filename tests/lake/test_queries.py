@@ -161,7 +161,7 @@ def test_a_bucket_has_a_name() -> None:
 
 @pytest.mark.parametrize("text", ["2026-02-30", "nan", "99999999999d"])
 def test_a_day_that_is_none(text: str) -> None:
-    with pytest.raises(BadParameter, match="is no day"):
+    with pytest.raises(BadParameter, match="is not a day"):
         since(text)
 
 

@@ -185,12 +185,14 @@ def told(name, summary, labels=""):
 
 
 STALLED = told("EdgetopStalled", "an inference on board-1 does not come back")
-RECORDS_NOT = told("EdgetopNotRecording", "what is measured on board-1 is not recorded")
+RECORDS_NOT = told("EdgetopNotRecording", "measurements on board-1 are not being recorded")
 NO_INFERENCE = told("EdgetopNoInference", "the session on board-1 runs, and has measured no inference")
 LEAKS = told("EdgetopMemoryLeak", "the engine's memory on board-1 grows and does not level off")
 THROTTLED = told("EdgetopThrottled", "board-1 limits itself: thermal", "cause='thermal'")
 INTERNAL = told(
-    "EdgetopInternalError", "an error of edgetop on board-1 cost a part of its analysis: power", "part='power'"
+    "EdgetopInternalError",
+    "an internal error of edgetop on board-1 affects a part of its analysis: power",
+    "part='power'",
 )
 MISSES = told("EdgetopDeadlineMisses", "board-1 misses its deadline in 5% of inferences")
 ERRORS = told("EdgetopInferenceErrors", "inferences on board-1 fail: 1 a second")

@@ -319,7 +319,7 @@ def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
     outlet = Outlet(0.0, lambda _: "" if released.wait(20) else "late", said.append)
     outlet.observe(analysis)
     outlet.close()
-    assert said == ["nobody has taken the last ones within 0 s"]
+    assert said == ["the last metrics were not accepted within 0 s"]
     released.set()
     outlet._waiting.put(None)
     outlet._thread.join(20)

@@ -153,7 +153,7 @@ def test_a_board_that_cannot_write_says_so_and_stands_still(tmp_path: Path) -> N
         shutil.rmtree(tmp_path)
         board.start(told.append)
         wait_until(lambda: not board._thread.is_alive())
-    assert told[-1] == "the virtual board stands still: its files cannot be written (No such file or directory)"
+    assert told[-1] == "the virtual board has stopped, because its files cannot be written (No such file or directory)"
 
 
 def test_one_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None:

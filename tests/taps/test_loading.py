@@ -76,7 +76,7 @@ def test_no_other_library_is_loaded_and_no_other_folder_is_searched(home):
     ran = home / "ran"
     module, python = fake_python(home, f"echo \"$@\" > {ran}; echo '[]'")
     other = Path(module).rename(home / "libanything.so")
-    with pytest.raises(ValueError, match="it is no module of ONNX Runtime"):
+    with pytest.raises(ValueError, match="it is not a module of ONNX Runtime"):
         Loading(str(other), python, [], "")
     assert not ran.exists()
     other.rename(module)
@@ -99,9 +99,9 @@ def test_a_link_is_not_followed_to_a_module(home):
     [
         ("yes AAAAAAAAAAAAAAAAAAAAAAAA", "no answer"),
         ("exit 3", "exit status 3"),
-        ("echo '[]'", "was not found"),
-        ('echo \'{"offsets": 7, "caller": 1, "version": 1}\'', "was not found"),
-        ("head -c 5000 /dev/zero | tr '\\0' '['", "was not found"),
+        ("echo '[]'", "were not found"),
+        ('echo \'{"offsets": 7, "caller": 1, "version": 1}\'', "were not found"),
+        ("head -c 5000 /dev/zero | tr '\\0' '['", "were not found"),
     ],
 )
 def test_an_answer_is_bounded(home, script, told, monkeypatch):

@@ -153,12 +153,18 @@ def code_at(pid, path, offset):
 def test_processes_of_others_are_refused(opening, sleeper, place):
     one = opening()
     for words, why in (
-        (("env",), "the process is not of user 65534 alone"),  # root's
-        (("setpriv", "--reuid=1234", "--regid=1234", "--clear-groups"), "the process is not of user 65534 alone"),
-        (("setpriv", f"--ruid={NOBODY}", "--clear-groups"), "the process is not of user 65534 alone"),  # setuid root
+        (("env",), "the process does not belong to user 65534 alone"),  # root's
+        (
+            ("setpriv", "--reuid=1234", "--regid=1234", "--clear-groups"),
+            "the process does not belong to user 65534 alone",
+        ),
+        (
+            ("setpriv", f"--ruid={NOBODY}", "--clear-groups"),
+            "the process does not belong to user 65534 alone",
+        ),  # setuid root
         ((*AS_NOBODY, "--inh-caps=+chown", "--ambient-caps=+chown"), "the process has more rights than its user"),
         (("unshare", "--mount", *AS_NOBODY), "the process is in a container, or in another mount namespace"),
-        (("unshare", "--user", "--map-root-user"), "the process is not of user 65534 alone"),
+        (("unshare", "--user", "--map-root-user"), "the process does not belong to user 65534 alone"),
     ):
         target = target_of(sleeper(*words).pid)
         assert one.says(target, place=place) == why
@@ -175,7 +181,7 @@ def test_a_container_of_root_is_refused_to_root(opening, sleeper, place):
 def test_another_process_of_the_same_number_is_refused(opening, sleeper, place):
     one, target = opening(), target_of(sleeper().pid)
     later = perf.Target(target.pid, target.pidfd, target.since + 1)
-    assert one.says(later, place=place) == "another process has that number now"
+    assert one.says(later, place=place) == "another process now has that number"
 
 
 def test_a_process_that_has_ended_is_refused(opening, sleeper, place):
@@ -248,7 +254,7 @@ def test_a_program_that_is_executed_meanwhile_is_noticed(opening, sleeper, place
     process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE)
     try:
         wait_until(lambda: f"\t{NOBODY}\t{NOBODY}\t0" in Path(f"/proc/{process.pid}/status").read_text())
-        assert one.says(target_of(process.pid), place=place) == "the process is not of user 65534 alone"
+        assert one.says(target_of(process.pid), place=place) == "the process does not belong to user 65534 alone"
     finally:
         process.kill()
         process.communicate()

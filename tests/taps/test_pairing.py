@@ -2,14 +2,14 @@
 
 import struct
 
-from edgetop.taps.pairing import Frame, Pairing, Watch
+from edgetop.taps.pairing import CallLayout, Pairing, Watch
 from edgetop.taps.perf import Executed, Forked, Hit
 from edgetop.taps.runtimes import Function
 
 TOP = 0x7FFF0000
 FUNCTION = Watch(Function("onnxruntime", "1.2", "Run", "/lib.so", 1))
 INVOKE = Watch(Function("litert", "", "Invoke", "/lite.so", 1))
-METHOD = Watch(Function("onnxruntime", "1.2", "run", "/module.so", 2, returns_at=1), Frame(16, 8))
+METHOD = Watch(Function("onnxruntime", "1.2", "run", "/module.so", 2, returns_at=1), CallLayout(16, 8))
 
 
 def pairing(*watches):

@@ -43,7 +43,7 @@ def hooked(**more):
 
 def test_a_program_without_a_runtime_is_said_to_have_none(started):
     pid = started(sys.executable, "-c", WAITS, **hooked())
-    assert why(pid).startswith(f"process {pid} has loaded no inference runtime that is known")
+    assert why(pid).startswith(f"process {pid} has loaded no known inference runtime")
     assert "apt install gcc" in why(pid)
 
 
@@ -61,7 +61,9 @@ def test_a_replaced_path_and_a_hook_that_is_off_are_named(started):
 
 def test_a_preload_library_that_did_not_come_in_is_named(started):
     pid = started(sys.executable, "-c", WAITS, **hooked())
-    assert "the preload library is not in it: it is setuid, or something has changed LD_PRELOAD" in why(pid, LIBRARY)
+    assert "the preload library is not loaded: the program is setuid, or something has changed LD_PRELOAD" in why(
+        pid, LIBRARY
+    )
 
 
 def test_a_static_program_is_named(started, tmp_path):
@@ -88,14 +90,14 @@ def test_a_runtime_that_is_loaded_is_named_also_in_what_it_started(started, tmp_
     library.write_bytes(b"x" * 8192)
     maps = f"import mmap; f = open({str(library)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)"
     pid = started(sys.executable, "-c", f"{maps}; {WAITS}", **hooked())
-    assert why(pid).startswith("libonnxruntime.so.1 is loaded, but no call came through a way that is watched")
+    assert why(pid).startswith("libonnxruntime.so.1 is loaded, but no call came in a way that edgetop sees")
     assert why(pid, has_reported=True) == "libonnxruntime.so.1 is loaded, no call yet"
     starts = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {f'{maps}; {WAITS}'!r}])"
     pid = started(sys.executable, "-c", starts, start_new_session=True, **hooked())
     told = wait_until(lambda: why(pid) if "which it started" in why(pid) else "")
-    assert told.endswith("has loaded libonnxruntime.so.1: --follow-children watches it, too")
+    assert told.endswith("has loaded libonnxruntime.so.1: --follow-children watches it as well")
     assert "--follow-children" not in why(pid, LIBRARY, follows=True)
-    assert "the preload library is not in it" in why(pid, LIBRARY, follows=True)
+    assert "the preload library is not loaded" in why(pid, LIBRARY, follows=True)
     os.killpg(pid, 9)
 
 
@@ -114,7 +116,7 @@ def test_what_a_program_of_pyinstaller_unpacks_and_starts_is_named(started, tmp_
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts programs of another user; CI does")
 def test_a_program_of_another_user_is_named(started):
     pid = started(sys.executable, "-c", f"import os; os.setuid(65534); {WAITS}", **hooked())
-    assert "it runs as user 65534, who cannot report to this edgetop" in why(pid, LIBRARY)
+    assert "it runs as user 65534, which cannot report to this edgetop" in why(pid, LIBRARY)
 
 
 def test_a_process_that_is_gone_is_no_error(started):

@@ -106,9 +106,9 @@ async def test_help_names_the_keys_of_who_watches_anothers_run(tmp_path: Path) -
 
 async def test_what_is_wrong_with_the_feed_stands_in_the_second_line(tmp_path: Path) -> None:
     async with opened(measured(5), recording=tmp_path) as screen:
-        screen.feed.trouble = "nothing came for 9.0s \x1b[31m" + "x" * 100
+        screen.feed.trouble = "no data for 9.0s \x1b[31m" + "x" * 100
         await screen.tick()
-        assert "nothing came for 9.0s \\x1b[31m" in screen.rows[1]
+        assert "no data for 9.0s \\x1b[31m" in screen.rows[1]
         assert len(screen.rows[1]) == 80
         screen.feed.trouble = ""
         await screen.tick()

@@ -77,7 +77,7 @@ async def test_arrows_move_through_the_commands_and_stop_at_the_ends() -> None:
 async def test_what_is_not_found_runs_nothing() -> None:
     async with opened(measured(5)) as screen:
         await screen.press("ctrl+p", *"zzz")
-        assert "nothing with these words" in screen.text
+        assert "nothing has these words" in screen.text
         await screen.press("down", "enter")
         assert is_open(screen)
 

@@ -56,7 +56,7 @@ async def test_e_asks_for_the_format_exports_and_says_where(tmp_path: Path) -> N
         assert "exporting to parquet" in screen.text
         await screen.press("e")
         assert not asks(screen)
-        assert "running already" in screen.text
+        assert "already running" in screen.text
         exporter.export.end = True, "wrote [b]s.parquet[/b] (3 KiB)"
         await screen.wait_for("wrote [b]s.parquet[/b] (3 KiB)")
         await screen.press("e")
@@ -90,7 +90,7 @@ async def test_the_question_for_a_format_can_be_left_without_one(tmp_path: Path,
 async def test_what_is_not_recorded_here_is_not_exported_here(tmp_path: Path) -> None:
     async with opened(measured(5), (120, 40), exporter=PlannedExporter(), notifications=True) as screen:
         await screen.press("e")
-        assert "not recorded: there is nothing to export" in screen.text
+        assert "not recorded, so it cannot be exported" in screen.text
     async with opened(
         measured(5), (120, 40), exporter=PlannedExporter(), recording=tmp_path, recording_host="pi@board",
         more=Can.VISIT, notifications=True,

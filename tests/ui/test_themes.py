@@ -117,7 +117,7 @@ def test_an_unknown_theme_is_named_with_the_nearest_one(own: Path) -> None:
         ("", "styles.text is missing"),
         (WHOLE.replace('dim = "#ffffff', 'dim = "#fffff'), "styles.dim: "),
         (WHOLE.replace('dim = "#ffffff', 'dim = "blurple'), "styles.dim: "),
-        (WHOLE.replace('dim = "#ffffff on #000000"', "dim = 7"), "styles.dim is not a text"),
+        (WHOLE.replace('dim = "#ffffff on #000000"', "dim = 7"), "styles.dim is not a string"),
         ('dark = "yes"\n' + WHOLE, "dark is neither true nor false"),
         ("styles = 3", "styles is not a table"),
         ("[styles\n", "cannot be read: "),

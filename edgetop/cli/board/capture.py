@@ -1,4 +1,4 @@
-"""`edgetop sensors --capture`: shows what would be written, asks, and writes it."""
+"""`edgetop sensors --capture`: list the files of the board, ask, and write them to an archive."""
 
 import itertools
 import os
@@ -18,13 +18,13 @@ SUFFIX = ".tar.gz"
 
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
-    """Raises OutputError where the file cannot be written, InputError without a terminal to ask on."""
+    """Capture the board. Raises OutputError if the file cannot be written, InputError without a terminal to ask."""
     if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
-        raise InputError(f"--capture {path}: not the name of a capture", f"let it end in {SUFFIX}")
+        raise InputError(f"--capture {path}: not a name for a capture", f"its name must end in {SUFFIX}")
     if os.path.lexists(path) and not force:
         raise _exists(path)
     if not yes and not (sys.stdin is not None and sys.stdin.isatty()):
-        raise InputError("--capture asks before it writes, and there is no terminal to ask on", "add --yes")
+        raise InputError("--capture asks before it writes, but there is no terminal", "add --yes")
     capture = collect(root)
     packed = size(len(pack(capture)))
     print_text("\n".join(listing(capture)), err=True)
@@ -38,13 +38,15 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
         raise _exists(path) from None
     except OSError as error:
         reason = error.strerror or str(error)
-        advice = "name another place" if error.errno not in DISK_FULL else "make room, or name another place"
+        advice = "choose another path" if error.errno not in DISK_FULL else "free some space, or choose another path"
         raise OutputError(f"--capture {path}: cannot be written: {reason}", advice) from None
-    click.echo(f"{clean(str(path))}: {len(capture.files)} files, {packed}. Look into it before you send it.", err=True)
+    click.echo(
+        f"{clean(str(path))}: {len(capture.files)} files, {packed}. Check its contents before you send it.", err=True
+    )
 
 
 def listing(capture: Capture) -> Iterator[str]:
-    """Every file by folder, every link, every note."""
+    """Yield the listing of a capture: its files by folder, the number of links, and its notes."""
     yield "In the capture:"
     for folder, paths in itertools.groupby(capture.files, key=lambda path: path.rpartition("/")[0]):
         yield f"  {clean(folder or '.')}: {clean(' '.join(path.rpartition('/')[2] for path in paths))}"
@@ -54,4 +56,4 @@ def listing(capture: Capture) -> Iterator[str]:
 
 
 def _exists(path: Path) -> InputError:
-    return InputError(f"--capture {path}: exists already", "name another file, or add --force")
+    return InputError(f"--capture {path}: already exists", "choose another file, or add --force")

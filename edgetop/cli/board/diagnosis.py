@@ -1,4 +1,4 @@
-"""Runs the checks of the doctor, measures the ceilings of runtimes (`--roofline`), and formats the results."""
+"""Run the checks of `edgetop doctor`, measure the ceilings of runtimes (`--roofline`), and format the results."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
 
 WIDTH = 100
-LITERT_ONLY = ("GPU", "NPU")  # its accelerators: ONNX Runtime has no provider of such a name
+LITERT_ONLY = ("GPU", "NPU")  # accelerators of LiteRT; ONNX Runtime has no providers with these names
 
 Examine = Callable[[Facts], list[Check]]
 
@@ -39,7 +39,7 @@ OF_THE_BOARD: tuple[Examine, ...] = (
     state_checks.check_heat, state_checks.check_memory,
 )  # fmt: skip
 
-# They ask the machine that edgetop runs on, and would tell of the wrong one for a captured board.
+# Checks of the machine on which edgetop runs. They would be wrong for a captured board.
 OF_THIS_MACHINE: dict[str, Examine] = {
     state_checks.BACKGROUND: state_checks.check_background,
     machine_checks.PERMISSIONS: machine_checks.check_permissions,
@@ -55,8 +55,8 @@ OF_THIS_MACHINE: dict[str, Examine] = {
 class Diagnosis:
     board: Board
     checks: tuple[Check, ...]
-    left_out: tuple[str, ...] = ()  # checks that make no sense on a captured board
-    measured: tuple[Measured, ...] = ()  # ceilings, where they were asked for
+    left_out: tuple[str, ...] = ()  # checks that are impossible for a captured board
+    measured: tuple[Measured, ...] = ()  # ceilings, if requested
 
     @property
     def status(self) -> Status:
@@ -68,7 +68,7 @@ def diagnose(options: Mapping[str, Any]) -> Diagnosis:
     root = board_root(options["sysroot"])
     survey = survey_board(root)
     busy: dict[str, float] = {}
-    is_told = root.is_host  # what else runs here
+    is_told = root.is_host  # other processes are known only on this machine
     try:
         with state_checks.watch_processes(busy, RATE_INTERVAL_S) if is_told else contextlib.nullcontext():
             survey.read_whole()
@@ -91,7 +91,7 @@ def diagnose(options: Mapping[str, Any]) -> Diagnosis:
 
 
 def examine(facts: Facts) -> list[Check]:
-    """Run all checks. Nothing is changed."""
+    """Run all checks. They change nothing."""
     checks = [*OF_THE_BOARD, *(OF_THIS_MACHINE.values() if facts.root.is_host else ())]
     return [found for check in checks for found in check(facts)]
 
@@ -117,7 +117,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
         if check.advice:
             yield from textwrap.wrap(clean(check.advice), WIDTH, initial_indent=margin, subsequent_indent=margin)
         if check.fix:
-            yield f"{margin}fix: {clean(check.fix)}"  # never broken: it is there to be copied
+            yield f"{margin}fix: {clean(check.fix)}"  # never wrapped, so that it can be copied
     yield ""
     counts = Counter(check.status for check in diagnosis.checks)
     yield f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}, {counts['ok']} ok"
@@ -129,7 +129,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
             engine = f"{kind.runtime} {kind.version} on {providers}, {threads} threads"
             most = f"{top.flops_per_s / 1e9:.1f} GFLOP/s, {top.bytes_per_s / 1e9:.1f} GB/s"
             yield f"ceilings  {clean(engine)}: {most} ({DTYPE})"
-        yield "          stored; edgetop run and ops show with them what limits each operator"
+        yield "          stored; edgetop run and ops use them to show what limits each operator"
 
 
 def _count(number: int, word: str) -> str:
@@ -137,9 +137,9 @@ def _count(number: int, word: str) -> str:
 
 
 def measure_ceilings(options: Mapping[str, Any], board: Board, python: str | None) -> list[Measured]:
-    """Measure the ceilings of the chosen engine, or of one for each format, and store them.
+    """Measure and store the ceilings of the chosen engine, or of one engine per model format.
 
-    Raises InputError if none of them can be measured.
+    Raises InputError if none can be measured.
     """
     tried = [_measured(spec, python, board) for spec in _specs(options)]
     found = [each for each in tried if isinstance(each, Measured)]
@@ -161,7 +161,7 @@ def _measured(spec: EngineSpec, python: str | None, board: Board) -> Measured | 
 
 
 def _specs(options: Mapping[str, Any]) -> Iterator[EngineSpec]:
-    """Raises InputError for an engine that is unknown or does not take the provider or delegate."""
+    """Yield the engines to measure. Raises InputError if one is unknown or lacks the provider or delegate."""
     formats = list(dict.fromkeys(runtime[0] for runtime in RUNTIMES.values()))
     asked: str | None = options["engine"]
     if asked is not None:

@@ -1,6 +1,6 @@
-"""`edgetop inspect`: the contents of a model file. No runtime is needed.
+"""`edgetop inspect`: show the contents of a model file, without a runtime.
 
-If one is installed, it gives the shapes that a TFLite file leaves open, in a process of its own.
+If a runtime is installed, a child process uses it to get shapes that a TFLite file leaves open.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ Examples:
   edgetop inspect ocr.onnx --shape x:1,3,48,192
   edgetop inspect detector.tflite --json | jq .totals
 """
-JSON = option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help inspect).")
+JSON = option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help inspect).")
 
 
 @click.command("inspect", params=[SHAPE, BATCH, JSON], epilog=EXAMPLES)
@@ -31,7 +31,7 @@ JSON = option("--json", "as_json", is_flag=True, help="One JSON document (edgeto
 def command(
     model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
 ) -> None:  # fmt: skip
-    """Show what MODEL, an ONNX or TFLite file, consists of: inputs, operators, weights, FLOPs, bytes."""
+    """Show the inputs, operators, weights, FLOPs and bytes of MODEL, an ONNX or TFLite file."""
     from edgetop.cli.board.inspection_text import inspect_summary  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
     from edgetop.engines.formats import identify  # noqa: PLC0415
@@ -56,7 +56,7 @@ def command(
 def _input_shapes(
     model: "Model", asked: Sequence[tuple[str, tuple[int, ...]]], batch: int | None
 ) -> tuple[Mapping[str, Sequence[int]], list[str]]:
-    """The shapes that `run` would give the inputs, and a sentence for each that is assumed."""
+    """Return the input shapes that `run` would use, and a sentence for each assumed dimension."""
     from edgetop.engines.child.engine_error import EngineError  # noqa: PLC0415
     from edgetop.engines.child.inputs import Tensor, resolve_shapes  # noqa: PLC0415
     from edgetop.models.graph import input_names  # noqa: PLC0415
@@ -65,7 +65,7 @@ def _input_shapes(
         raise InputError("--shape is given twice for the same input")
     tensors = [model.graph.tensors[place] for place in model.graph.inputs]
     inputs = [
-        # Only names and shapes matter here; "O" stands for whatever dtype it has.
+        # Only names and shapes matter here, so "O" stands for any dtype.
         Tensor(name, tensor.shape, "O", resizable=model.format == "tflite")
         for name, tensor in zip(input_names(model), tensors, strict=True)
         if tensor.shape is not None

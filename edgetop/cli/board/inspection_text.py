@@ -1,4 +1,4 @@
-"""The inspection of a model as text: what goes in and out, what it weighs, where the work is."""
+"""The inspection of a model as text: inputs, outputs, weights, and operators with the most work."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,16 +8,16 @@ from edgetop.cli.output import notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, shortened
 from edgetop.session.events import Notice
 
-LARGEST = 10  # operators listed one by one
-TYPES = 16  # types of operators listed
+LARGEST = 10  # number of operators listed one by one
+TYPES = 16  # number of operator types listed
 
 _NAME_CELLS = 40
-_WORDS = ("type", "largest", "output")  # columns of words
-_WITHIN = "their weights are counted below, their work is not"
+_WORDS = ("type", "largest", "output")  # columns of text, aligned left
+_WITHIN = "their weights are counted below, but not their work"
 
 
 def inspect_summary(document: dict[str, Any]) -> str:
-    """Lines for `inspection_document`'s document. Foreign text in it is made safe."""
+    """Return the text for a document of `inspection_document`. Foreign text in it is made safe."""
     parts = (_head, _ends, _weights, _work, _types, _largest)
     lines = [line for part in parts for line in part(document)]
     hints = (Notice(hint["code"], hint["message"], hint["advice"]) for hint in document["hints"])
@@ -43,7 +43,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
         inside = sum(graph["operators"] for graph in model["subgraphs"])
         yield f"  subgraphs  {len(model['subgraphs'])} with {inside} operators: {_WITHIN}"
     if model["functions"]:
-        yield f"  functions  {model['functions']} operators that the model defines itself: counted by what they hold"
+        yield f"  functions  {model['functions']} operators that the model defines itself, counted by their contents"
     for name in model["external_files"]:
         yield f"  weights in {shortened(name, 100)}"
 
@@ -55,7 +55,7 @@ def _ends(document: dict[str, Any]) -> Iterator[str]:
             ran = "" if shape == runs_as else f", runs as {runs_as}"
             yield f"  {side[:-1]:<10} {shortened(tensor['name'])} {tensor['dtype'] or UNKNOWN}{shape}{ran}"
     if document["shapes_from"]:
-        yield f"  shapes     some from {clean(document['shapes_from'])}, in one inference: the file does not say them"
+        yield f"  shapes     some from {clean(document['shapes_from'])}, in one inference, because the file lacks them"
     for assumption in document["assumptions"]:
         yield f"  assumed    {clean(assumption)}"
 
@@ -66,11 +66,11 @@ def _weights(document: dict[str, Any]) -> Iterator[str]:
     stored = ", ".join(f"{dtype} {formatting.size(part['bytes'])}" for dtype, part in precision["weights"].items())
     yield f"weights    {formatting.count(totals['parameters'])} parameters{f': {stored} in the file' if stored else ''}"
     if totals["weights_bytes"] != totals["weights_stored_bytes"]:
-        yield f"           {formatting.size(totals['weights_bytes'])} as operators read them, converted once, at load"
+        yield f"           {formatting.size(totals['weights_bytes'])} as operators read them, after conversion at load"
     if totals["unread_parameters"]:
-        yield f"           {formatting.count(totals['unread_parameters'])} more lie in the file, read by no operator"
+        yield f"           {formatting.count(totals['unread_parameters'])} more in the file, read by no operator"
     ran = ", ".join(f"{dtype} {number}" for dtype, number in precision["operators"].items())
-    folded = f"; {totals['folded']} more are computed once, at load" if totals["folded"] else ""
+    folded = f"; {totals['folded']} more are computed once at load" if totals["folded"] else ""
     yield f"operators  {totals['operators'] - totals['folded']}{f': {ran}' if ran else ''}{folded}"
 
 
@@ -100,7 +100,7 @@ def _total(totals: dict[str, Any], key: str) -> str:
 
 
 def _amount(number: float | None) -> str:
-    """A number before a unit that takes SI prefixes: `1.14 G`."""
+    """Format a number with an SI prefix, to be followed by its unit: `1.14 G`."""
     if number is None:
         return UNKNOWN
     shown = formatting.count(number)
@@ -115,7 +115,7 @@ def _types(document: dict[str, Any]) -> Iterator[str]:
     if rows:
         yield from ("", *table(("type", "operators", "FLOPs", "share", "bytes", "share"), rows, _WORDS))
     if rest := len(groups) - len(rows):
-        yield f"and {rest} types more: --json has them all"
+        yield f"and {rest} more types: --json lists all"
 
 
 def _largest(document: dict[str, Any]) -> Iterator[str]:

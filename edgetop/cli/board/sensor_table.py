@@ -1,4 +1,4 @@
-"""The sensors of a board as a table, lines or JSON, once or again and again. Foreign text in it is made safe."""
+"""The sensors of a board as a table, lines or JSON, once or repeatedly. Foreign text is made safe."""
 
 import json
 import os
@@ -44,13 +44,13 @@ def document(survey: Survey) -> dict[str, Any]:
 
 
 def board_line(board: Board) -> str:
-    """The identity of the board, as far as it is known."""
+    """Return the known identity of the board."""
     parts = (board.model, board.cpu, board.os, board.kernel and f"kernel {board.kernel}", board.power_mode)
     return ", ".join(clean(text) for text in parts if text) or "unknown board"
 
 
 def table(survey: Survey, columns: int | None) -> list[str]:
-    """Return one line per sensor, or two where it would be wider than `columns`. None: no limit."""
+    """Return the table: one line per sensor, or two if it would exceed `columns`. None means no limit."""
     lines = [board_line(survey.board), "", *_rows(survey.rows, columns)]
     if survey.missing:
         lines += ["", "MISSING"]
@@ -76,12 +76,12 @@ def _rows(rows: Sequence[Row], columns: int | None) -> Iterator[str]:
     width = max(20, columns - len(INDENT))
     for head, tail in zip(output.table(HEAD, cells, WORDS), (TAIL, *tails), strict=True):
         yield head
-        # Cut anywhere: a path has no spaces to break at.
+        # Cut anywhere, because a path has no spaces.
         yield from (INDENT + tail[at : at + width] for at in range(0, len(tail), width))
 
 
 def _value(row: Row) -> tuple[str, str]:
-    """The value and its unit."""
+    """Return the value and its unit."""
     value = UNKNOWN if isinstance(row.value, Gap) else formatting.reading(row.value, row.info.unit)
     return value, row.info.unit
 
@@ -97,7 +97,7 @@ def cost(microseconds: float | None) -> str:
 
 
 def _note(row: Row) -> str:
-    """Why there is no value; or how a power was measured, and what the value means."""
+    """Return the reason for a missing value, or else how power was measured and what the value means."""
     if isinstance(row.value, Gap):
         return row.value.reason
     measured = row.info.accuracy.replace("-", " ") if row.info.accuracy else ""
@@ -105,7 +105,7 @@ def _note(row: Row) -> str:
 
 
 def value_lines(survey: Survey, at_s: float) -> list[str]:
-    """A line each, for a pipe or a log: seconds, id, value and unit or why there is none."""
+    """Return a line per sensor, for a pipe or a log: seconds, id, and value with unit or the reason for its absence."""
     lines = []
     for row in survey.rows:
         value, unit = _value(row)
@@ -123,7 +123,7 @@ def list_once(survey: Survey, *, as_json: bool) -> None:
 
 
 def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
-    """Print until KeyboardInterrupt or the end of a pipe. The terminal's modes are never changed."""
+    """Print repeatedly until KeyboardInterrupt or the end of a pipe. The modes of the terminal are not changed."""
     draws = _is_terminal() and not as_json and os.environ.get("TERM", "dumb") != "dumb"
     begin = due = time.monotonic()
     if draws:
@@ -133,17 +133,17 @@ def watch_on(survey: Survey, refresh_s: float, *, as_json: bool) -> None:
         if draws:
             columns, height = shutil.get_terminal_size()
             lines = table(survey, columns)
-            if len(lines) >= height:  # what does not fit is counted
+            if len(lines) >= height:  # print how many lines do not fit
                 room = max(1, height - 2)
-                lines = [*lines[:room], f"... {len(lines) - room} more lines: a taller terminal, or without --watch"]
-            # Drawn over the last one, line by line, so that nothing flickers.
+                lines = [*lines[:room], f"... {len(lines) - room} more lines: use a taller terminal, or omit --watch"]
+            # Overwrite the previous table line by line, so that nothing flickers.
             _write(HOME + "".join(f"{line}{CLEAR_LINE}\r\n" for line in lines) + CLEAR_BELOW)
         elif as_json:
             _write(json.dumps(document(survey)) + "\n")
         else:
             _write("\n".join(value_lines(survey, time.monotonic() - begin)) + "\n")
         due, now = due + refresh_s, time.monotonic()
-        if due <= now:  # never a burst to catch up
+        if due <= now:  # skip missed refreshes
             due = now + refresh_s
         time.sleep(due - now)
 
@@ -153,4 +153,4 @@ def _is_terminal() -> bool:
 
 
 def _write(text: str) -> None:
-    click.echo(text, nl=False)  # it flushes
+    click.echo(text, nl=False)  # flushes, unlike print

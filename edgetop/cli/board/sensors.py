@@ -1,4 +1,4 @@
-"""`edgetop sensors`: what this board offers, what it does not, and what would change that."""
+"""`edgetop sensors`: list the sensors of this board, the missing ones, and how to get those."""
 
 from pathlib import Path
 
@@ -9,33 +9,34 @@ from edgetop.cli.companions import PATH, needs, not_beside, option
 
 EXAMPLES = """\b
 Examples:
-  edgetop sensors                              every sensor, its value and what reading it costs
-  edgetop sensors --watch --refresh 2s         the same, again and again
+  edgetop sensors                              every sensor, its value and the cost of reading it
+    edgetop sensors --watch --refresh 2s         the same, repeated every 2 s
   edgetop sensors --json | jq '.missing'
-  edgetop sensors --capture board.tar.gz       the board as a file, to send to someone
-  edgetop sensors --sysroot board/             a board from such a file, unpacked
+  edgetop sensors --capture board.tar.gz       save the board as a file, to send to someone
+    edgetop sensors --sysroot board/             read the sensors of an unpacked capture
 """
 
 
-LIST = not_beside("capture", message="--capture goes with neither --json nor --watch")
+LIST = not_beside("capture", message="--capture cannot be combined with --json or --watch")
 A_CAPTURE = needs("capture", message="{} needs --capture FILE.tar.gz")
 
 
 OPTIONS = (
     option(
-        "--json", "as_json", is_flag=True, help="One JSON document (edgetop help sensors); with --watch one a line.",
+        "--json", "as_json", is_flag=True,
+        help="Print one JSON document (edgetop help sensors); with --watch, one per line.",
         rules=[LIST],
     ),
     option(
-        "--watch", is_flag=True, help="Read again and again, each sensor at its own pace, until Ctrl+C.",
+        "--watch", is_flag=True, help="Read repeatedly, each sensor at its own rate, until Ctrl+C.",
         rules=[LIST],
     ),
     option(
-        "--refresh", type=text.duration, default="1s", show_default=True, help="How often --watch shows them.",
+        "--refresh", type=text.duration, default="1s", show_default=True, help="Interval of --watch.",
         rules=[needs("watch")],
     ),
     option("--sysroot", type=PATH, metavar="DIR", help="Read a captured board instead of this one."),
-    option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save this board as a file; asks first."),
+    option("--capture", type=PATH, metavar="FILE.tar.gz", help="Save this board as an archive, after asking."),
     option("--yes", is_flag=True, help="With --capture: do not ask.", rules=[A_CAPTURE]),
     option("--force", is_flag=True, help="With --capture: overwrite the file.", rules=[A_CAPTURE]),
 )  # fmt: skip
@@ -45,10 +46,10 @@ OPTIONS = (
 def command(
     *, as_json: bool, watch: bool, refresh: int, sysroot: Path | None, capture: Path | None, yes: bool, force: bool
 ) -> None:
-    """List every sensor found, with its value, source and cost, and every one missing: why, and what would fix it.
+    """List every sensor with its value, source and cost, and every missing one with the reason and a fix.
 
-    A sensor without a value has the reason as its note. Rates take a second. Nothing needs root;
-    what root alone may read is listed as missing.
+    A sensor without a value has the reason in its note. Rates take a second to measure. The command does
+    not need root; sensors that only root may read are listed as missing.
     """
     from edgetop.cli.running.session_board import board_root  # noqa: PLC0415  --help needs none of it
 

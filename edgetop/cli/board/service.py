@@ -1,4 +1,4 @@
-"""`edgetop service`: a systemd unit that keeps a run going, with rotation, room on the disk, watchdog and restart."""
+"""`edgetop service`: write a systemd unit that keeps a run going, with rotation, disk quota, watchdog and restart."""
 
 import os
 import pwd
@@ -28,24 +28,24 @@ Examples:
   edgetop service --system run model.onnx | sudo tee /etc/systemd/system/edgetop.service
 """
 KEPT_GOING = {"run": run.command, "watch": watch.command, "demo": demo.command}
-UNIT_MODE = 0o644  # less the umask; systemd reads it as the user
+UNIT_MODE = 0o644  # before the umask; systemd reads the unit as the user
 WATCHDOG_S, RESTART_S = 120, 30
 # At shutdown systemd stops in reverse order: what carries the last metrics goes after edgetop.
 STOPPED_AFTER = ("network.target", "prometheus-node-exporter.service", "node_exporter.service")
-STOP_S = 150  # a watched program may take 90 s to end, and then scrapers may take 60 s to read that
-# What a unit executes, beside what its folder holds.
+STOP_S = 150  # a watched program may take 90 s to end, and then scrapers may need 60 s to read the end
+# Code of edgetop that a unit executes, besides the files in its folder.
 OUR_CODE = (Path(sys.executable), Path(run.__file__), Path(sysconfig.get_path("purelib")))
 OURS = "# Written by edgetop service"
 
 
 OPTIONS = (
-    option("--install", is_flag=True, help="Write it as a unit of your own systemd manager."),
+    option("--install", is_flag=True, help="Install the unit for your user's systemd manager."),
     option(
-        "--system", is_flag=True, help="A unit of the machine, which runs as you.",
-        rules=[not_beside("install", advice="write what it prints to /etc/systemd/system as root")],
+        "--system", is_flag=True, help="Print a unit for the system manager, which runs as you.",
+        rules=[not_beside("install", advice="write its output to /etc/systemd/system as root")],
     ),
-    option("--user", metavar="NAME", help="The user that it runs as. Default: you.", rules=[needs("system")]),
-    option("--name", default="edgetop", show_default=True, metavar="NAME", help="The unit's name."),
+    option("--user", metavar="NAME", help="User that the unit runs as. Default: you.", rules=[needs("system")]),
+    option("--name", default="edgetop", show_default=True, metavar="NAME", help="Name of the unit."),
 )  # fmt: skip
 
 
@@ -54,12 +54,12 @@ OPTIONS = (
 )  # fmt: skip
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, required=True, metavar="run|watch|demo [ARGS]...")
 def command(arguments: tuple[str, ...], name: str, user: str | None, *, install: bool, system: bool) -> None:
-    """Print a systemd unit that keeps a run, watch or demo going, in this folder.
+    """Print a systemd unit that keeps a run, watch or demo going in the current folder.
 
-    It adds --headless, and --rotate 24h and --sessions-quota 2G where these are not given.
+    It adds --headless and, unless they are given, --rotate 24h and --sessions-quota 2G.
     """
     if not re.fullmatch(r"[A-Za-z0-9:_.@-]{1,128}", name):
-        raise InputError(f"--name {name}: a unit's name has letters, digits and any of : _ . @ -")
+        raise InputError(f"--name {name}: the name of a unit may have letters, digits and : _ . @ -")
     folder, completed, owner = Path.cwd(), _completed(arguments), _owner(user)
     _refuse_name(folder)
     if owner.pw_uid == 0:
@@ -70,26 +70,26 @@ def command(arguments: tuple[str, ...], name: str, user: str | None, *, install:
         return
     path = _write(f"{name.removesuffix('.service')}.service", unit)
     print_text(
-        f"edgetop: {path} is written. What is next:\n"
+        f"edgetop: wrote {path}. Next steps:\n"
         f"  systemctl --user daemon-reload\n"
         f"  systemctl --user enable --now {path.stem}\n"
-        f"  loginctl enable-linger     it then runs from boot on, and after you have logged out",
+        f"  loginctl enable-linger     to run from boot on, and after you have logged out",
         err=True,
     )
 
 
 def _completed(arguments: tuple[str, ...]) -> list[str]:
-    """Add what a service needs to the command; its options are checked as if it ran now, with the same errors."""
+    """Add the options of a service to the command, and check all its options as if it ran now."""
     kind, *rest = arguments
     if kind not in KEPT_GOING:
-        raise InputError(f"{kind}: cannot be a service", "edgetop service run MODEL, or watch -- PROGRAM")
+        raise InputError(f"{kind}: cannot run as a service", "edgetop service run MODEL, or watch -- PROGRAM")
     given = KEPT_GOING[kind].make_context(kind, list(rest)).params
     for unfit, why in (("detach", "systemd waits for it"), ("as_json", "nobody reads its result")):
         if given[unfit]:
-            raise InputError(f"--{'json' if unfit == 'as_json' else unfit}: not of a service: {why}")
+            raise InputError(f"--{'json' if unfit == 'as_json' else unfit}: not for a service: {why}")
     if kind == "run" and given["model"] is None:
         raise InputError(
-            "run: which model?", "edgetop service run MODEL, or demo for the built-in one on a virtual board"
+            "run: no model is given", "edgetop service run MODEL, or demo for the built-in model on a virtual board"
         )
     if given.get("model") is not None and not given["model"].is_file():
         raise InputError(f"{given['model']}: no such file")
@@ -102,7 +102,7 @@ def _completed(arguments: tuple[str, ...]) -> list[str]:
 
 
 def _owner(name: str | None) -> pwd.struct_passwd:
-    """Return the user that a unit runs as, by default this one. Raises InputError."""
+    """Return the user that a unit runs as, by default the current user. Raises InputError if there is no such user."""
     try:
         return pwd.getpwuid(os.geteuid()) if name is None else pwd.getpwnam(name)
     except KeyError:
@@ -110,28 +110,28 @@ def _owner(name: str | None) -> pwd.struct_passwd:
 
 
 def _refuse_name(folder: Path) -> None:
-    """Raises InputError for a folder that a line of a unit cannot name: systemd knows no escapes in that one."""
+    """Raise InputError for a folder that WorkingDirectory= cannot name, because systemd has no escapes there."""
     text = str(folder)
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text) or text != text.strip() or text.endswith("\\"):
-        raise InputError(
-            f"{clean(text)}: systemd cannot start a unit in a folder of this name", "give the folder another name"
-        )
+        raise InputError(f"{clean(text)}: systemd cannot start a unit in a folder with this name", "rename the folder")
 
 
 def refuse_changeable(paths: Iterable[Path]) -> None:
-    """Raises InputError if another user than root may change one of these, which a unit of root would execute."""
+    """Raise InputError if a user other than root may change one of these files, which a unit of root executes."""
     for path in paths:
         chain = {place for start in (path.absolute(), path.resolve()) for place in (start, *start.parents)}
         for place in sorted(chain):
             status = place.lstat()
             is_shared = status.st_mode & (0o002 if status.st_gid == 0 else 0o022) and not stat.S_ISLNK(status.st_mode)
             if status.st_uid or (is_shared and not status.st_mode & stat.S_ISVTX):
-                text = f"the unit would run as root, and others may change {clean(str(place))}"
-                raise InputError(text, "--system --user NAME, or put edgetop and the model where only root writes")
+                text = f"the unit would run as root, but other users may change {clean(str(place))}"
+                raise InputError(
+                    text, "--system --user NAME, or move edgetop and the model to where only root can write"
+                )
 
 
 def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
-    """The text of the unit. `arguments`: of edgetop; `user_name`: of a unit of the machine."""
+    """Return the text of the unit. `arguments`: those of edgetop. `user_name`: the user of a system unit, or None."""
     user = f"User={user_name}\n" if user_name else ""
     order = f"After={' '.join(STOPPED_AFTER)}\n" if user_name else ""  # units of users know none of the machine's
     program = edgetop_command()
@@ -173,13 +173,13 @@ def quoted(word: str, *, dollar: bool = True) -> str:
 
 
 def _write(name: str, unit: str) -> Path:
-    """Raises InputError where another's unit has that name, OutputError where it cannot be written."""
+    """Install the unit. Raises InputError if a unit of another program has its name, OutputError if writing fails."""
     home = os.environ.get("XDG_CONFIG_HOME", "")
     folder = (Path(home) if home.startswith("/") else Path.home() / ".config") / "systemd" / "user"
     path = folder / name
     try:
         if os.path.lexists(path) and not read_file(path).startswith(OURS.encode()):
-            raise InputError(f"{path}: is not edgetop's", "give yours another name with --name")
+            raise InputError(f"{path}: was not written by edgetop", "choose another name with --name")
         folder.mkdir(parents=True, exist_ok=True)
         write_file(path, unit, UNIT_MODE)
     except OSError as error:

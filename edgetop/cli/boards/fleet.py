@@ -1,4 +1,4 @@
-"""`edgetop fleet`: many boards on one screen, over ssh."""
+"""`edgetop fleet`: watch many boards on one screen, over ssh."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,11 @@ Examples:
   edgetop fleet -f boards.toml stop
 """
 ORDERS = ("run", "stop")
-OWN = {"--json": False, "--headless": False, "--fail-if": True, "--patience": True}  # wherever; has it a value?
+OWN = {"--json": False, "--headless": False, "--fail-if": True, "--patience": True}  # option -> whether it has a value
 
 
 class FleetCommand(click.Command):
-    """A command whose last words may be an order: `stop`, or `run` with the arguments of that command."""
+    """A command whose last words may be an order: `stop`, or `run` with its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         valued = {name for param in self.params if isinstance(param, click.Option) and not param.is_flag
@@ -40,7 +40,7 @@ class FleetCommand(click.Command):
 
 
 def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]]:
-    """Options that are fleet's own may stand behind the order too."""
+    """Return (arguments, order) after moving options of fleet that stand behind the order before it."""
     kept: list[str] = []
     words = iter(order)
     for word in words:
@@ -52,7 +52,7 @@ def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]
 
 
 def fleet_gate(given: str) -> "FleetGate":
-    """`any p99>33ms`."""
+    """Parse a gate such as `any p99>33ms`."""
     from edgetop.cli.boards.fleet_run import parse_fleet_gate  # noqa: PLC0415  --help needs none of it
 
     try:
@@ -64,27 +64,27 @@ def fleet_gate(given: str) -> "FleetGate":
 OPTIONS = (
     option(
         "-f", "--file", "file", type=PATH, metavar="FILE",
-        help="A file of boards, in TOML (edgetop help fleet).",
+        help="File of boards, in TOML (edgetop help fleet).",
     ),
-    option("--group", "groups", multiple=True, metavar="NAME", help="Only boards of this group. Repeatable."),
+    option("--group", "groups", multiple=True, metavar="NAME", help="Use only boards of this group. Repeatable."),
     option(
         "--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE",
-        help="Only boards with this label. Repeatable.",
+        help="Use only boards with this label. Repeatable.",
     ),
     option(
         "--fail-if", "gates", type=fleet_gate, multiple=True, metavar="GATE",
-        help="Exit with 1 where this holds: 'any throttled', 'all p99>33ms'. Repeatable.",
+        help="Exit with code 1 if this holds: 'any throttled', 'all p99>33ms'. Repeatable.",
     ),
-    option("--headless", is_flag=True, help="No screen: lines on stderr until every session is over."),
+    option("--headless", is_flag=True, help="Print lines on stderr until every session is over, without a screen."),
     option(
         "--json", "as_json", is_flag=True,
-        help="One JSON document: as soon as each board has answered or, with --headless, at the end.",
+        help="Print one JSON document when each board has answered or, with --headless, at the end.",
     ),
     option(
         "--patience", type=text.duration, metavar="TIME", rules=[needs("headless")],
-        help="With --headless: wait so long for a board of which nothing comes. Default: 1m.",
+        help="With --headless: wait this long for a silent board. Default: 1m.",
     ),
-    option("--remote-command", default="edgetop", metavar="TEXT", help="How edgetop is called there."),
+    option("--remote-command", default="edgetop", metavar="TEXT", help="Command that starts edgetop on the boards."),
     screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG,
 )  # fmt: skip
 
@@ -95,12 +95,12 @@ OPTIONS = (
 )
 @click.pass_context
 def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
-    """Watch many boards on one screen, a line each, the worst first.
+    """Watch many boards on one screen: a line per board, the worst first.
 
-    ssh starts `edgetop relay` on each board, which judges its own session and sends a summary once a second; nothing
-    listens on a port. Keys and agents of ssh are used, passwords are not asked for.
+    ssh starts `edgetop relay` on each board, which judges its own session and sends a summary once a second. No
+    port is opened. ssh must work without a password, by keys or an agent.
 
-    run MODEL copies the model to each board, starts `edgetop run` there and shows it; stop ends the runs.
+    `run MODEL` copies the model to each board, starts `edgetop run` there and shows it. `stop` ends the runs.
     """
     from edgetop.cli.boards.fleet_boards import addresses, chosen  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.boards.fleet_run import stop_all, watch  # noqa: PLC0415

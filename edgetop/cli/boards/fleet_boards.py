@@ -1,7 +1,8 @@
-"""The boards of a fleet, and orders for all of them at once: run the same model, or stop.
+"""The boards of a fleet, and orders that go to all boards at once: run a model, or stop.
 
-Boards are named on the command line, or in a file (TOML). Each has its own ssh; a board that fails has a line with the
-reason. The model is copied once to each board, to a folder named by its SHA-256, which `sha256sum` verifies there.
+Boards are named on the command line or in a TOML file. Each board has its own ssh connection; a failed board is shown
+with the reason. The model is copied once to each board, into a folder named by its SHA-256, and verified with
+`sha256sum` there.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ MAX_BOARDS = 500
 KEYS = ("ssh", "group", "labels", "command")
 _NAME = re.compile(r"[\w.@+-]{1,40}")
 AT_ONCE = 16
-COPY_S, START_S, STOP_S, LOOK_S = 1800.0, 900.0, 120.0, 60.0  # an engine may be built for minutes before it begins
+COPY_S, START_S, STOP_S, LOOK_S = 1800.0, 900.0, 120.0, 60.0  # timeouts; building an engine may take minutes
 MAX_SAID, MAX_QUOTED = 64 * 1024, 300
 _IN_CACHE = (
     'd="${XDG_CACHE_HOME:-$HOME/.cache}/edgetop/models/%(sum)s"; f="$d/%(name)s"; '
@@ -45,9 +46,9 @@ _RECORDED = re.compile(r"recorded in (/.+\.edgetop)$", re.MULTILINE)
 
 
 def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[Address]:
-    """Return the boards of the command line, named by their hosts, and of the file.
+    """Return the boards of the command line, named by their hosts, and those of the file.
 
-    `command`: how to call edgetop there. Raises InputError.
+    `command`: the command that starts edgetop on the boards of the command line. Raises InputError.
     """
     found = [Address(target.host, target, command=command) for target in map(parse_target, targets)]
     if file is not None:
@@ -57,7 +58,7 @@ def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[A
             raise InputError(f"{file}: {error}", "edgetop help fleet") from None
     names = [address.name for address in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(f"{twice}: is named twice", "give each a name of its own in boards.toml")
+        raise InputError(f"{twice}: two boards have this name", "give each board its own name in boards.toml")
     if not found:
         raise InputError("no boards", "edgetop fleet ssh:pi@a ssh:pi@b, or -f boards.toml")
     if len(found) > MAX_BOARDS:
@@ -87,7 +88,7 @@ def _board(name: str, table: Any, command: str) -> Address:
     texts = {key: table.get(key, "") for key in ("ssh", "group", "command")}
     labels = table.get("labels", {})
     if not isinstance(labels, dict) or not all(isinstance(text, str) for text in (*texts.values(), *labels.values())):
-        raise SettingError(f"{where}: ssh, group and command are texts, labels a table of texts")
+        raise SettingError(f"{where}: ssh, group and command must be strings, labels a table of strings")
     try:
         target = parse_target(f"ssh:{texts['ssh'].removeprefix('ssh:')}")
     except InputError as error:
@@ -96,7 +97,7 @@ def _board(name: str, table: Any, command: str) -> Address:
 
 
 def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tuple[str, str]]) -> list[Address]:
-    """Return the boards in one of these groups with all of these labels. Raises InputError where there is none."""
+    """Return the boards in one of these groups with all of these labels. Raises InputError if there is none."""
     known = {board.group for board in boards if board.group}
     for group in groups:
         if group not in known:
@@ -109,18 +110,18 @@ def chosen(boards: Sequence[Address], groups: Sequence[str], labels: Sequence[tu
 
 
 class CannotError(Exception):
-    """Why a board cannot carry out an order, in one line."""
+    """A board cannot carry out an order. The message is one line with the reason."""
 
 
 @frozen
 class Done:
     address: Address
-    reason: str = ""  # why it was not done; "": it was
-    said: str = ""  # by the board
+    reason: str = ""  # why the order failed; "" if it was carried out
+    said: str = ""  # output of the board
 
 
 def _there(address: Address, command: str, timeout_s: float, model: Path | None = None) -> list[str]:
-    """Run a command on the board and return the lines that it prints, on stdout or stderr. Raises CannotError."""
+    """Run a command on the board and return its output, stdout and stderr, as lines. Raises CannotError."""
     with contextlib.ExitStack() as stack:
         stdin = stack.enter_context(model.open("rb")) if model else subprocess.DEVNULL
         try:
@@ -139,7 +140,7 @@ def _there(address: Address, command: str, timeout_s: float, model: Path | None 
         said = process.stdout.read(MAX_SAID)
         if process.stdout.read(1):
             process.kill()
-            raise CannotError("it prints more than edgetop does")
+            raise CannotError("it prints too much to be edgetop")
         code = process.wait()
     lines = [line for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
     if code < 0:
@@ -154,12 +155,12 @@ def _there(address: Address, command: str, timeout_s: float, model: Path | None 
 
 
 def _shell(script: str) -> str:
-    """Quote a script for the user's shell on the board, whichever that is."""
+    """Wrap a script so that any login shell on the board runs it with sh."""
     return f"sh -c {shlex.quote(script)}"
 
 
 def _each(boards: Sequence[Address], do: Callable[[Address], Done]) -> Iterator[Done]:
-    """Do this on all boards, `AT_ONCE` at a time, and yield each result when it is ready."""
+    """Call `do` for all boards, at most `AT_ONCE` at a time, and yield each result when it is ready."""
 
     def done(address: Address) -> Done:
         try:
@@ -185,9 +186,9 @@ def stop(boards: Sequence[Address]) -> Iterator[Done]:
 
 
 def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Iterator[Done]:
-    """Start the same model on all boards, with these options of `run`; the returned addresses name the sessions.
+    """Start a model on all boards with these options of `run`. The resulting addresses include the new sessions.
 
-    Raises InputError where the model cannot be read.
+    Raises InputError if the model cannot be read.
     """
     try:
         digest = hashlib.sha256(model.read_bytes()).hexdigest()
@@ -204,12 +205,12 @@ def start(boards: Sequence[Address], model: Path, options: Sequence[str]) -> Ite
         lines = _there(address, f"{address.command} run {shlex.quote(found[-1])} {words}", START_S)
         match = _RECORDED.search("\n".join(lines))
         if not match:
-            raise CannotError("it began, but did not report where it records")
+            raise CannotError("the run began, but did not report its recording")
         return Done(replace(address, target=Target(address.target.host, match[1])))
 
     return _each(boards, on)
 
 
 def _paths(lines: Sequence[str]) -> list[str]:
-    """Find the paths among what the start-up files of a shell print."""
+    """Return the lines that are paths. Others come from the start-up files of the shell."""
     return [line for line in lines if line.startswith("/")]

@@ -1,4 +1,4 @@
-"""What `edgetop fleet` does: it starts and stops runs on its boards, shows them or waits, and prints their state."""
+"""Run `edgetop fleet`: start and stop runs on boards, show them or wait for them, and print their state."""
 
 import json
 import re
@@ -44,7 +44,7 @@ UTC = "%Y-%m-%dT%H:%M:%SZ"
 LAST_ORDERS_S = 3.0
 MAX_EVENTS = 200
 TABLE_CELLS = 118
-# Options of `run` that apply on this machine, or make no sense on a board without a user.
+# Options of `run` that concern this machine, or that need a user at the board.
 NOT_THERE = (
     "detach", "output", "no_record", "notify", "hooks", "alerts", "live", "refresh", "theme", "ascii_only", "junit",
     "config_file", "gates", "fail_fast",
@@ -52,9 +52,9 @@ NOT_THERE = (
 
 
 def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -> int:
-    """Stop the runs of all boards and return the exit code. `more`: words behind `stop`, which takes none."""
+    """Stop the runs of all boards and return the exit code. `more`: words after `stop`, which accepts none."""
     if more:
-        raise InputError(f"stop {more[0]}: takes no words", "name boards before it")
+        raise InputError(f"stop {more[0]}: stop accepts no arguments", "name boards before it")
     done = []
     for one in stop(boards):
         done.append(one)
@@ -66,11 +66,11 @@ def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -
 
 
 def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: dict[str, Any]) -> int:
-    """Show the boards or print their state, and return the exit code. `run_words`: the command to run there first."""
+    """Show the boards or print their state; return the exit code. `run_words`: arguments of a run to start first."""
     model = None if run_words is None else _model(run_words)
     settings = None
     if not (options["headless"] or options["as_json"]):
-        require_screen("edgetop fleet --json prints how all boards are, --headless lines")
+        require_screen("edgetop fleet --json prints the state of all boards, --headless prints lines")
         settings = screen_settings(ScreenChoices.of(options))
     refused: dict[str, str] = {}
     if model:
@@ -86,7 +86,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: d
 
 
 def exit_code_of_answers(views: Sequence[BoardView]) -> int:
-    """Return the exit code: EXIT_USAGE, with a line on stderr for scripts, where no board answered."""
+    """Return EXIT_USAGE, after printing a line to stderr, if no board answered; otherwise EXIT_DONE."""
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE
     first = views[0]
@@ -95,19 +95,22 @@ def exit_code_of_answers(views: Sequence[BoardView]) -> int:
 
 
 def _model(words: Sequence[str]) -> Path:
-    """Raises InputError where `run` would refuse these words, or does not accept them here."""
+    """Return the model of the arguments of `run`. Raises InputError if `run` or `fleet` does not accept them."""
     parsed = run.command.make_context("edgetop fleet run", list(words))
     for param in run.command.params:
         if param.name in NOT_THERE and param.name in given_names(parsed):
-            raise InputError(f"run {max(param.opts, key=len)}: not with fleet", "edgetop help fleet")
+            raise InputError(f"run {max(param.opts, key=len)}: cannot be used with fleet", "edgetop help fleet")
     model: Path | None = parsed.params["model"]
     if model is None:
-        raise InputError("run: which model?", "edgetop fleet -f boards.toml run model.onnx --duration 10m")
+        raise InputError("run: no model is given", "edgetop fleet -f boards.toml run model.onnx --duration 10m")
     return model
 
 
 def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tuple[list[Address], dict[str, str]]:
-    """Start a session on each board; return the addresses, and why some have none. Raises InputError."""
+    """Start a session on each board. Return the addresses, and the reason for each board that failed.
+
+    Raises InputError if the model cannot be read.
+    """
     placed, refused = {board.name: board for board in boards}, {}
     for one in start(boards, model, [word for word in words if word != str(model)]):
         placed[one.address.name] = one.address
@@ -120,7 +123,7 @@ def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tupl
 def _watch(
     boards: Sequence[Address], refused: dict[str, str], options: dict[str, Any], settings: ScreenSettings | None
 ) -> tuple[int, list[BoardView]]:
-    """Return the exit code, and the last state of the boards."""
+    """Watch the boards. Return the exit code and the last state of the boards."""
     gates = options["gates"]
 
     def connect(address: Address) -> Connect:
@@ -168,14 +171,14 @@ def _as_lines(fleet: Fleet, options: dict[str, Any], come: Sequence[int]) -> Non
 
 
 def _on_screen(fleet: Fleet, settings: ScreenSettings, come: Sequence[int]) -> None:
-    """The fleet, and in turns a board that was opened there."""
+    """Show the fleet and, when the user opens a board, that board until the user returns."""
     from edgetop.ui.app import show_fleet  # noqa: PLC0415  loads Textual
 
     listing = FleetListing()
     while not come:
         failure = show_fleet(fleet, settings, listing, leave_now=lambda: bool(come))
         if failure:
-            raise InputError(f"the screen failed: {failure}", "the runs go on")
+            raise InputError(f"the screen failed: {failure}", "the runs continue")
         if not listing.opened:
             return
         view = next(board.view for board in fleet.boards if board.address.name == listing.opened)
@@ -189,13 +192,13 @@ def _on_screen(fleet: Fleet, settings: ScreenSettings, come: Sequence[int]) -> N
 
 @frozen
 class FleetGate:
-    text: str  # as it was written
-    is_of_all: bool  # it fails only where it holds on every board
-    gate: str  # of one board, as that board judges it
+    text: str  # the gate as the user wrote it
+    is_of_all: bool  # whether it fails only if it holds on every board
+    gate: str  # the gate that each board judges
 
 
 def parse_fleet_gate(text: str) -> FleetGate:
-    """`any throttled`, `all p99>33ms`, `throttled`. Raises ValueError, which says how to write it.
+    """Parse `any throttled`, `all p99>33ms` or `throttled`. Raises ValueError, which says how to write a gate.
 
     >>> parse_fleet_gate("all p99>33ms").gate
     'p99>33ms'
@@ -206,7 +209,7 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """The boards on which the gate fails, and why. A board without data has not passed."""
+    """Return the boards on which the gate fails, with reasons. A gate fails on a board without data."""
     found = {}
     for view in views:
         failed = view.summary.failed_gates if view.summary else None
@@ -218,7 +221,7 @@ def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
 
 
 def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
-    """Print on stderr which gates failed; whether any did."""
+    """Print the failed gates to stderr. Return whether there is one."""
     has_failed = False
     for gate in gates:
         found = failing(gate, views)
@@ -264,5 +267,5 @@ def table(views: Sequence[BoardView]) -> list[str]:
 
 
 def have_answered(fleet: Fleet) -> bool:
-    """Each has a summary, or has failed."""
+    """Whether each board has sent a summary or has failed."""
     return all(view.summary or view.has_failed for view in fleet.views())

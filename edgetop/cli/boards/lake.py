@@ -1,4 +1,4 @@
-"""`edgetop lake`: queries over the sessions of many boards."""
+"""`edgetop lake`: query the sessions of many boards."""
 
 import re
 from datetime import date, datetime, timedelta, timezone
@@ -17,31 +17,32 @@ DAY_NS = 86_400 * 10**9
 
 
 def since(text: str) -> str:
-    """`2026-11-20`, or `7d`: from that day on (UTC)."""
+    """Parse a day (UTC) such as `2026-11-20`, or `7d` for seven days ago."""
     try:
         if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
             return date.fromisoformat(text).isoformat()
         ago = timedelta(days=duration(text) / DAY_NS)
     except (BadParameter, ValueError, OverflowError):
-        raise BadParameter(f"{text!r} is no day; write 2026-11-20, or 7d for the last week") from None
+        raise BadParameter(f"{text!r} is not a day; write 2026-11-20, or 7d for the last week") from None
     return (datetime.now(timezone.utc) - ago).strftime("%Y-%m-%d")
 
 
 OPTIONS = (
-    option("--since", type=since, metavar="DAY", help="Sessions that began then or later: 2026-11-20, 7d."),
-    option("--model", metavar="NAME", help="Of this model: the name of its file."),
-    option("--label", "labels", type=label, multiple=True, metavar="K=V", help="With this label. Repeatable."),
+    option("--since", type=since, metavar="DAY", help="Use only sessions since DAY: 2026-11-20, 7d."),
+    option("--model", metavar="NAME", help="Use only sessions of this model, by the name of its file."),
+    option("--label", "labels", type=label, multiple=True, metavar="K=V",
+           help="Use only sessions with this label. Repeatable."),
     option("--by", metavar="KEYS", help="Group by: board, version, enclosure, software ... (edgetop help lake)."),
-    option("--limit", type=click.IntRange(1), metavar="N", help="So many rows at most."),
-    option("--json", "as_json", is_flag=True, help="One JSON document."),
-    option("--html", type=PATH, metavar="FILE", help="The fleet as a page with charts."),
-    option("--force", is_flag=True, help="Replace a page that exists.", rules=[needs("html")]),
-    option("--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="What answers."),
-    option("--ray", metavar="ADDRESS", default="", help="On this Ray cluster.", rules=[
+    option("--limit", type=click.IntRange(1), metavar="N", help="Print at most N rows."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document."),
+    option("--html", type=PATH, metavar="FILE", help="Write the fleet as an HTML page with charts."),
+    option("--force", is_flag=True, help="Replace an existing page.", rules=[needs("html")]),
+    option("--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="Query engine."),
+    option("--ray", metavar="ADDRESS", default="", help="Run the query on this Ray cluster.", rules=[
         needs("engine", holds=lambda engine: engine == "daft", message="{} is for --engine daft")
     ]),
-    option("--print-sql", is_flag=True, help="Print the question as SQL, and ask nothing."),
-    option("--dialect", type=click.Choice(DIALECTS), default="duckdb", help="Of --print-sql.",
+    option("--print-sql", is_flag=True, help="Print the SQL of the query without running it."),
+    option("--dialect", type=click.Choice(DIALECTS), default="duckdb", help="SQL dialect of --print-sql.",
            rules=[needs("print_sql")]),
 )  # fmt: skip
 
@@ -51,15 +52,15 @@ OPTIONS = (
 @click.argument("question", type=click.Choice(QUESTIONS), default="fleet")
 @click.argument("statement", required=False)
 def command(target: str, question: str, statement: str | None, **options: Any) -> None:
-    """Ask the lake at TARGET, which edgetop push fills, about all its boards.
+    """Query all boards of the lake at TARGET, which edgetop push fills.
 
     \b
     fleet        latency, misses and throttling, by model
     worst        the boards with the highest p99
-    regressions  versions against each other, each board being its own control
-    throttling   who is throttled, how long, by what
-    energy       what an inference costs
-    sql          a statement of your own: tables sessions, seconds, events, readings, operators, inferences
+    regressions  differences between versions on the same boards
+    throttling   throttled boards, for how long, and why
+    energy       energy per inference
+    sql          your own statement over sessions, seconds, events, readings, operators, inferences
     \b
     Examples:
       edgetop lake s3://boards/lake

@@ -1,6 +1,6 @@
-"""Answers of a lake as text, JSON and as a page.
+"""Answers of a lake as text, as JSON and as an HTML page.
 
-The page shows boards by p99 and throttled share, versions against each other, heat by enclosure, and the tail.
+The page shows boards by p99 and throttled share, versions compared, heat by enclosure, and the causes of the tail.
 """
 
 import json
@@ -29,7 +29,7 @@ SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sess
 
 
 def answer(target: str, question: str, statement: str | None, options: Mapping[str, Any]) -> None:
-    """Answer a question, or a statement in SQL, in the form that the options ask for.
+    """Print the answer to a question or to a statement in SQL, in the form that the options ask for.
 
     Raises InputError and OutputError.
     """
@@ -62,28 +62,28 @@ def answer(target: str, question: str, statement: str | None, options: Mapping[s
 
 
 def _sql(question: str, statement: str | None, options: Mapping[str, Any], chosen: Chosen) -> tuple[str, Sequence[str]]:
-    """The SQL of a question, and what it groups by. Raises InputError."""
+    """Return the SQL of a question, and the keys by which it groups. Raises InputError."""
     if (question == "sql") != (statement is not None):
-        raise InputError("sql needs a statement" if statement is None else f"{question} takes no statement",
+        raise InputError("sql needs a statement" if statement is None else f"{question} accepts no statement",
                          "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
     if statement is not None:
         if any(options[name] for name in ("model", "labels", "by", "limit", "html")):
             raise InputError(
-                "sql takes no --model, --label, --by, --limit and --html", "write what you ask into the statement"
+                "sql accepts no --model, --label, --by, --limit and --html", "write the conditions into the statement"
             )
         return statement, ()
     asked = QUESTIONS[question]
     by = keys(options["by"]) if options["by"] else asked.by
     if question == "regressions":
         if len(by) != 1 and options["by"]:
-            raise InputError("regressions are --by one thing", "version, software, kernel, governor ...")
+            raise InputError("regressions: --by needs a single key", "version, software, kernel, governor ...")
         by = ("model", "board", by[-1])
     dialect = options["dialect"] if options["print_sql"] else options["engine"]
     return sql_of(asked, chosen, by, options["limit"] or asked.limit, dialect), by
 
 
 def cell(name: str, value: Any) -> str:
-    """Format a value in the unit that the column's name gives; shares are in percent."""
+    """Format a value in the unit that the name of its column ends with. Shares are shown in percent."""
     if value is None or value == "":
         return DASH
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -94,7 +94,7 @@ def cell(name: str, value: Any) -> str:
 
 
 def answer_text(answer: Answer) -> str:
-    """A row a line; columns of numbers to the right. That boards are simulated is said below."""
+    """Return the answer as a table, followed by a line if some boards are simulated."""
     hidden = {"simulated"} if {"simulated", "sessions"} <= {*answer.columns} else set()
     shown = [place for place, name in enumerate(answer.columns) if name not in hidden]
     heads = [answer.columns[place].removesuffix("_share").replace("_", " ") for place in shown]
@@ -127,7 +127,7 @@ def regressions_text(regressions: Sequence[Regression]) -> str:
 def write_fleet(
     output: NamedOutput, target: str, ask: Callable[[str], Answer], chosen: Chosen, dialect: str
 ) -> None:  # fmt: skip
-    """`dialect`: of `ask`. Raises InputError and OutputError."""
+    """Write the HTML page. `ask` answers SQL in the dialect `dialect`. Raises InputError and OutputError."""
     answers = {}
     for name, question in QUESTIONS.items():
         limit = None if name == "worst" else question.limit
@@ -159,7 +159,7 @@ def _table(title: str, answer: Answer, most: int) -> str:
 
 
 def _boards(worst: Records) -> Iterator[Any]:
-    """The worst as bars; of all, p99 against the throttled share."""
+    """Yield the worst boards as bars, and p99 against the throttled share of all boards."""
     known = [one for one in worst if one["p99_ms"] is not None]
     if not known:
         return
@@ -170,11 +170,11 @@ def _boards(worst: Records) -> Iterator[Any]:
         for one in known
         if one["throttled_share"] is not None
     ]
-    yield from _scatter("p99, ms, against time throttled, %; a point a board", points)
+    yield from _scatter("p99, ms, against time throttled, %; one point per board", points)
 
 
 def _versions(records: Records) -> Iterator[Any]:
-    """Each board's p99 in each version: a line a version, boards in the order of the first."""
+    """Yield p99 of each board by version, with boards in the order of the first version."""
     models = Counter(one["model"] for one in records)
     for model, _ in models.most_common(MOST_SERIES):
         of_model = sorted((one for one in records if one["model"] == model), key=lambda one: str(one["first_utc"]))
@@ -199,7 +199,9 @@ def _heat(sessions: Records) -> Iterator[Any]:
         for one in known
         if one["ambient_c"] is not None
     ]
-    yield from _scatter("hottest zone, C, against the ambient temperature, C, by enclosure; a point a session", points)
+    yield from _scatter(
+        "hottest zone, C, against the ambient temperature, C, by enclosure; one point per session", points
+    )
     by_enclosure: dict[str, list[float]] = {}
     for one in known:
         by_enclosure.setdefault(one["enclosure"] or "not declared", []).append(one["temp_max_c"])
@@ -210,10 +212,10 @@ def _heat(sessions: Records) -> Iterator[Any]:
 
 
 def _tail(sessions: Records) -> Iterator[Any]:
-    """Slow inferences of all sessions by their cause."""
+    """Yield the slow inferences of all sessions by cause."""
     counts = Counter[str]()
     for one in sessions:
-        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # not from an edgetop
+        with suppress(ValueError, TypeError, AttributeError, RecursionError):  # foreign data in the lake
             counts.update({str(cause): int(count) for cause, count in json.loads(one["tail"] or "{}").items()})
     if counts:
         names, values = zip(*counts.most_common(MOST_BARS), strict=True)

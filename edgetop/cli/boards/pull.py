@@ -1,4 +1,4 @@
-"""`edgetop pull`: a session out of a lake, as a folder that replays."""
+"""`edgetop pull`: copy a session from a lake into a folder."""
 
 from pathlib import Path
 
@@ -11,9 +11,11 @@ from edgetop.errors import InputError
 @click.command("pull")
 @click.argument("target")
 @click.argument("session")
-@click.option("-o", "--output", type=PATH, metavar="PATH", help="Where. Default: with the others.")
+@click.option(
+    "-o", "--output", type=PATH, metavar="PATH", help="Folder of the session. Default: in the recordings folder."
+)
 def command(target: str, session: str, output: Path | None) -> None:
-    """Bring SESSION (its name, its id, or enough of it) back from the lake at TARGET.
+    """Copy SESSION, given by its name or the beginning of its id, from the lake at TARGET.
 
     \b
     Examples:
@@ -32,5 +34,5 @@ def command(target: str, session: str, output: Path | None) -> None:
     try:
         register(recordings_home(), folder, session_id)
     except OSError as error:
-        raise InputError(f"{folder}: is here, but cannot be listed: {error.strerror}") from None
+        raise InputError(f"{folder}: exists, but cannot be listed: {error.strerror}") from None
     print_text(f"{folder}")

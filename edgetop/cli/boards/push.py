@@ -1,4 +1,4 @@
-"""`edgetop push`: sessions into a lake."""
+"""`edgetop push`: copy sessions into a lake."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from edgetop.lake.place import Place
 
 OPTIONS = (
-    option("--board-id", metavar="ID", help="This board's name in the lake. Default: derived from /etc/machine-id."),
-    option("--follow", is_flag=True, help="Of a session that runs: each ten minutes as they are complete."),
-    option("--delete-after", is_flag=True, help="Remove each session here once all of it is there, verified."),
-    option("--json", "as_json", is_flag=True, help="One JSON document: a list."),
+    option("--board-id", metavar="ID", help="Name of this board in the lake. Default: derived from /etc/machine-id."),
+    option("--follow", is_flag=True, help="Copy a running session in pieces of ten minutes, as they are completed."),
+    option("--delete-after", is_flag=True, help="Delete each local session once its copy is complete and verified."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document: a list."),
 )  # fmt: skip
 
 
@@ -26,9 +26,9 @@ OPTIONS = (
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
 @click.argument("target")
 def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
-    """Copy sessions into a lake: TARGET is a folder, s3://BUCKET/PATH, gs:// or az://.
+    """Copy sessions into the lake at TARGET: a folder, s3://BUCKET/PATH, gs:// or az://.
 
-    Repeat it at will: what is there is compared and not sent again (edgetop help push).
+    It can be repeated: what the lake already has is compared and not sent again (edgetop help push).
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
     if options["follow"] and len(sessions) > 1:
-        raise InputError("--follow is for one session", "start it once for each")
+        raise InputError("--follow accepts one session", "start one push per session")
     board = board_id(options["board_id"])
     folders = [locate(session, recordings_home()) for session in sessions]
     place, done, problems = Place(target, pause=_pause), [], list[str]()
@@ -54,13 +54,13 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
         problems += found
     if options["as_json"]:
         print_json(done)
-    raise_problems(problems, "the rest is in the lake, and nothing was removed of that session")
+    raise_problems(problems, "the rest is in the lake, and the local session was not deleted")
 
 
 def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
-    """Copy a session, remove it here if requested once all of it is there, and print the result.
+    """Copy a session, delete the local one if requested and the copy is complete, and print the result.
 
-    Returns its entry of the JSON document, and what could not be read.
+    Return its entry in the JSON document, and descriptions of what could not be read.
     """
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.formatting import size  # noqa: PLC0415
@@ -84,5 +84,5 @@ def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) 
 def _pause(pause_s: float) -> None:
     from edgetop.cli.output import print_text  # noqa: PLC0415
 
-    print_text(f"the lake does not answer; tried again in {pause_s:g} s", err=True)
+    print_text(f"the lake does not answer; next attempt in {pause_s:g} s", err=True)
     time.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""`edgetop ab`: two models, or one with two settings, in turns: is the difference real."""
+"""`edgetop ab`: run two models or settings in turns, and find out whether their difference is real."""
 
 import contextlib
 import re
@@ -28,28 +28,28 @@ Examples:
   edgetop ab old.onnx new.onnx --fail-if 'p50>+3%' --fail-if 'energy>+5%'
 """
 
-# Options of `run` that mean nothing here: both run back to back, in processes, for as long as it takes.
+# Options of `run` that do not apply: both variants run back to back, in processes, until the difference is known.
 _NOT_OF_AB = {
     *("model", "runs", "duration", "isolation", "profile_every", "idle_baseline", "require_full_delegation"),
     *("rate", "arrivals", "streams", "delay", "duty", "deadline", "gates", "junit", "fail_fast", "rotate", "pace_of"),
 }
-# Those that may differ between the two.
+# Options that may differ between the variants.
 _OF_A_SIDE = {
     *("engine", "providers", "delegates", "no_xnnpack", "threads", "batch", "engine_python", "inputs", "shapes"),
     *("seed", "engine_cpus"),
 }
-# What says how turns are taken.
+# Options about the turns.
 _OF_TURNS = ("until", "max_duration", "turn")
-# Of `run`, what is not of each session of a soak.
+# Options of `run` that are not passed on to the sessions of a soak.
 _NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", "refresh", "theme", "ascii_only"}
 LEAST_DURATION_NS = 2_000_000_000
-RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # of edgetop.analysis.ab_figures
+RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # as in edgetop.analysis.ab_figures
 
 SideOptions = tuple[str, dict[str, Any]]
 
 
 def side_options(given: str) -> SideOptions:
-    """`--threads 2`: options of `run` about the model, as they were written and by name."""
+    """Parse the options of one variant, such as `--threads 2`. Keep their text and their parsed values."""
     parser = click.Command("", params=[p for p in run.command.params if p.name in _OF_A_SIDE], add_help_option=False)
     try:
         context = parser.make_context("", shlex.split(given))
@@ -61,7 +61,7 @@ def side_options(given: str) -> SideOptions:
 
 
 def share(given: str) -> float:
-    """`1%`, as a share."""
+    """Parse a percentage such as `1%` into a share."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*%", given.strip())
     value = float(match[1]) / 100 if match else 0.0
     if not 1e-4 <= value <= 0.5:
@@ -70,7 +70,7 @@ def share(given: str) -> float:
 
 
 def ratio_gate(given: str) -> "RelativeGate":
-    """`p50>+3%`."""
+    """Parse a gate on a change, such as `p50>+3%`."""
     gate: RelativeGate = text.relative_gate(given)
     if gate.name not in RATIOS or not gate.is_percent:
         raise BadParameter(f"{given!r}: write a change in % of {', '.join(RATIOS)}, as in 'p50>+3%'")
@@ -87,49 +87,49 @@ def max_duration(given: str) -> int:
 PARAMS = (
     click.Argument(["model"], type=PATH, metavar="A"),
     click.Argument(["other"], type=PATH, required=False, metavar="[B]"),
-    option("--a", "a", type=side_options, metavar="'OPTIONS'", help="Options of A alone: --a '--threads 2'."),
-    option("--b", "b", type=side_options, metavar="'OPTIONS'", help="Options of B alone."),
+    option("--a", "a", type=side_options, metavar="'OPTIONS'", help="Options for A only: --a '--threads 2'."),
+    option("--b", "b", type=side_options, metavar="'OPTIONS'", help="Options for B only."),
     option(
         "--until", type=share, default="1%", show_default=True, metavar="SHARE",
-        help="End when the ratio of p50 is known to so much on each side.",
+        help="Stop when the ratio of p50 is known to within this share on each side.",
     ),
     option(
         "--max-duration", type=max_duration, default="5m", show_default=True, metavar="TIME",
-        help="End after this long at the latest.",
+        help="Stop after TIME at the latest.",
     ),
     option(
         "--turn", type=text.duration, metavar="TIME",
-        help="How long each runs before the other does. Default: 125ms to 2s, for fifty inferences.",
+        help="Length of a turn. Default: the time of fifty inferences, from 125ms to 2s.",
     ),
-    option("--order-seed", type=IntRange(0), default=0, show_default=True, help="Of the order of turns."),
+    option("--order-seed", type=IntRange(0), default=0, show_default=True, help="Seed of the order of turns."),
     option(
         "--soak", type=text.duration, metavar="TIME", rules=[not_beside(*_OF_TURNS, "detach")],
-        help="Which is faster when hot: so long alone in each session, cooled down before, A and B in turn.",
+        help="Compare when hot: run each variant alone for TIME, in separate sessions with a cool-down before each.",
     ),
     option(
         "--repeat", type=IntRange(5, 1000), default=5, show_default=True, rules=[needs("soak")],
-        help="Sessions of each with --soak.",
+        help="Number of sessions of each variant with --soak.",
     ),
     option(
         "--fail-if", "ratio_gates", type=ratio_gate, multiple=True, metavar="CHANGE",
-        help="Exit with 1 where B's change lies beyond this for sure: 'p50>+3%', 'energy>+5%'. Repeatable.",
+        help="Exit with code 1 if the change from A to B is certainly greater: 'p50>+3%', 'energy>+5%'. Repeatable.",
     ),
     option("--labels", "classes", rules=[needs("keep_outputs")], **text.LABELS),
     option("--metric", rules=[needs("keep_outputs")], **text.METRIC),
-    option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
-    option("--force", is_flag=True, rules=[needs("html")], help="Replace a page that exists."),
+    option("--html", type=PATH, metavar="FILE", help="Write charts and text as one HTML page, which works offline."),
+    option("--force", is_flag=True, rules=[needs("html")], help="Replace an existing page."),
     *(param for param in run.command.params if param.name not in _NOT_OF_AB),
 )  # fmt: skip
 
 
-_RAW = "edgetop.raw"  # a key of Click's meta
+_RAW = "edgetop.raw"  # key in the meta dictionary of the Click context
 
 
 class Command(click.Command):
-    """A command that stores its options as they were written: the sessions of a soak are given these."""
+    """A command that also stores its options as text, to pass them on to the sessions of a soak."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with contextlib.suppress(click.UsageError):  # which is raised again below
+        with contextlib.suppress(click.UsageError):  # raised again below
             ctx.meta[_RAW] = self.make_parser(ctx).parse_args(args=list(args))[0]
         return super().parse_args(ctx, args)
 
@@ -138,8 +138,9 @@ class Command(click.Command):
 def command(**options: Any) -> int:
     """Run two models, A and B, in short turns, and find out whether one is faster.
 
-    Heat, clocks and neighbours so change for both alike. Both are loaded, one runs at a time. It ends when the
-    difference is known to --until. The session is recorded, replayed and reported like any other.
+    Turns make heat, clocks and other processes affect both models alike. Both are loaded, and one runs at a time.
+    The run ends when the difference is known as precisely as --until asks. The session is recorded, and can be
+    replayed and reported like any other.
     """
     judge, page = None, None
     variants = _variants(options)
@@ -174,16 +175,14 @@ def command(**options: Any) -> int:
 
 
 def _variants(given: dict[str, Any]) -> "tuple[Variant, Variant]":
-    """Return A and B, each with the common options and its own. Raises InputError where they are the same."""
+    """Return A and B, each with the common options and its own. Raises InputError if they are the same."""
     from edgetop.cli.running.run_request import ModelChoice, Variant  # noqa: PLC0415  --help needs none of it
 
     model, other = given["model"], given["other"]
     first: SideOptions = given["a"] or ("", {})
     second: SideOptions = given["b"] or ("", {})
     if other is None and not (first[0] or second[0]):
-        raise InputError(
-            f"ab {model}: there is nothing to compare it with", "give a second model, or --b '--threads 4'"
-        )
+        raise InputError(f"ab {model}: there is nothing to compare it with", "add a second model, or --b '--threads 4'")
     paths = (model, model if other is None else other)
     one, two = (
         Variant(ModelChoice.of({**given, **own, "model": path}), written)

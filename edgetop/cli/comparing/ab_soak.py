@@ -1,4 +1,4 @@
-"""`edgetop ab --soak`: which is faster when hot. Turns cancel heat; here each runs alone, session by session."""
+"""`edgetop ab --soak`: compare two variants when hot. Turns cancel heat, so here each variant runs alone."""
 
 import random
 import shlex
@@ -20,26 +20,26 @@ from edgetop.comparison.sample import grouped
 from edgetop.errors import EXIT_INTERRUPTED
 from edgetop.session.turns import SIDES
 
-ABOVE_START_C = 1.0  # how near to where the first began each begins
-VARIANT = "variant"  # the label that says whose a session is
+ABOVE_START_C = 1.0  # each session starts at most this much warmer than the first one
+VARIANT = "variant"  # label of a session: its value is A or B
 
 
 def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int) -> int:
-    """Run the sessions, one after the other, and compare them.
+    """Run the sessions of both variants one after another, and compare them. Return the exit code.
 
-    `written`: the options of both, as they were given. `soak_ns`: how long each session measures. `repeat`: sessions
-    of each variant.
+    `written`: options of both variants, as words of a command line. `soak_ns`: time that each session measures.
+    `repeat`: number of sessions of each variant.
     """
     subject = request.subject
     assert isinstance(subject, VariantsSubject)
-    folder = new_folder(request.keeping.output, "soak", advice="name another folder with -o")
+    folder = new_folder(request.keeping.output, "soak", advice="choose another folder with -o")
     heat = heat_now(request)
     cool = [] if heat is None else [f"--cooldown-to={heat[1] + ABOVE_START_C:.2f}C"]
     order = counterbalanced(repeat, subject.order_seed)
     least, most = (formatting.stopwatch(len(order) * (soak_ns + more)) for more in (0, request.board.cooldown_max_ns))
-    plan = f"no temperature can be read here: no cool-down; {least} in all"
+    plan = f"no cool-down, because no temperature can be read; {least} in all"
     if heat:
-        plan = f"before each a cool-down to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
+        plan = f"a cool-down before each to {heat[1] + ABOVE_START_C:.1f} C ({formatting.clean(heat[0])}); "
         plan = f"{plan}{least} without them, {most} at most"
     print_text(f"{len(order)} sessions of {formatting.stopwatch(soak_ns)} in {folder}\n  {plan}", err=True)
     done: list[Path] = []
@@ -63,7 +63,7 @@ def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int)
 
 
 def counterbalanced(repeat: int, seed: int) -> str:
-    """ABBAABBA..., or BAAB..., at random: a drift over all of them affects both alike."""
+    """Return ABBAABBA... or BAABBAAB..., chosen at random, so that a drift over the sessions affects both alike."""
     first = random.Random(seed).choice(("ABBA", "BAAB"))  # noqa: S311  the same for a seed
     return (first * repeat)[: 2 * repeat]
 

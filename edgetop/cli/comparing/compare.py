@@ -1,4 +1,4 @@
-"""`edgetop compare`: sessions side by side, and whether their differences are real."""
+"""`edgetop compare`: compare sessions, and find out whether their differences are real."""
 
 from typing import Any
 
@@ -11,30 +11,30 @@ from edgetop.cli.companions import PATH, needs, option
 OPTIONS = (
     option(
         "--group-by", metavar="KEY", shell_complete=completion.group_keys,
-        help="Sessions of one value together: a label's key, model, threads ...",
+        help="Group sessions by a label or a property such as model or threads.",
     ),
-    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help compare)."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help compare)."),
     option("--labels", **text.LABELS),
     option("--metric", **text.METRIC),
-    option("--csv", "csv_file", metavar="FILE", help="The rows as CSV as well; - is the standard output, alone."),
+    option("--csv", "csv_file", metavar="FILE", help="Also write the rows as CSV; - prints them alone."),
     option(
         "--fail-if", "gates", type=text.relative_gate, multiple=True, metavar="GATE",
-        help="Exit with 1 where this is certain against the first: p50>+3%, rss>+20MiB. Repeatable.",
+        help="Exit with code 1 if this change from the first session is certain: p50>+3%, rss>+20MiB. Repeatable.",
     ),
-    option("--strict", is_flag=True, help="Or where it cannot be excluded.", rules=[needs("gates")]),
+    option("--strict", is_flag=True, help="Also fail if a regression cannot be ruled out.", rules=[needs("gates")]),
     option(
-        "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file.",
+        "--junit", type=PATH, metavar="FILE", help="Write the results of the gates as a JUnit file.",
         rules=[needs("gates")],
     ),
-    option("--html", type=PATH, metavar="FILE", help="Charts and tables as one page, for a browser offline."),
-    option("--force", is_flag=True, help="Replace files that exist.", rules=[needs("csv_file", "html")]),
+    option("--html", type=PATH, metavar="FILE", help="Write charts and tables as one HTML page, which works offline."),
+    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
 @click.command("compare", params=[*OPTIONS])
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION SESSION...", shell_complete=completion.sessions)
 def command(sessions: tuple[str, ...], **options: Any) -> int:
-    """Compare sessions (paths, names, or enough of an id) with the first of them, the baseline.
+    """Compare sessions with the first one, the baseline. SESSION is a path, a name, or the beginning of an id.
 
     \b
     Examples:

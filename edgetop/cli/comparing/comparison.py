@@ -1,4 +1,4 @@
-"""A comparison of recordings, from their folders to the text, JSON, CSV, page and JUnit file that are asked for."""
+"""Compare recordings, and print the result as text, JSON, CSV, an HTML page or a JUnit file."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ from edgetop.session.turns import SIDES
 
 
 def print_comparison(sessions: Sequence[str], options: Mapping[str, Any]) -> int:
-    """Compare the sessions and write what the options of `edgetop compare` ask for. Returns the exit code.
+    """Compare the sessions, write what the options of `edgetop compare` ask for, and return the exit code.
 
     Raises InputError and OutputError.
     """
@@ -48,7 +48,7 @@ def print_comparison(sessions: Sequence[str], options: Mapping[str, Any]) -> int
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
 
         write_comparison(page, found, results)
-    with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
+    with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
         if csv_output:
             write_csv(csv_output, csv_rows(found))
         if options["as_json"]:
@@ -65,30 +65,30 @@ def comparison_json(comparison: Comparison, results: Sequence[RelativeResult], i
 
 
 def exit_code(results: Sequence[RelativeResult]) -> int:
-    """Says which gates failed."""
+    """Return the exit code. Failed gates are printed to stderr."""
     return EXIT_GATE_FAILED if print_failures([one.reason for one in results if not one.ok]) else EXIT_DONE
 
 
 def _outputs_checked(options: Mapping[str, Any]) -> NamedOutput | StreamOutput | None:
-    """Check where the CSV will be written, before anything is read. Raises InputError and OutputError."""
+    """Return the CSV output, checked before anything is read, or None. Raises InputError and OutputError."""
     if options["junit"]:
         refuse_unwritable(options["junit"])
     if options["csv_file"] == "-":
         if options["as_json"]:
-            raise InputError("--json and --csv - both want the standard output", "give --csv a file")
+            raise InputError("--json and --csv - both need standard output", "write the CSV to a file")
         return StreamOutput(sys.stdout.buffer)
     if options["csv_file"] is None:
         return None
-    return NamedOutput(Path(options["csv_file"]), force=options["force"], elsewhere="name another place with --csv")
+    return NamedOutput(Path(options["csv_file"]), force=options["force"], elsewhere="choose another path with --csv")
 
 
 def _compared(samples: Sequence[Sample], options: Mapping[str, Any]) -> Comparison:
-    """Raises InputError where there is nothing to compare."""
+    """Compare the samples. Raises InputError if there is nothing to compare."""
     key = options["group_by"]
     try:
         return compare(grouped(samples, key), judge=judge_of(options["labels"], options["metric"]))
     except ValueError as error:
-        advice = f"all have the same {key}" if key and len(samples) > 1 else "name two sessions or more"
+        advice = f"all have the same {key}" if key and len(samples) > 1 else "choose two or more sessions"
         raise InputError(str(error), advice) from None
 
 
@@ -115,7 +115,7 @@ def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
 
 
 def _work(model: Model) -> tuple[int | None, int | None]:
-    """Parameters and MACs of an inference, from the model's file where that is still the one that ran."""
+    """Return the parameters and MACs of the model from its file, or None if the file has changed since the run."""
     from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
 
     from edgetop.models.inspection import READERS, inspected, read_model  # noqa: PLC0415  as above

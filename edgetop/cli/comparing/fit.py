@@ -1,4 +1,4 @@
-"""`edgetop fit`: from the desk to the device, by models that ran on both."""
+"""`edgetop fit`: predict latency on a device from latency at the desk, by models that ran on both."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ NAME_CELLS = 32
 
 
 def session_list(given: str) -> list[str]:
-    """`a.edgetop,b.edgetop`; a path with a comma must be given alone."""
+    """Parse a comma-separated list of sessions. A path that contains a comma must be given alone."""
     return [given] if not given or Path(given).exists() else [one.strip() for one in given.split(",") if one.strip()]
 
 
@@ -32,17 +32,17 @@ def _sessions(*names: str, what: str, required: bool = True) -> Any:
 OPTIONS = (
     _sessions("--on", what="Sessions on the device. Repeatable."),
     _sessions("--from", "from_", what="Sessions of the same models at the desk. Repeatable."),
-    _sessions("--predict", what="Of other models at the desk: how long are they there? Repeatable.", required=False),
-    option("--latency", "of", type=click.Choice(FIGURES), default="p50", show_default=True, help="Which latency."),
-    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help fit)."),
+    _sessions("--predict", what="Sessions of other models at the desk, to be predicted. Repeatable.", required=False),
+    option("--latency", "of", type=click.Choice(FIGURES), default="p50", show_default=True, help="Latency to fit."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help fit)."),
 )  # fmt: skip
 
 
 @click.command("fit", params=[*OPTIONS])
 def command(**options: Any) -> int:
-    """Draw a line through what models take at the desk and on the device, and predict what others take there.
+    """Fit a line through the latencies of models at the desk and on the device, and predict those of other models.
 
-    Models are matched by the hash of their files; there is a line for each runtime, precision and family (the label).
+    Models are matched by the hash of their files. Each runtime, precision and family (the label) gets its own line.
 
     \b
     Examples:
@@ -63,7 +63,7 @@ def command(**options: Any) -> int:
         raise InputError("; so ".join((*(each.rstrip(".") for each in problems[:1]), str(error)))) from None
     if not whole.lines:
         why = "; ".join(whole.refused or ("no model ran on both sides",))
-        raise InputError(f"fit: {why}", "record more models on both: edgetop run MODEL")
+        raise InputError(f"fit: {why}", "record more models on both sides: edgetop run MODEL")
     predictions = [one for new in samples["predict"] for one in predict(whole, new, key)]
     if options["as_json"]:
         print_json(_document(options["of"], whole, predictions))
@@ -72,12 +72,12 @@ def command(**options: Any) -> int:
     raise_problems(problems, "the rest is fitted")
     if predictions and not any(one.interval95 for one in predictions):
         one = predictions[0]
-        raise InputError(f"fit: {one.model}: {one.refused}", "record models of its kind on both that are near to it")
+        raise InputError(f"fit: {one.model}: {one.refused}", "record similar models on both sides")
     return EXIT_DONE
 
 
 def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[str]:
-    """Foreign text in it is made safe."""
+    """Yield the lines of the text. Foreign text in them is made safe."""
     from edgetop.cli.output import table  # noqa: PLC0415
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
     from edgetop.formatting import UNKNOWN, clean, fine_percent, shortened  # noqa: PLC0415

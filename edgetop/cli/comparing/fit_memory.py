@@ -1,4 +1,4 @@
-"""`edgetop fit-memory`: the least memory with which a model runs as well as with all there is."""
+"""`edgetop fit-memory`: find the least memory with which a model runs as well as without a limit."""
 
 import os
 import tempfile
@@ -19,10 +19,10 @@ from edgetop.frozen import frozen
 
 MIB = 2**20
 DURATION = "5s"
-FAULTS_HZ = 2.0  # major page faults a second: fewer are of something else
-PATIENCE_S = 30.0  # with a trial that is interrupted: nothing of it is kept
+FAULTS_HZ = 2.0  # major page faults per second; fewer have other causes than the limit
+PATIENCE_S = 30.0  # time for an interrupted trial to end; nothing of it is kept
 
-# Of `run`: what each trial is given.
+# Options of `run` that are passed on to each trial.
 _OF_RUN = passed_on(
     (*run.MODEL_OPTIONS, *run.RUN_OPTIONS, run.LIMIT_OPTION, *run.LOAD_OPTIONS),
     without={"isolation", "monitor_cpus", "sysroot", "idle_baseline"},
@@ -30,18 +30,21 @@ _OF_RUN = passed_on(
 OPTIONS = (
     option(
         "--tolerance", type=text.FiniteRange(0.1, 1000), default=10.0, show_default=True, metavar="PERCENT",
-        help="By how much p50 may be above that without a limit.",
+        help="How much higher p50 may be than without a limit.",
     ),
-    option("--resolution", type=text.size, default="4M", show_default=True, metavar="SIZE", help="How exactly."),
-    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help limits)."),
+    option(
+        "--resolution", type=text.size, default="4M", show_default=True, metavar="SIZE",
+        help="Precision of the result.",
+    ),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help limits)."),
 )  # fmt: skip
 
 
 @frozen
 class Trial:
-    limit_bytes: int | None  # None: all there is
+    limit_bytes: int | None  # None: without a limit
     ok: bool = True
-    reason: str = ""  # why not
+    reason: str = ""  # why it did not run well
     p50_ms: float | None = None
     p99_ms: float | None = None
     rss_peak_mib: float | None = None
@@ -65,8 +68,8 @@ HEADS = f"{'memory':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MiB':>9}{'faults/s':>9}{'
 def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Any) -> int:
     """Find the least memory with which MODEL runs before it slows down, faults or dies.
 
-    It runs without a limit, and then within less and more, halving what is between. Other options are those
-    of `edgetop run`, for each trial; --duration is 5s.
+    The model runs without a limit, and then with limits that a binary search chooses. Other options are those of
+    `edgetop run` and apply to each trial; --duration is 5s by default.
 
     \b
     Examples:
@@ -81,7 +84,7 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
     words = list(raw_words(_OF_RUN, given, ctx.params))
     if "duration" not in given and "runs" not in given:
         words.append(f"--duration={DURATION}")
-    with enclosed(Limit(memory_bytes=2**30)):  # fails before anything runs where there can be no limit
+    with enclosed(Limit(memory_bytes=2**30)):  # raises an error before anything runs if limits are impossible here
         pass
     report = partial(print_text, err=as_json)
     report(HEADS)
@@ -97,10 +100,10 @@ def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution:
 
 
 class Trials:
-    """Runs of one model, each compared with the first, which has no limit, and printed when it ends."""
+    """Trials of one model. Each is compared with the first, which has no limit, and printed when it ends."""
 
     def __init__(self, run: Callable[[int | None], Trial], tolerance: float, report: Callable[[str], None]) -> None:
-        """Run without a limit. `tolerance` of its p50 in percent. Raises EngineDiedError where that fails."""
+        """Run without a limit. `tolerance`: allowed increase of p50 in percent. Raises EngineDiedError on failure."""
         self._run, self._tolerance, self._report = run, tolerance, report
         self.whole = run(None)
         if not self.whole.ok:
@@ -109,7 +112,7 @@ class Trials:
         self.limited: list[Trial] = []
 
     def run_well(self, limit_bytes: int) -> bool:
-        """Whether the model runs well within the limit. A p50 that is too high is chance once, and none twice."""
+        """Whether the model runs well within the limit. A p50 that is too high only once counts as chance."""
         first = self._try(limit_bytes)
         return first.ok or (first.reason.startswith("p50") and self._try(limit_bytes).ok)
 
@@ -121,9 +124,9 @@ class Trials:
 
 
 def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -> int | None:
-    """The least multiple of `resolution` that is enough, if all above are too; None: not even 8 x `likely` is.
+    """Return the least multiple of `resolution` that is enough, or None if not even 8 x `likely` is.
 
-    `likely`: where the search begins.
+    It assumes that more memory is enough if less is. `likely`: where the search begins.
     """
     low, high = 0, -(-likely // resolution)
     while not runs_well(high * resolution):
@@ -137,21 +140,21 @@ def least_that(runs_well: Callable[[int], bool], likely: int, resolution: int) -
 
 
 def judged(trial: Trial, whole: Trial, tolerance: float) -> Trial:
-    """Whether it ran as well as `whole`, without a limit; `tolerance` of p50 in percent."""
+    """Return the trial, judged against `whole`, the trial without a limit. `tolerance`: of p50, in percent."""
     if not trial.ok:
         return trial
     faults, usual = trial.major_faults_hz or 0.0, whole.major_faults_hz or 0.0
     if faults > FAULTS_HZ + 2 * usual:
         return replace(trial, ok=False, reason=f"{faults:.0f} major page faults a second")
     if trial.limit_hits_hz == 0:
-        return trial  # what is never met slows nothing down: a higher p50 is of other processes
+        return trial  # the limit was never reached, so a higher p50 is due to other processes
     if trial.p50_ms and whole.p50_ms and trial.p50_ms > whole.p50_ms * (1 + tolerance / 100):
         return replace(trial, ok=False, reason=f"p50 is {(trial.p50_ms / whole.p50_ms - 1) * 100:.0f} % higher")
     return trial
 
 
 def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
-    """Run once. Raises InputError where the run fails for another reason than memory."""
+    """Run the model once. Raises InputError if the run fails for a reason other than memory."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
@@ -179,10 +182,10 @@ def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
 
 def _words(model: Path, least: int | None, resolution: int, whole: Trial) -> str:
     if least is None:
-        return "no limit was found within which it runs as well: others may load this machine (edgetop doctor)"
+        return "no limit was found with which it runs as well: other processes may load this machine (edgetop doctor)"
     return (
         f"least memory: {least / MIB:.0f} MiB, to {resolution / MIB:g} MiB\n"
-        f"  without a limit {whole.rss_peak_mib or 0:.0f} MiB are resident at most, with libraries and files that\n"
-        "  others have read already (edgetop help limits)\n"
+        f"  without a limit {whole.rss_peak_mib or 0:.0f} MiB are resident at most, including libraries and files\n"
+        "  that other processes have already read (edgetop help limits)\n"
         f"  edgetop run {model} --limit memory={least // MIB}M"
     )

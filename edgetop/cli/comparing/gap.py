@@ -1,4 +1,4 @@
-"""`edgetop gap`: why an application is slower than a loop over the same model."""
+"""`edgetop gap`: explain why an application is slower than a loop over the same model."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,12 +22,14 @@ LOOP = "20s"
 @click.argument("app", metavar="APP", shell_complete=completion.sessions)
 @click.argument("loop", metavar="LOOP", shell_complete=completion.sessions)
 @click.argument("paced", metavar="[PACED]", required=False, shell_complete=completion.sessions)
-@click.option("--stream", type=click.IntRange(0), metavar="N", help="Of APP. Default: the one that runs LOOP's model.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help gap).")
+@click.option(
+    "--stream", type=click.IntRange(0), metavar="N", help="Stream of APP. Default: the one that runs LOOP's model."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help gap).")
 def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_json: bool) -> int:
-    """Say why the application of session APP is slower than LOOP, a run of the same model back to back.
+    """Explain why the application of session APP is slower than LOOP, a session of the same model back to back.
 
-    PACED is a run of the model at the application's arrival times: it separates pacing from the other causes.
+    PACED is a session of the model with the start times of the application. It separates pacing from other causes.
 
     \b
     Examples:
@@ -42,7 +44,7 @@ def command(app: str, loop: str, paced: str | None, stream: int | None, *, as_js
 
 
 def explain(app: str, loop: str, paced: str | None, stream: int | None, problems: list[str]) -> "Gap":
-    """Raises InputError where these sessions cannot be compared."""
+    """Return the causes of the difference. Raises InputError if these sessions cannot be compared."""
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
     from edgetop.comparison.application_gap import gap  # noqa: PLC0415
 
@@ -55,7 +57,7 @@ def explain(app: str, loop: str, paced: str | None, stream: int | None, problems
 
 
 def loop_after(app: Path, model: Path) -> None:
-    """Run `model` in a loop, on as many threads as the session `app` did, and say why that was slower."""
+    """Run `model` in a loop with as many threads as in session `app`, and explain why the application is slower."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.cli.running.child_run import ChildRun, run_to_end  # noqa: PLC0415
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
@@ -80,7 +82,7 @@ def loop_after(app: Path, model: Path) -> None:
 def print_gap(
     app: str, loop: str, paced: str | None = None, stream: int | None = None, *, as_json: bool = False
 ) -> None:
-    """Raises InputError where these sessions cannot be compared, or a part of them cannot be read."""
+    """Print the causes. Raises InputError if these sessions cannot be compared, or if parts cannot be read."""
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
 

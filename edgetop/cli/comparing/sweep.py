@@ -1,4 +1,4 @@
-"""`edgetop sweep`: every combination of models and settings, measured so that heat decides nothing."""
+"""`edgetop sweep`: measure every combination of models and settings, without bias by heat."""
 
 import os
 from dataclasses import replace
@@ -24,7 +24,7 @@ Examples:
 """
 DEFAULT_DURATION = "60s"
 
-# Of `run`: what differs between runs, and what is not of each.
+# Options of `run` that `sweep` defines itself, because they differ between runs or do not apply to each run.
 _OWN = {"model", "threads", "providers", "batch", "rate", "cooldown_to", "output", "no_record", "note"}
 _OF_RUN = passed_on(
     (
@@ -36,7 +36,7 @@ _OF_RUN = passed_on(
 
 
 def listed(what: Any) -> Any:
-    """A list of values with commas between them."""
+    """Return a parser of comma-separated values of the type `what`."""
 
     def parse(given: str) -> tuple[Any, ...]:
         return tuple(what.convert(part.strip(), None, None) for part in given.split(","))
@@ -45,7 +45,7 @@ def listed(what: Any) -> Any:
 
 
 def provider_list(given: str) -> tuple[str, ...]:
-    """`CPU,XNNPACK`; one with options, which have commas themselves, stands alone: `CUDA:a=1,b=2`."""
+    """Parse `CPU,XNNPACK`. A provider with options, which contain commas, must be given alone: `CUDA:a=1,b=2`."""
     parts = (given,) if ":" in given else tuple(part.strip() for part in given.split(","))
     for part in parts:
         text.with_options(part)
@@ -54,45 +54,45 @@ def provider_list(given: str) -> tuple[str, ...]:
 
 OWN_OPTIONS = (
     option("-f", "--file", "models_file", type=PATH, metavar="FILE",
-        help="Models as well, one a line; # begins a comment."),
+        help="File of further models, one per line; # begins a comment."),
     option("--threads", type=listed(IntRange(0, 1024)), metavar="1,2,4",
-        help="Each of these numbers. 0: the runtime's default."),
+        help="Thread counts to measure; 0 is the default of the runtime."),
     option(
         "--provider", "providers", type=provider_list, multiple=True, metavar="CPU,XNNPACK",
-        shell_complete=completion.providers, help="Each of these providers. Repeatable.",
+        shell_complete=completion.providers, help="Providers to measure. Repeatable.",
     ),
-    option("--batch", type=listed(IntRange(1)), metavar="1,4", help="Each of these batch sizes."),
-    option("--rate", type=listed(text.FiniteRange(1e-6, 1e6)), metavar="10,30", help="Each of these rates, in Hz."),
-    option("--repeat", type=IntRange(1, 1000), default=3, show_default=True, help="Sessions of each combination."),
+    option("--batch", type=listed(IntRange(1)), metavar="1,4", help="Batch sizes to measure."),
+    option("--rate", type=listed(text.FiniteRange(1e-6, 1e6)), metavar="10,30", help="Rates to measure, in Hz."),
+    option("--repeat", type=IntRange(1, 1000), default=3, show_default=True, help="Sessions per combination."),
     option(
         "--cooldown-to", type=text.celsius, metavar="45C",
-        help="Cool the board down to this before each run. Default: 2 C above where the first begins.",
+        help="Cool the board to this temperature before each run. Default: 2 C above the start of the first run.",
     ),
     option("--goal", type=click.Choice(list(GOALS)), default="p99", show_default=True,
-        help="By what a setting is recommended."),
-    option("--max-temp", type=text.celsius, metavar="80C", help="Recommend none that is hotter than this."),
-    option("--max-rss", type=text.size, metavar="512M", help="Recommend none whose engine needs more."),
+        help="Goal by which a combination is recommended."),
+    option("--max-temp", type=text.celsius, metavar="80C", help="Recommend no combination that gets hotter."),
+    option("--max-rss", type=text.size, metavar="512M", help="Recommend no combination that needs more memory."),
     option("--labels", "classes", rules=[needs("keep_outputs", "resume")], **text.LABELS),
     option("--metric", rules=[needs("keep_outputs", "resume")], **text.METRIC),
     option("--scenario", type=demo.scenario, metavar="NAME", shell_complete=completion.scenarios,
-           help="On the virtual board: edgetop help demo."),
+           help="Run on the virtual board (edgetop help demo)."),
     option(
         "--speed", type=AsWritten(click.types.convert_type(demo.speed)), metavar="20x",
-        help="Of the virtual board.", rules=[needs("scenario")],
+        help="Speed of the virtual board.", rules=[needs("scenario")],
     ),
-    option("-o", "--output", type=PATH, metavar="PATH", help="The sweep's folder; .sweep is appended."),
+    option("-o", "--output", type=PATH, metavar="PATH", help="Folder of the sweep; .sweep is appended."),
     option("--resume", type=PATH, metavar="FOLDER",
-        help="Go on with a sweep that was stopped or killed, or show its result."),
-    option("--dry-run", is_flag=True, help="Show what would run, how often and for how long, and end."),
-    option("--detach", is_flag=True, help="Return at once; edgetop attach shows what runs, --resume the result."),
-    option("--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help sweep)."),
-    option("--csv", "csv_file", type=PATH, metavar="FILE", help="The table as CSV as well."),
-    option("--html", type=PATH, metavar="FILE", help="The comparison as one page, for a browser offline."),
-    option("--force", is_flag=True, help="Replace files that exist.", rules=[needs("csv_file", "html")]),
+        help="Continue a sweep that was stopped or killed, or show its result."),
+    option("--dry-run", is_flag=True, help="Show what would run, how often and for how long."),
+    option("--detach", is_flag=True, help="Run in the background: edgetop attach shows the run, --resume the result."),
+    option("--json", "as_json", is_flag=True, help="Print the result as one JSON document (edgetop help sweep)."),
+    option("--csv", "csv_file", type=PATH, metavar="FILE", help="Also write the table as CSV."),
+    option("--html", type=PATH, metavar="FILE", help="Write the comparison as one HTML page, which works offline."),
+    option("--force", is_flag=True, help="Replace existing files.", rules=[needs("csv_file", "html")]),
 )  # fmt: skip
 
 
-_ORDERS = ("delegates", "engine_python", "i2c", "providers")  # not resumed unasked
+_ORDERS = ("delegates", "engine_python", "i2c", "providers")  # must be given again with --resume
 _BESIDE_RESUME = {
     *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
     *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
@@ -103,17 +103,17 @@ _BESIDE_RESUME = {
 @click.argument("models", nargs=-1, type=PATH, metavar="MODEL...")
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> int:
-    """Measure every combination of MODELs and settings, each in a session of its own, and recommend one.
+    """Measure every combination of MODELs and settings, each in its own session, and recommend one.
 
-    In random order within each repetition, and after a cool-down, so that neither heat nor drift decides.
-    Ctrl+C stops it; a sweep that was stopped or killed goes on with --resume, and has lost one run at most.
-    Other options are those of `edgetop run`, for each run.
+    The order is random within each repetition, and the board cools down before each run, so that neither heat
+    nor drift affects the result. Ctrl+C stops the sweep. --resume continues a sweep that was stopped or killed,
+    which loses at most one run. Other options are those of `edgetop run` and apply to each run.
     """
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     given = given_names(ctx)
     if options["resume"] and (wrong := [name for name in given if name not in (*_BESIDE_RESUME, *_ORDERS)]):
-        raise InputError(f"--resume goes on with a plan: {_written(ctx, wrong[0])} cannot change it")
+        raise InputError(f"--resume continues a plan, which {_written(ctx, wrong[0])} cannot change")
     if options["as_json"] and options["detach"]:
         raise InputError(
             "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"
@@ -130,9 +130,9 @@ def command(ctx: click.Context, /, **options: Any) -> int:
 
 
 def checked_plan(folder: Path) -> Plan:
-    """Read a plan, which anybody may have written, with its options in one form.
+    """Read a plan and check it, because anybody may have written it. Options are brought into one form.
 
-    Raises InputError where there is none, or it has what is no option of the runs of a sweep.
+    Raises InputError if there is no plan, or if it has an option that the runs of a sweep do not have.
     """
     plan = read_plan(folder)
     own = [param for param in OWN_OPTIONS if param.name in ("scenario", "speed")]

@@ -21,8 +21,8 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.sweep_plan import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose
 
-_HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # of KEYS
-# Of outputs, if kept: against the first combination's, and by --labels and --metric.
+_HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # headers for KEYS
+# Headers for kept outputs: agreement with the first combination, and accuracy by --labels and --metric.
 _AGREEING = {"same_top": ("same class", "share"), "snr_db": ("SNR dB", "dB"), "top-1": ("top-1", "share"),
              "top-5": ("top-5", "share"), "metric": ("metric", "")}  # fmt: skip
 _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib": "memory"}
@@ -31,7 +31,7 @@ _AXES = {"p50_ms": "p50", "p99_ms": "p99", "energy_mj": "energy", "rss_peak_mib"
 def print_result(
     folder: Path, plan: Plan, *, as_json: bool, csv_file: NamedOutput | None, page: NamedOutput | None
 ) -> int:
-    """Print the result, and write it to files where asked. Returns the exit code."""
+    """Print the result, write the requested files, and return the exit code."""
     groups, candidates, problems = _read(folder, plan)
     deadline, most_rss = plan.wanted.get("deadline"), plan.wanted.get("max_rss")
     wanted = Wanted(
@@ -53,7 +53,7 @@ def print_result(
         print_json(_document(folder, plan, candidates, choice, comparison, as_good))
     else:
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
-        whole = ("all rows", "           edgetop ")  # what is copied stands in one line
+        whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
         shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
         print_text("\n".join([*_table(candidates, choice, comparison), *shown]))
     raise_problems(problems, "the rest is compared")
@@ -61,7 +61,7 @@ def print_result(
 
 
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
-    """Compare, without labels and metric where they do not fit: a long sweep must not end without its table."""
+    """Compare the combinations. If labels or metric do not fit, omit them: a long sweep must end with a table."""
     try:
         judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"))
         return compare(groups, ranked_by, judge)
@@ -86,7 +86,7 @@ def _read(folder: Path, plan: Plan) -> tuple[list[Group], list[Candidate], list[
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
-    """Return the medians over the sessions, but of `max_c` the highest value."""
+    """Return the medians over the sessions. `max_c` is the highest value instead."""
     values: dict[str, list[float]] = {key: [] for key in KEYS}
     for one in samples:
         latency, energy, batch = one.report.latency, one.report.energy.gross_mj, one.session.load.batch or 1
@@ -111,7 +111,7 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
 
 
 def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
-    """Yield how far each combination is from the first, the ranking, and what makes the comparison unfair."""
+    """Yield the difference of each combination from the first, the ranking, and what makes the comparison unfair."""
     if comparison is None:
         return
     yield ""
@@ -129,7 +129,7 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
 
 
 def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparison | None) -> Iterator[str]:
-    """The medians of each combination; those that failed at the end with their reason."""
+    """Yield the table of medians, and then the failed combinations with their reasons."""
     front = {one.name for one in choice.pareto}
     agree = {one.name: verdict for one in candidates if (verdict := worst(comparison, one.name))}
     agreeing = {end: head for end, head in _AGREEING.items() if any(end in verdict for verdict in agree.values())}
@@ -150,7 +150,7 @@ def _table(candidates: Sequence[Candidate], choice: Choice, comparison: Comparis
         )
     if len(front) < len(rows) and choice.axes:
         axes = ", ".join(_AXES[axis] for axis in choice.axes)
-        yield f"* none is better in one of {axes} and worse in none (Pareto front)"
+        yield f"* no other combination is better in one of {axes} without being worse in another (Pareto front)"
     for one in candidates:
         if one.reason:
             yield f"failed     {clean(one.name)}: {clean(one.reason)}"
@@ -168,7 +168,7 @@ def _recommended(
         return
     yield f"recommended for {GOALS[wanted.goal][2]}: {clean(one.name)}"
     if as_good:
-        yield f"           not told apart from it: {clean(', '.join(as_good))}"
+        yield f"           not significantly different: {clean(', '.join(as_good))}"
     elif max(len(each.sessions) for each in candidates) < 3:
         yield "           fewer than three sessions each: the order may be chance (--repeat 5)"
     yield f"           {clean(_command(plan, one))}"

@@ -1,4 +1,4 @@
-"""A running sweep: one run after the other, a row of a table for each, also without its terminal."""
+"""Run a sweep: one run after another, with a row of a table for each. It can continue without its terminal."""
 
 import contextlib
 import os
@@ -52,23 +52,23 @@ from edgetop.sweep_plan import (
 )  # fmt: skip
 
 LOOK_S = 0.5
-REST_C = 2.0  # above where the first run began
-STARTING_S = 10.0  # of a run: interpreter, runtime, model and warm-up, in round figures
+REST_C = 2.0  # runs start at most this much warmer than the first run
+STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and warm-up
 ENDING_S = 30.0
 LOG = "sweep.log"
-ELSEWHERE = "name another place with --csv"
-BOARD = "board.json"  # the heat of a virtual board
+ELSEWHERE = "choose another path with --csv"
+BOARD = "board.json"  # file with the heat of a virtual board
 HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_mj": "mJ", "rss_peak_mib": "MiB",
          "max_c": "max °C", "cooldown_s": "cool s"}  # fmt: skip
 WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
 
 def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Terminal) -> int:
-    """A new one. Raises InputError where something that was given cannot be used."""
+    """Start a new sweep and return the exit code. Raises InputError if an option cannot be used."""
     providers = [name for each in options["providers"] for name in each]
     lists = (options["threads"], tuple(dict.fromkeys(providers)), options["batch"], options["rate"])
     combinations = combined(models_of(options), *(given or (None,) for given in lists))
-    # A run's command line is parsed here, so that its errors show before the first run.
+    # Parse the command line of a run now, so that its errors are reported before the first run.
     request = _request_of([*combinations[0].arguments, *run_options])
     seed = model_of(request.subject).seed
     plan = Plan(
@@ -103,16 +103,18 @@ def _request_of(words: list[str]) -> RunRequest:
 
 
 def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequence[str], terminal: Terminal) -> int:
-    """Go on with a sweep. `orders`: the options that a plan does not hold, as they were given again."""
+    """Continue a sweep. `orders`: the options that a plan does not store, as given on the command line."""
     plan = without_orders(plan)
     plan = replace(plan, wanted={**plan.wanted, **_wanted(options, options["given"])})
     if METRIC in plan.asked and not plan.wanted.get("metric"):
-        print_text(f"edgetop: without {METRIC}, since a plan holds no orders: give it again to use it", err=True)
+        print_text(f"edgetop: without {METRIC}, which a plan does not store: give it again to use it", err=True)
     if not plan.next_run:
         return EXIT_DONE if options["dry_run"] else Sweep(folder, plan, terminal).run(options)
     refuse_others(folder)
     if not Path(plan.folder).is_dir():
-        raise InputError(f"{clean(plan.folder)}: the sweep began in this folder, which is gone", "make it again")
+        raise InputError(
+            f"{clean(plan.folder)}: the sweep began in this folder, which no longer exists", "create it again"
+        )
     plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
     with _held(folder):
         print_text(_plan_words(plan, folder, None), err=True)
@@ -122,9 +124,9 @@ def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequ
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """Return the options that run or load something, which only a command line may name.
+    """Return the options that run or load something, which may come only from a command line, never from a plan.
 
-    Raises InputError where one is missing, or was not used when the sweep began.
+    Raises InputError if an option is missing, or was not used when the sweep began.
     """
     asked = [name for name in plan.asked if name in ORDERS]
     given = [word.partition("=")[0] for word in orders]
@@ -134,16 +136,18 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mappi
     missing += [f"--provider {shlex.quote(name or '')}" for name in sorted(providers - again, key=str)]
     if missing:
         advice = f"edgetop sweep --resume {shlex.quote(str(folder))} {' '.join(missing)}"
-        raise InputError(f"{folder}: began with options that run or load something: give them again", clean(advice))
+        raise InputError(
+            f"{folder}: the sweep began with options that run or load something: repeat them", clean(advice)
+        )
     if wrong := next((name for name in given if name not in asked), None):
-        raise InputError(f"--resume goes on with a plan: {wrong} cannot change it")
+        raise InputError(f"--resume continues a plan, which {wrong} cannot change")
     if wrong := next((name for name in again if name not in providers), None):
-        raise InputError(f"--resume goes on with a plan: --provider {wrong} cannot change it")
+        raise InputError(f"--resume continues a plan, which --provider {wrong} cannot change")
     return list(orders)
 
 
 def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the options that the plan stores. Raises InputError where labels or a metric cannot be used."""
+    """Return the options that the plan stores. Raises InputError if labels or metric cannot be used."""
     wanted = {name: options[name] for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))
     if wanted.get("classes"):
@@ -152,7 +156,7 @@ def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 def heat_now(request: RunRequest) -> tuple[str, float] | None:
-    """Return the hottest zone of the board and its temperature in °C; None: it has no sensor of heat."""
+    """Return the hottest zone of the board and its temperature in °C, or None if no temperature can be read."""
     with open_board(request) as board:
         sensors = board.discover()
         heat = hottest(sensors)
@@ -163,9 +167,10 @@ def heat_now(request: RunRequest) -> tuple[str, float] | None:
 
 
 def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "") -> Path:
-    """Make the folder of a sweep or a soak, by default at home by this name and the time.
+    """Create the folder of a sweep or a soak, by default in the recordings folder and named by `name` and the time.
 
-    Raises InputError with this advice, in which {} is the folder, where it exists, OutputError where it cannot be made.
+    Raises InputError if it exists, with `advice`, in which {} stands for the folder. Raises OutputError if it cannot be
+    created.
     """
     path = output or recordings_home() / f"{name}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     path = Path(os.path.abspath(path))  # noqa: PTH100  links are kept
@@ -173,24 +178,24 @@ def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "
     try:
         folder.mkdir(parents=True, mode=0o700)
     except FileExistsError:
-        raise InputError(f"{folder}: is there already", advice.format(folder)) from None
+        raise InputError(f"{folder}: already exists", advice.format(folder)) from None
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be made: {error.strerror}") from None
+        raise OutputError(f"{folder}: cannot be created: {error.strerror}") from None
     return folder
 
 
 @contextlib.contextmanager
 def _held(folder: Path) -> Iterator[None]:
-    """Allow one process at a time to run a sweep; the lock ends with the process.
+    """Lock a sweep, so that only one process runs it. The lock ends with the process.
 
-    Raises InputError where another one runs it.
+    Raises InputError if another process holds the lock.
     """
     try:
         fd = hold(folder)
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be held: {why(error)}") from None
+        raise OutputError(f"{folder}: cannot be locked: {why(error)}") from None
     if fd is None:
-        raise InputError(f"{folder}: this sweep runs", f"edgetop stop {folder} ends it")
+        raise InputError(f"{folder}: this sweep is already running", f"edgetop stop {folder} ends it")
     try:
         yield
     finally:
@@ -198,14 +203,14 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: bool = False) -> str:
-    """Describe the runs, their duration and their place. `folder` None: a dry run, which does not read the board."""
+    """Describe the runs, their duration and their folder, which is None in a dry run that does not read the board."""
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)
     times = "once" if repetitions == 1 else f"{repetitions} times"
     lines = [f"{left} of {len(plan.runs)} runs to go: {combinations} combinations, {times} each, in random order"]
     cools = folder is None or plan.cooldown_to_c is not None
     if plan.duration_s is None:
-        lines.append("  how long is not known: each ends after so many inferences (--runs)")
+        lines.append("  duration unknown, because each run ends after a number of inferences (--runs)")
     else:
         least_s = left * (plan.duration_s + STARTING_S)
         each_s, about, most = (
@@ -214,7 +219,7 @@ def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None,
         lines.append(f"  {each_s} each: about {about}" + (f" without cool-downs, {most} at most" if cools else ""))
     if folder:
         now = f"; {clean(heat[0])} is at {heat[1]:.1f} °C now" if heat else ""
-        target = "no cool-down: no temperature can be read here"
+        target = "no cool-down, because no temperature can be read"
         if plan.cooldown_to_c is not None:
             target = f"cool-down before each to {plan.cooldown_to_c:.1f} °C{now}"
         lines += [f"  {target}", f"  in {clean(str(folder))}"]
@@ -224,19 +229,19 @@ def _plan_words(plan: Plan, folder: Path | None, heat: tuple[str, float] | None,
 
 
 class Sweep:
-    """Runs the plan. This process holds a lock on its folder."""
+    """Runs the plan. This process must hold the lock of its folder."""
 
     def __init__(self, folder: Path, plan: Plan, terminal: Terminal) -> None:
         self._folder, self._terminal = folder, terminal
         self._plan = plan
         self._child: ChildRun | None = None
-        self._stopped: int | None = None  # the signal
+        self._stopped: int | None = None  # signal that stopped the sweep
         self._hung_up = False
         self._width = max(len(settings.words(plan.varied)) for settings in plan.combinations)
-        self._took_s: list[float] = []  # of the runs that this process has made
+        self._took_s: list[float] = []  # durations of the runs of this process
 
     def run(self, options: Mapping[str, Any]) -> int:
-        """Run to the end, or until it is stopped. Returns the exit code."""
+        """Run to the end or until the sweep is stopped. Return the exit code."""
         force = options["force"]
         csv_file = NamedOutput(options["csv_file"], force=force, elsewhere=ELSEWHERE) if options["csv_file"] else None
         page = refuse_html(options["html"], force=force) if options["html"] else None
@@ -249,7 +254,9 @@ class Sweep:
                 self._run_all()
         if self._stopped is not None or self._plan.next_run:
             done = sum(one.state != "planned" for one in self._plan.runs)
-            text = f"stopped after {done} of {len(self._plan.runs)} runs; edgetop sweep --resume {self._folder} goes on"
+            text = (
+                f"stopped after {done} of {len(self._plan.runs)} runs; continue: edgetop sweep --resume {self._folder}"
+            )
             self._say(f"edgetop: {text}")
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
         return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=csv_file, page=page)
@@ -277,7 +284,7 @@ class Sweep:
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
     def _run_one(self, one: Run) -> dict[str, Any] | None:
-        """Do one run and return what changes in its entry of the plan; None: it was stopped and must be repeated."""
+        """Do one run. Return the changes to its entry in the plan, or None if it was stopped and must be repeated."""
         folder = self._folder / one.session
         _clear(folder)
         is_virtual = any(word.startswith("--scenario") for word in self._plan.options)
@@ -296,14 +303,14 @@ class Sweep:
         return {"state": "failed", "reason": outcome.reason or f"it ended: {outcome.end_reason}"}
 
     def _follow(self, one: Run) -> None:
-        """Show the run's progress on one line, where there is a terminal."""
+        """Show the progress of the run on one line, if there is a terminal."""
         if self._hung_up or self._terminal.has_lost_launcher:
             self._hung_up = False
             self._leave(is_asked=False)
         assert self._child
         if sys.stderr.isatty():
             place, left = self._plan.runs.index(one) + 1, ""
-            if self._took_s:  # as long as runs took so far
+            if self._took_s:  # estimate from the runs so far
                 to_go = sum(one.state == "planned" for one in self._plan.runs)
                 left = f", {formatting.stopwatch(sum(self._took_s) / len(self._took_s) * to_go * 1e9)} left"
             now = self._child.progress or "starting"
@@ -311,11 +318,11 @@ class Sweep:
             show_progress(formatting.cut(clean(line), shutil.get_terminal_size().columns - 1))
 
     def _leave(self, *, is_asked: bool) -> None:
-        """Release the terminal; further output goes to the log."""
+        """Release the terminal and continue. Further output goes to the log."""
         if is_asked or self._terminal.has_lost_launcher:
             self._say(
-                f"edgetop: the sweep goes on; edgetop attach shows what runs, edgetop stop {self._folder} ends it,\n"
-                f"  edgetop sweep --resume {self._folder} gives the result"
+                f"edgetop: the sweep continues; edgetop attach shows the run, edgetop stop {self._folder} ends it,\n"
+                f"  edgetop sweep --resume {self._folder} shows the result"
             )
         try:
             self._terminal.release(self._folder / LOG, pipes_too=is_asked)
@@ -324,7 +331,7 @@ class Sweep:
 
     def _say(self, text: str) -> None:
         show_progress("")
-        with contextlib.suppress(OSError):  # a terminal that is gone
+        with contextlib.suppress(OSError):  # the terminal may have closed
             print_text(text, err=True)
         trim_log(self._folder / LOG)
 
@@ -347,13 +354,13 @@ class Sweep:
 
 
 def _clear(folder: Path) -> None:
-    """End and remove the session of a run that was lost."""
+    """End and remove the session of an interrupted run."""
     if folder.is_symlink():
-        raise InputError(f"{folder}: a link, and no session of this sweep", "remove it")
+        raise InputError(f"{folder}: is a link, not a session of this sweep", "remove it")
     until_s = time.monotonic() + ENDING_S
     while folder.exists() and is_live(folder):
         if time.monotonic() > until_s:
-            raise InputError(f"{folder}: still runs", f"edgetop stop {folder}")
+            raise InputError(f"{folder}: is still running", f"edgetop stop {folder}")
         with contextlib.suppress(NotRunningError):
             give(folder, Order("stop"))
         time.sleep(LOOK_S)
@@ -364,11 +371,11 @@ def _clear(folder: Path) -> None:
     except OSError as error:
         raise OutputError(f"{folder}: cannot be removed: {error.strerror}") from None
     if left:
-        raise InputError(f"{folder}: holds {left[0]}, which edgetop did not write", "move it elsewhere")
+        raise InputError(f"{folder}: contains {left[0]}, which edgetop did not write", "move it elsewhere")
 
 
 def models_of(options: dict[str, Any]) -> list[str]:
-    """Absolute paths. Raises InputError where there is none, or one is no file."""
+    """Return the absolute paths of the models. Raises InputError if there is none, or if one is not a file."""
     paths = list(options["models"])
     if listing := options["models_file"]:
         try:
@@ -378,7 +385,7 @@ def models_of(options: dict[str, Any]) -> list[str]:
         paths += [listing.parent / line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     paths = [Path(part) for path in paths for part in ([path] if path.exists() else str(path).split(","))]
     if not paths:
-        raise InputError("no model is given", "name one or more, or a file of them: -f models.txt")
+        raise InputError("no model is given", "give one or more models, or a list of them: -f models.txt")
     for path in paths:
         if not path.is_file():
             raise InputError(f"{path}: no such file")

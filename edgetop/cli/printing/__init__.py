@@ -1,1 +1,1 @@
-"""What commands print: reports, comparisons and results as text, as a page and as JUnit XML."""
+"""Reports, comparisons and results as text, as HTML pages and as JUnit XML."""

@@ -1,4 +1,4 @@
-"""A comparison as a page: verdicts, tables, overlaid histograms, and the ratios with their intervals."""
+"""A comparison as an HTML page: verdicts, tables, overlaid histograms, and the ratios with their intervals."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -17,13 +17,13 @@ from edgetop.session import histogram
 
 CELLS = 60
 BINS = 100
-EDGES = 0.001, 0.999  # of all latencies
-MOST_RATIO = 10.0  # intervals are cut here, or at twice the furthest ratio: a very wide one would squeeze the others
-WIDE = 4.0  # from the least to the most: beyond it each edge is as many times the one before
+EDGES = 0.001, 0.999  # quantiles of all latencies between which histograms are drawn
+MOST_RATIO = 10.0  # cut intervals here or at twice the furthest ratio, since a very wide one would squeeze the rest
+WIDE = 4.0  # ratio of the highest to the lowest latency above which the axis is logarithmic
 
 
 def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequence[RelativeResult]) -> None:
-    """Raises OutputError."""
+    """Write the page. Raises OutputError if it cannot be written."""
     names = comparison.names
     lines = (line.partition("  ") for line in (*ranking_lines(comparison), *gate_lines(gates)) if line)
     verdict = [[(head, ""), (words.strip(), "FAILED" if "FAILED" in words else "")] for head, _, words in lines]
@@ -56,7 +56,7 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
 
 
 def _histograms(comparison: Comparison) -> Iterator[Any]:
-    """The latencies of all groups as shares, without the lowest and highest thousandth."""
+    """Yield a chart of the latencies of all groups as shares, without the lowest and highest thousandth."""
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
         for group in comparison.groups[:MOST_SERIES]
@@ -74,14 +74,14 @@ def _histograms(comparison: Comparison) -> Iterator[Any]:
 
 
 def edges_between(low: float, high: float, bins: int) -> Floats:
-    """Return the edges of bins; on a logarithmic axis where a tail is long, so that its body has several bars."""
+    """Return the edges of bins. If the tail is long they are logarithmic, so that the body still has several bars."""
     low = max(low, 1.0)
     spaced: Floats = (np.geomspace if high > WIDE * low else np.linspace)(low, max(high, low + 1), bins + 1)
     return spaced
 
 
 def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Any:
-    """Overlaid histograms. `groups`: for each the percentages between neighbouring edges, which are in ns."""
+    """Return overlaid histograms. `groups`: the name and the percentages per bin of each group. `edges` are in ns."""
     from bokeh.models import NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def _ratios(comparison: Comparison) -> Iterator[Any]:
 
 
 def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Any]:
-    """Each with its interval; 1 is no difference. None where there is no ratio."""
+    """Yield a chart of ratios with their intervals; 1 means no difference. Without ratios, yield nothing."""
     from bokeh.models import NumeralTickFormatter, Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

@@ -13,14 +13,14 @@ from edgetop.comparison.ratios import Comparison, Ratio, Row, Value
 from edgetop.formatting import UNKNOWN, clean, shortened
 
 NAME_CELLS, WIDE_CELLS = 22, 40
-NARROW = 118  # columns, below which names are shorter
+NARROW = 118  # on a terminal with fewer columns, names are shortened
 PIPED_COLUMNS = 160
-MOST_DIGITS = 1000  # factors from here on are written with an exponent: intervals of two sessions a side are that wide
+MOST_DIGITS = 1000  # larger factors are written with an exponent, as intervals of two sessions a side can have
 LEFT = ("row", "")
 
 
 def comparison_text(comparison: Comparison, gates: Sequence[RelativeResult] = ()) -> str:
-    """Foreign text in it is made safe."""
+    """Return the comparison as text. Foreign text in it is made safe."""
     return "\n".join(
         line
         for part in (
@@ -43,7 +43,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 
 def _table(comparison: Comparison) -> Iterator[str]:
-    """Yield tables of the baseline, each with as many other sessions beside it as the terminal has room for."""
+    """Yield tables, each with the baseline and as many other sessions as the terminal has room for."""
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
@@ -54,7 +54,7 @@ def _table(comparison: Comparison) -> Iterator[str]:
         while shown > 1 and max(map(len, lines)) > columns:
             shown -= 1
             lines = list(_lines(comparison.names, figures, waiting[:shown], cells))
-        if max(map(len, lines)) > columns:  # what cannot be told is said once, below
+        if max(map(len, lines)) > columns:  # reasons for missing figures are then printed once, below
             lines = list(_lines(comparison.names, figures, waiting[:shown], cells, is_brief=True))
         yield ""
         places = (0, *waiting[:shown])
@@ -85,10 +85,10 @@ def _lines(
 
 
 def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
-    """Return the label of a row, with its unit where the values lack it."""
+    """Return the label of a row, with the unit if the values do not show it."""
     unit = f" {row.unit}" if row.unit not in ("", "share", "B") else ""
     label, room = clean(row.label), cells - len(unit) - 2
-    if len(label) > room:  # names of operators differ at their beginning or at their end
+    if len(label) > room:  # keep both ends, where names of operators differ
         label = f"{label[: room // 2 - 1]}..{label[room // 2 - room + 1 :]}"
     return label + unit
 
@@ -135,7 +135,7 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def csv_rows(comparison: Comparison) -> Iterator[Sequence[Any]]:
-    """A head, and a line for each figure of each session."""
+    """Yield the rows of the CSV file: a header, and a row for each figure of each session."""
     yield (
         "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",
         "difference_high", "verdict",

@@ -1,8 +1,8 @@
-"""Gates as a JUnit file, the form of test results that CI systems read: a test case for each gate.
+"""Gates as a JUnit file, which CI systems read: each gate is a test case.
 
-There is no standard; this is the common part of what Jenkins, GitLab and GitHub's actions take
-(https://github.com/testmoapp/junitxml). The file has the permissions that the umask gives, unlike
-a recording: it is made to be collected by another user's process.
+There is no standard; this is what Jenkins, GitLab and GitHub actions all accept
+(https://github.com/testmoapp/junitxml). Unlike a recording, the file has the permissions of the umask, because the
+process of another user may collect it.
 """
 
 import os
@@ -15,32 +15,32 @@ from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import NamedOutput, is_device
 
-ELSEWHERE = "name another place with --junit"
+ELSEWHERE = "choose another path with --junit"
 KINDS = ("failure", "error")
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Raises InputError, or OutputError, where the file cannot be made: better before a run than after it."""
+    """Check before a run whether the file can be written. Raises InputError or OutputError if it cannot."""
     folder = path.absolute().parent
     if path.is_dir() or not folder.is_dir():
-        raise InputError(f"--junit {path}: cannot be written", "give a file in a folder that is there")
+        raise InputError(f"--junit {path}: cannot be written", "choose a file in an existing folder")
     if not is_device(path) and not os.access(folder, os.W_OK):
-        raise OutputError(f"--junit {path}: cannot be written: {folder} is not yours to write to", ELSEWHERE)
+        raise OutputError(f"--junit {path}: cannot be written: no permission to write to {folder}", ELSEWHERE)
 
 
 @frozen
 class Case:
     name: str
-    problem: tuple[str, str] | None = None  # "failure" or "error", and what it was
+    problem: tuple[str, str] | None = None  # "failure" or "error", and its message
 
 
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
-    """`error`: the error that ended the session, as a test case of its own. Raises OutputError."""
+    """Write the gates of a report. `error`, which ended the session, becomes a test case. Raises OutputError."""
     write_xml(path, to_xml(report, error))
 
 
 def write_xml(path: Path, xml: str) -> None:
-    """Raises OutputError."""
+    """Write the file. Raises OutputError if it cannot be written."""
     with NamedOutput(path, force=True, elsewhere=ELSEWHERE).stream(is_text=True) as file:
         file.write(xml.encode())
 
@@ -76,7 +76,7 @@ def suite_xml(name: str, cases: Sequence[Case], seconds: float, created_utc: str
 
 
 def _quoted(text: str) -> str:
-    """Quote an XML attribute. Control characters are escaped: most of them are not allowed in XML at all."""
+    """Quote an XML attribute. Control characters are made visible, because XML does not allow most of them."""
     from xml.sax.saxutils import quoteattr  # noqa: PLC0415  brings an HTTP client along
 
     return quoteattr(clean(text).encode("utf-8", "backslashreplace").decode())

@@ -1,4 +1,4 @@
-"""Whether the outputs of A and B, or of the combinations of a sweep, agree, and how often they are right."""
+"""Agreement and accuracy of kept outputs, for A/B sessions and sweeps."""
 
 import contextlib
 import importlib
@@ -26,7 +26,10 @@ SHOWN = ("same_top", "snr_db", "max_abs")
 
 
 def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
-    """Return the judge for `--labels` and `--metric`, whose module lies in `folder` or here. Raises InputError."""
+    """Return the judge for `--labels` and `--metric`, whose module is in `folder` or in the current folder.
+
+    Raises InputError if labels or metric cannot be loaded.
+    """
     labels = metric = None
     if path:
         try:
@@ -37,28 +40,28 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
     if name:
         module, _, function = name.partition(":")
         place = str(folder or Path.cwd())
-        sys.path.insert(0, place)  # as `python -m` does
+        sys.path.insert(0, place)  # import from the folder, as `python -m` does
         try:
             metric = getattr(importlib.import_module(module), function)
         except (Exception, SystemExit) as error:  # noqa: BLE001  the user's own module: any type it likes
             text = f"--metric {name}: cannot be loaded: {type(error).__name__}: {error}"
             raise InputError(text, "write MODULE:FUNCTION, as in eval:score for score() of eval.py") from None
         finally:
-            with contextlib.suppress(ValueError):  # the module has changed the list
+            with contextlib.suppress(ValueError):  # the module may have changed sys.path
                 sys.path.remove(place)
-            sys.path.append(place)  # what edgetop itself loads later comes from elsewhere
+            sys.path.append(place)  # last, so that it hides no module that edgetop imports later
     return Judge(labels, metric, name or "")
 
 
 def with_outputs(document: dict[str, Any], folder: Path | None, judge: Judge | None = None) -> dict[str, Any]:
-    """`report --json`, with `outputs` in its part `ab` where both variants stored some: B's against A's."""
+    """Add `outputs`, the agreement of B's outputs with A's, to `ab` of a report if both variants kept outputs."""
     if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
     return document
 
 
 def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[str]:
-    """The same in the text; nothing where none were stored."""
+    """Yield lines on the agreement of B's outputs with A's. Yield nothing if no outputs were kept."""
     found = _found(folder, judge) if folder else None
     if found and found["refused"]:
         yield f"outputs    {'' if found['agreement'] else 'not compared: '}{clean(found['refused'])}"
@@ -85,9 +88,10 @@ def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:
 
 
 def worst(comparison: Comparison | None, name: str) -> dict[str, float]:
-    """Return the lowest agreement of a combination's outputs with the first one's, and what labels and metric gave.
+    """Return the agreement of a combination's outputs with those of the first combination, and its accuracy.
 
-    By `same_top`, `snr_db` and the names of `JUDGED`; what is not known is absent.
+    The keys are `same_top`, `snr_db` and the names of `JUDGED`. Values are the lowest of all outputs; unknown ones are
+    absent.
     """
     if comparison is None or name not in comparison.names:
         return {}

@@ -1,6 +1,6 @@
-"""Self-contained HTML pages: text as tables, and charts by Bokeh with its script inside. No network, no other file.
+"""Self-contained HTML pages with tables and Bokeh charts. They need no network and no other file.
 
-Bokeh is the extra `html`. Only this module imports it, when a page is requested.
+Bokeh is installed with the extra `html`. Only this module imports it, when a page is requested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,8 +17,8 @@ from edgetop.installation import extra_command
 from edgetop.recording.export.export_formats import NamedOutput
 
 COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")
-GREY = "#7f7f7f"  # read on light and on dark
-ELSEWHERE = "name another place with --html"
+GREY = "#7f7f7f"  # legible on light and on dark pages
+ELSEWHERE = "choose another path with --html"
 MOST_SERIES = len(COLOURS)
 
 _PAGE = """<!DOCTYPE html>
@@ -50,7 +50,7 @@ td.number {{ text-align: right; white-space: pre; }}
 
 
 def refuse_html(path: Path, *, force: bool) -> NamedOutput:
-    """Check where a page will be written, before anything is read. Raises InputError without Bokeh, or if it exists."""
+    """Check the path of a page before anything is read. Raises InputError if it exists or if Bokeh is missing."""
     import importlib.util  # noqa: PLC0415
 
     if importlib.util.find_spec("bokeh") is None:
@@ -59,9 +59,9 @@ def refuse_html(path: Path, *, force: bool) -> NamedOutput:
 
 
 def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Any]) -> None:
-    """`text`: sections of HTML; `charts`: figures of Bokeh. The first section stands before the charts.
+    """Write a page with sections of HTML (`text`) and Bokeh figures (`charts`), which follow the first section.
 
-    Raises OutputError.
+    Raises OutputError if it cannot be written.
     """
     from bokeh.embed import components  # noqa: PLC0415
     from bokeh.resources import Resources  # noqa: PLC0415
@@ -76,7 +76,7 @@ def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Seq
 
 
 def escaped(text: object) -> str:
-    """Foreign text, as HTML that is only text."""
+    """Escape foreign text for HTML."""
     return escape(clean(str(text)))
 
 
@@ -85,7 +85,7 @@ def escaped_lines(text: str) -> str:
 
 
 def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequence[str] = ()) -> str:
-    """A table. A cell is its text and its class; the first of a row is its head."""
+    """Return a table as HTML. A cell is (text, CSS class); the first cell of a row is its header."""
     head = "".join(f"<th>{escaped(one)}</th>" for one in heads)
     lines = [f"<tr>{head}</tr>"] if heads else []
     for (first, _), *rest in rows:
@@ -95,7 +95,7 @@ def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequen
 
 
 def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
-    """An empty chart over session time, which zooms and shows values together with those of the same range."""
+    """Return an empty chart over session time. Charts with the same range and crosshair zoom together."""
     from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
 
 
 def plain(chart: Any) -> Any:
-    """Style a chart in colours for light and dark pages, without a background of its own."""
+    """Style a chart for light and dark pages; return it."""
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.title.text_color = GREY
     for axis in chart.axis:
@@ -121,7 +121,7 @@ def plain(chart: Any) -> Any:
 
 
 def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
-    """Values at the places of a timeline along the axis, all of which show together under the pointer."""
+    """Add lines to a timeline. The pointer shows the values of all lines at its position."""
     from bokeh.models import ColumnDataSource, HoverTool  # noqa: PLC0415
 
     t_s = axis.from_s + (np.arange(POINTS) + 0.5) * (axis.to_s - axis.from_s) / POINTS
@@ -137,7 +137,7 @@ def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit:
 
 
 def put_legend_above(chart: Any) -> None:
-    """A click on a name hides its line."""
+    """Put the legend above the chart. A click on a name hides its line."""
     legend = chart.legend[0]
     legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
     legend.click_policy, legend.orientation, legend.ncols = "hide", "horizontal", 4
@@ -146,7 +146,7 @@ def put_legend_above(chart: Any) -> None:
 
 
 def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
-    """Spans of time, in seconds."""
+    """Shade spans of time, given in seconds."""
     from bokeh.models import BoxAnnotation  # noqa: PLC0415
 
     for begin_s, end_s in spans:
@@ -155,7 +155,7 @@ def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
 
 
 def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Any:
-    """Horizontal, the first on top."""
+    """Return a chart of horizontal bars, the first on top."""
     from bokeh.plotting import figure  # noqa: PLC0415
 
     chart = figure(

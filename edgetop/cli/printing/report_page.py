@@ -1,4 +1,4 @@
-"""A report as a page: the words of the text report, and charts on one time axis."""
+"""A report as an HTML page: the text report, and charts on one time axis."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -32,12 +32,12 @@ from edgetop.wording.ab_words import verdict_words
 from edgetop.wording.event_words import worded
 
 MOST_OPERATORS, MOST_MARKS = 20, 500
-AB_BINS, MOST_QUADS = 80, 100  # of an A/B session: bars of a histogram; points of the ratio over time
-Line = tuple[str, Points | None, str]  # name, timeline, and which of its columns
+AB_BINS, MOST_QUADS = 80, 100  # in an A/B session: bars of a histogram, points of the ratio over time
+Line = tuple[str, Points | None, str]  # name of the line, its timeline, and the column of the timeline
 
 
 def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: Sequence[str] = ()) -> None:
-    """`more`: lines at the end of the words. Raises OutputError."""
+    """Write the page. `more`: lines to add to the text. Raises OutputError if it cannot be written."""
     words = "\n".join((summary(report), *more))
     text = [f'<pre class="scroll">{escaped_lines(block)}</pre>' for block in words.split("\n\n")]
     ab = analysis.ab_view()
@@ -49,7 +49,7 @@ def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: 
 
 
 def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
-    """Latency, temperature, clocks, power, memory and events on one axis; the operators as bars."""
+    """Yield charts of latency, temperature, clocks, power, memory and events on one axis, and of operators as bars."""
     from bokeh.models import Range1d, Span  # noqa: PLC0415
 
     end_s = max(1, -(-analysis.progress.view().now_ns // NS))
@@ -96,7 +96,7 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
 
 
 def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
-    """Marks and events; the pointer shows their words."""
+    """Yield a chart of marks and events. The pointer shows their messages."""
     from bokeh.models import HoverTool  # noqa: PLC0415
 
     events = [worded(one) for one in analysis.events_view().newest_first if one.kind != "log"][:MOST_MARKS]
@@ -123,7 +123,7 @@ def _operators(report: Report) -> Iterator[Any]:
 
 
 def ab_charts(view: AbView) -> Iterator[Any]:
-    """None before the first quad."""
+    """Yield the charts of an A/B session. Before the first quad there are none."""
     if not view.variants:
         return
     names = [f"{letter}  {variant.name}" for letter, variant in zip("AB", view.variants, strict=False)]
@@ -143,7 +143,7 @@ def ab_charts(view: AbView) -> Iterator[Any]:
 
 
 def _ratio_by_quads(view: AbView) -> Iterator[Any]:
-    """The ratio of p50 after each number of quads, as it was known then."""
+    """Yield a chart of the ratio of p50 and its interval after each quad."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 

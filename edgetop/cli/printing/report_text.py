@@ -39,7 +39,7 @@ from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.tail_words import tail_words
 
-MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # that are listed; the JSON document has all
+MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # most entries that are listed
 WIDTH, BRIEF_LINES = 80, 23
 _LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
 NS = 1e9
@@ -51,8 +51,8 @@ def summary(report: Report) -> str:
 
 
 def summary_lines(report: Report) -> Iterator[str]:
-    """The lines of the whole report, however long they are."""
-    # Of an A/B session the comparison: both models' latencies together mean nothing.
+    """Yield the lines of the whole report, without wrapping."""
+    # An A/B session shows the comparison instead, because latencies of both variants together mean nothing.
     if report.ab:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
     else:
@@ -71,7 +71,7 @@ def summary_lines(report: Report) -> Iterator[str]:
 
 
 def brief_summary(report: Report) -> str:
-    """Return at most 23 lines for the end of a run; `edgetop report` prints the rest."""
+    """Return the summary that a run prints at its end, of at most 23 lines. `edgetop report` prints everything."""
     failed = [gate for gate in report.gates or () if not gate.ok]
     passed = len(report.gates or ()) - len(failed)
     gates = [f"gate       FAILED  {clean(gate.reason)}" for gate in failed]
@@ -100,7 +100,7 @@ def brief_summary(report: Report) -> str:
 
 
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Each line in as many of 80 columns as it needs; what follows the first stands below its text."""
+    """Wrap each line at 80 columns. Further lines are indented to the text of the first."""
     for line in lines:
         indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
         if len(indent) > WIDTH // 2 or len(line) <= WIDTH:
@@ -130,7 +130,7 @@ def _head(report: Report) -> Iterator[str]:
 
 
 def _unavailable(report: Report) -> Iterator[str]:
-    """Yield the parts that errors of edgetop have cost: a line for each error."""
+    """Yield a line for each internal error, with the parts of the report that are missing because of it."""
     causes: dict[str, list[str]] = {}
     for name, why in (report.unavailable or {}).items():
         causes.setdefault(why, []).append(name.replace("_", " "))
@@ -144,7 +144,7 @@ def _lost(report: Report) -> Iterator[str]:
 
 
 def _watched(session: Manifest) -> Iterator[str]:
-    """The program that made the inferences, and each of its streams."""
+    """Yield lines on the watched program and each of its streams."""
     if watched := session.watched:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
@@ -161,7 +161,7 @@ def _watched(session: Manifest) -> Iterator[str]:
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
-    """Yield how the session ended, or its state, and below it its other present and past troubles."""
+    """Yield the state or the end of the session, and then its other problems."""
     mark = "SIMULATED  " if session.board.simulated else ""
     live = "LIVE, " if session.end_reason is None else ""
     yield f"{mark}{live}{clean(verdict_words.first(verdict))}"
@@ -170,7 +170,10 @@ def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
 
 
 def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bool = True) -> Iterator[str]:
-    """Burst, sustained speed, throttles and so many slowdowns; nothing where too little was measured."""
+    """Yield lines on burst, sustained speed, throttling and slowdowns. Yield nothing if too little was measured.
+
+    `most`: how many slowdowns are listed. `evidence`: whether to add the evidence of each slowdown.
+    """
     burst, sustained, drift = report.burst, report.sustained, report.drift_ratio
     missing = report.unavailable or {}
     if burst is None and sustained is None and not (report.slowdowns or report.throttles.spans):
@@ -180,7 +183,7 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
         change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
         yield f"sustained  {_span(sustained)}{change}"
     elif "sustained" not in missing:
-        yield "sustained  not known: nothing was steady after the burst"
+        yield "sustained  not known: no span after the burst was steady"
     if "burst" not in missing:
         yield f"burst      {_span(burst)}" if burst else "burst      not known"
     if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
@@ -253,7 +256,7 @@ def _latency(report: Report) -> Iterator[str]:
 
 
 def _tail(tail: TailView) -> Iterator[str]:
-    """The causes of the slowest inferences, and the very slowest of them."""
+    """Yield the causes of the slowest inferences, and then the very slowest ones."""
     if not tail.slowest:
         return
     yield f"tail       of the {len(tail.slowest)} slowest, one a second: {clean(tail_words(tail.parts))}"
@@ -264,7 +267,7 @@ def _tail(tail: TailView) -> Iterator[str]:
 
 
 def _frames(frames: FramesView | None) -> Iterator[str]:
-    """The frames of a program that reports their stages, and where their time goes."""
+    """Yield the times of the frames of a watched program, and of their stages."""
     if frames is None:
         return
     yield f"frames     {total_words(frames)}"
@@ -275,7 +278,7 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
 
 
 def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
-    """The load, where it is not back to back, and the deadline."""
+    """Yield the load, unless it is back to back, and the deadline."""
     deadline = latency.deadline
     if words := load_words(load):
         yield f"load       {words}"
@@ -317,7 +320,7 @@ def _board(report: Report) -> Iterator[str]:
 
 
 def _heat(report: Report) -> Iterator[str]:
-    """A line for each zone, the hottest first."""
+    """Yield a line for each thermal zone, the hottest first."""
     zones = sorted(report.temperature.items(), key=lambda pair: -(pair[1].max or 0))
     for sensor, zone in zones:
         span = f"{_celsius(zone.min)} to {_celsius(zone.max)} °C"
@@ -330,20 +333,20 @@ def _memory(memory: Memory) -> Iterator[str]:
         word = "LEAKING" if memory.leak else "grows by"
         yield f"           {word} {memory.growth_mib_per_h:.1f} MiB/h (95 %: {interval[0]:.1f} to {interval[1]:.1f})"
     if memory.accelerator_peak_mib is not None:
-        yield f"           and {_mib(memory.accelerator_peak_mib)} at most of the GPU's, which is in no RSS"
+        yield f"           and {_mib(memory.accelerator_peak_mib)} at most of GPU memory, which is not part of RSS"
     if memory.stages:
         stages = ", ".join(f"{clean(stage.stage)} {stage.rss_mib:.1f}" for stage in memory.stages)
         yield f"           by stage, MiB: {stages}"
 
 
 def _usage(usage: UsageFigures) -> Iterator[str]:
-    """Yield the CPU, memory and disk traffic of the engine, and the network traffic of the board, while measured.
+    """Yield the CPU, memory and disk use of the engine, and the network traffic of the board.
 
-    The kernel does not count network bytes of a process.
+    Network traffic is that of the board because the kernel does not count it per process.
     """
     mean, peak = usage.cpu_mean_pct, usage.cpu_peak_pct
     if mean is not None:
-        most = "" if peak is None else f", {peak:.0f} % at most in a second"  # a run of under a second has none
+        most = "" if peak is None else f", {peak:.0f} % at most in a second"  # unknown for a run of under a second
         yield f"cpu        engine {mean:.0f} % of a core on average{most}"
     counts = (usage.net_rx_bytes, usage.net_tx_bytes, usage.block_read_bytes, usage.block_write_bytes)
     received, sent, read, written = (or_unknown(count, formatting.size) for count in counts)
@@ -354,7 +357,7 @@ def _usage(usage: UsageFigures) -> Iterator[str]:
 
 
 def _power(power: PowerFigures) -> Iterator[str]:
-    """A line for the total; where there is none, one for each rail."""
+    """Yield a line for the total power, or one for each rail if there is no total."""
     if power.total_sensor:
         yield f"power      {_watts(power, power.total_sensor)}"
         return
@@ -363,7 +366,7 @@ def _power(power: PowerFigures) -> Iterator[str]:
 
 
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
-    """The highest reading is said to be a mean where it is one, with the peak behind it where that is known."""
+    """Return mean and highest power. If the highest reading is a mean over a span, say so, and add a known peak."""
     over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
     peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
     most = f"{UNKNOWN} at most" if figures.max_w is None else f"{_in_w(figures.max_w)} at most{over}{peak}"
@@ -379,9 +382,12 @@ def _accuracy(figures: PowerFigures | RailFigures | EnergyFigures) -> str:
 
 
 def _energy(report: Report) -> Iterator[str]:
-    """Yield the energy by the total power, or why there is none; without a total, that of each rail as a part."""
+    """Yield the energy of an inference from the total power, or the reason for its absence.
+
+    Without a total, yield the energy of each rail.
+    """
     energy, power, battery = report.energy, report.power, report.session.methodology.battery
-    if report.ab or not (power.total_sensor or power.rails):  # one value for two models means nothing
+    if report.ab or not (power.total_sensor or power.rails):  # one value for two variants would mean nothing
         return
     if energy.gross_mj is not None:
         yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
@@ -389,9 +395,9 @@ def _energy(report: Report) -> Iterator[str]:
             net = f"net of an idle board's {_in_w(power.idle_w)} W"
             yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
         elif energy.net_reason:
-            yield f"           no figure net of idle: {clean(energy.net_reason)}"
+            yield f"           net energy not known: {clean(energy.net_reason)}"
     elif power.total_sensor:
-        yield f"energy     no figure of an inference: {clean(energy.reason or UNKNOWN)}"
+        yield f"energy     not known: {clean(energy.reason or UNKNOWN)}"
     for sensor, cost in energy.rails.items():
         if cost.gross_mj is not None and not power.total_sensor:
             yield f"energy     {clean(sensor)} {_cost(cost)}; a part of the board"
@@ -416,7 +422,7 @@ def _lasts(energy: EnergyFigures) -> str:
 
 
 def _method(session: Manifest) -> Iterator[str]:
-    """Yield the conditions of the measurement: always four lines, so that an unknown one is seen."""
+    """Yield the conditions of the measurement. There are always four lines, so that unknown ones are noticed."""
     yield ""
     yield f"method     {_runs(session)}"
     yield f"           {_place(session.methodology)}"
@@ -434,7 +440,7 @@ def _runs(session: Manifest) -> str:
 
 
 def _place(method: Methodology) -> str:
-    """Return the two highest temperatures at which measuring began, and the room and case that the user declared."""
+    """Return the two highest temperatures when measuring began, and the declared room temperature and enclosure."""
     hottest_first = sorted(method.start_temperatures.items(), key=lambda pair: (-pair[1], pair[0]))
     began = [f"{clean(sensor)} {celsius:.1f} °C" for sensor, celsius in hottest_first]
     more = f" and {len(began) - 2} more" if len(began) > 2 else ""
@@ -444,7 +450,7 @@ def _place(method: Methodology) -> str:
 
 
 def _neighbours(session: Manifest) -> str:
-    """Return the engine's CPUs and priority, and the processes beside it."""
+    """Return the CPUs and priority of the engine, and the other processes that took CPU time."""
     method, cpus = session.methodology, session.constraints.cpus
     on = or_unknown(cpus, "{:g}".format)
     of = f" of {session.board.cores}" if session.board.cores else ""
@@ -462,25 +468,28 @@ def _declared(session: Manifest) -> str:
 
 
 def _operators(report: Report) -> Iterator[str]:
-    """The ones that take the most time, the largest first."""
+    """Yield the operators that take the most time, the largest first."""
     operators, profile = report.operators, report.profile
     if not operators or not profile:
         return
     yield ""
     yield f"operators  {len(operators)}, partitions {report.partitions or UNKNOWN}; those that take the most time:"
-    runs, bursts = formatting.quantity(profile.runs, "inference"), formatting.quantity(profile.bursts, "burst")
+    runs, bursts = (
+        formatting.quantity(profile.runs, "inference"),
+        formatting.quantity(profile.bursts, "profiling round"),
+    )
     yield f"           {clean(profile.way or UNKNOWN)}; {runs} in {bursts}"
     if profile.disturbed:
         yield "           other programs took CPU time from every instrumented inference: no share is settled"
     elif profile.left_out_runs:
-        yield f"           {profile.left_out_runs} others are left out: other programs took CPU time from them"
+        yield f"           {profile.left_out_runs} more are left out, because other programs took CPU time from them"
     if not all(operator.settled for operator in operators):
-        yield f"           ? not settled: needs {LEAST_BURSTS} bursts and {LEAST_RUNS} inferences that agree"
+        yield f"           ? not settled: needs {LEAST_BURSTS} rounds and {LEAST_RUNS} inferences that agree"
     yield from _operator_table(sorted(operators, key=lambda operator: -operator.share)[:MOST_OPERATORS])
 
 
 def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
-    """Yield a table as wide as the screen: columns that say nothing are left out, and long names are shortened."""
+    """Yield a table that fits the screen. Columns without information are left out, and long names are shortened."""
     columns = {
         "us": [or_unknown(one.mean_us, "{:.1f}".format) for one in operators],
         "%": [share_text(one.share, settled=one.settled) for one in operators],
@@ -493,7 +502,7 @@ def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
     useless = {"GFLOP/s": [UNKNOWN], "bound": [UNKNOWN], "on": [columns["on"][0]]}
     columns = {name: cells for name, cells in columns.items() if set(cells) != set(useless.get(name, ()))}
     names = [clean(one.origin or one.name) for one in operators]
-    rows = [[*cells, "|"] for cells in zip(*columns.values(), strict=True)]  # so that a row ends where its name begins
+    rows = [[*cells, "|"] for cells in zip(*columns.values(), strict=True)]  # marks where the name begins
     lines = table([*columns, "|"], rows, words=("bound", "on", "type"), indent="  ")
     for name, line in zip(("name", *names), lines, strict=True):
         row = line.removesuffix("|")
@@ -501,7 +510,7 @@ def _operator_table(operators: Sequence[OperatorFigures]) -> Iterator[str]:
 
 
 def _largest_operator(report: Report) -> Iterator[str]:
-    """Yield the largest operator if it is settled; otherwise another one may be larger."""
+    """Yield the largest operator if its share is settled, because otherwise another operator may be larger."""
     largest = max(report.operators or (), key=lambda one: one.share, default=None)
     if largest and largest.settled:
         name = clean(largest.origin or largest.name)

@@ -1,4 +1,4 @@
-"""A session of `edgetop run` in its own process, for the commands that run many sessions."""
+"""Child runs: `edgetop run` in a process of its own, for the commands that run many sessions."""
 
 import contextlib
 import math
@@ -23,14 +23,14 @@ from edgetop.frozen import frozen
 
 MAX_LOG_BYTES = 100_000
 LOOK_S = 0.5
-ERROR_PREFIX = "edgetop: "  # of the line with which a command fails
+ERROR_PREFIX = "edgetop: "  # begins the line that a failed command prints
 
 
 @frozen
 class Outcome:
     code: int
-    report: dict[str, Any] | None  # as of `report --json`; None: there is none
-    reason: str  # why it failed; "": it did not
+    report: dict[str, Any] | None  # the document of `report --json`; None if the run wrote none
+    reason: str  # why the run failed; "" if it did not fail
 
     @property
     def end_reason(self) -> str | None:
@@ -38,15 +38,15 @@ class Outcome:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it measured for as long as was asked for; a gate may have failed."""
+        """Whether the run measured for the whole requested time. A gate may still have failed."""
         return self.code in (0, EXIT_GATE_FAILED) and self.end_reason in ("duration", "runs")
 
 
 class ChildRun:
-    """A process that ends in order when this one is killed."""
+    """A run in a child process, which finishes its recording and ends if this process is killed."""
 
     def __init__(self, arguments: Sequence[str], folder: Path, cwd: str | None = None) -> None:
-        """`arguments`: those after `edgetop`; `folder`: in which its output lies, in files without a name."""
+        """Start `edgetop ARGUMENTS`. Its output goes to unnamed files in `folder`."""
         self._log, self._result = (tempfile.TemporaryFile(dir=folder, buffering=0) for _ in range(2))  # noqa: SIM115  closed by run
         self._process = subprocess.Popen(  # noqa: S603  this very program
             edgetop_command(*arguments, "--headless", "--json"),
@@ -59,9 +59,10 @@ class ChildRun:
         )
 
     def run(self, look: Callable[[], None], patience_s: float = math.inf) -> Outcome:
-        """Wait for its end and return its outcome. `look` is called meanwhile; if it raises, the run is ended cleanly.
+        """Wait until the run ends and return its outcome.
 
-        `patience_s`: how long such an end is waited for.
+        `look` is called repeatedly while waiting. If it raises, the run is asked to end cleanly and gets `patience_s`
+        seconds to do so.
         """
         with self._log, self._result:
             try:
@@ -76,20 +77,20 @@ class ChildRun:
             return self._outcome()
 
     def _has_ended(self) -> bool:
-        """Wait for its end, for `LOOK_S` at most."""
+        """Wait up to `LOOK_S` for the process to end; return whether it has."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LOOK_S)
         return self._process.returncode is not None
 
     def stop(self) -> None:
-        """End it cleanly: its recording is finished. One that was stopped (SIGSTOP) goes on for that."""
+        """End the run cleanly, so that its recording is finished. A suspended run (SIGSTOP) is continued first."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
             self._process.send_signal(signal.SIGCONT)
 
     @property
     def progress(self) -> str:
-        """Return the last of its progress so far."""
+        """Return the latest progress line of the run."""
         return self._last_line.rpartition("\r")[2].strip()
 
     @property
@@ -98,7 +99,7 @@ class ChildRun:
 
     def _text(self) -> str:
         log = self._log.fileno()
-        # Where the run writes on is left as it is: both share one position.
+        # Read without moving the file position, which the run shares and writes at.
         end = os.pread(log, MAX_LOG_BYTES, max(0, os.fstat(log).st_size - MAX_LOG_BYTES))
         return end.decode("utf-8", "replace")
 
@@ -121,7 +122,10 @@ class ChildRun:
 
 
 def run_to_end(child: ChildRun, session: Path) -> None:
-    """Wait for its end. Raises EdgetopError where it failed, KeyboardInterrupt where it was stopped."""
+    """Wait until the run ends, showing its progress.
+
+    Raises EdgetopError if the run failed, and KeyboardInterrupt if it was stopped.
+    """
     try:
         outcome = child.run(lambda: show_progress(f"  {formatting.cut(formatting.clean(child.progress), 70)}"))
     finally:
@@ -132,7 +136,7 @@ def run_to_end(child: ChildRun, session: Path) -> None:
 
 
 def show_progress(line: str) -> None:
-    """Replace the line on stderr by this one, where there is a terminal."""
-    with contextlib.suppress(OSError):  # a terminal that is gone
+    """Replace the progress line on stderr, if stderr is a terminal."""
+    with contextlib.suppress(OSError):  # the terminal may have closed
         if sys.stderr.isatty():
             click.echo(f"\r{line}\x1b[K", nl=False, err=True)

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  edgetop demo                                      a fan sticks: heat, throttling, and its end
-  edgetop demo --scenario under-voltage             a supply that sags
+  edgetop demo                                      a stuck fan: heat, throttling, recovery
+    edgetop demo --scenario under-voltage             a supply voltage that sags
   edgetop demo --speed 60x --headless --duration 40s --json > result.json
-  edgetop help demo                                 what each scenario shows, and when
+  edgetop help demo                                 what each scenario shows
 """
 
 SLOWEST, FASTEST = 0.1, 1000.0
 
-# Options of `run` about a real board or wiring.
+# Options of `run` that concern a real board or its wiring, and that `demo` therefore lacks.
 _NOT_OF_DEMO = {
     *("sysroot", "i2c"),
     *("power_log", "power_log_format", "power_volts", "power_log_offset", "power_log_interval"),
@@ -43,11 +43,11 @@ def scenario(text: str) -> Scenario:
 
 
 def speed(text: str) -> float:
-    """`20x` or `20`: simulated seconds in a real one."""
+    """Parse `20x` or `20`: simulated seconds per real second."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)x?", text.strip())
     value = float(match[1]) if match else 0.0
     if not SLOWEST <= value <= FASTEST:
-        raise BadParameter(f"{text!r} is no speed; write 20x, from {SLOWEST:g}x to {FASTEST:g}x")
+        raise BadParameter(f"{text!r} is not a speed; write 20x, from {SLOWEST:g}x to {FASTEST:g}x")
     return value
 
 
@@ -55,36 +55,36 @@ PARAMS = (
     option(
         "--scenario", type=scenario, default=DEFAULT, show_default=True, metavar="NAME",
         shell_complete=completion.scenarios,
-        help=", ".join(SCENARIOS) + ".",
+        help=f"Fault to simulate: {', '.join(SCENARIOS)}.",
     ),
     option(
         "--speed", type=speed, default="20x", show_default=True, metavar="20x",
-        help="How many seconds of heat pass in one of yours.",
+        help="Simulated seconds of heating and cooling per real second.",
     ),
-    option("--board-state", type=PATH, hidden=True, help="The board's heat, from one session to the next."),
+    option("--board-state", type=PATH, hidden=True, help="File that keeps the heat of the board between sessions."),
     *(param for param in run.command.params if param.name not in _NOT_OF_DEMO),
 )  # fmt: skip
 
 
 @click.command("demo", params=list(PARAMS), epilog=EXAMPLES)
 def command(**options: Any) -> int:
-    """Watch real inference on a virtual board: its heat is simulated, and really slows the model.
+    """Watch real inference on a virtual board, whose simulated heat really slows the model down.
 
-    Without MODEL: the built-in demo model, with one thread, which leaves the screen a core.
+    Without MODEL, run the built-in demo model with one thread, which leaves a core to the screen.
     Every session is marked SIMULATED, and is recorded like any other.
     """
     return run.run_model(demo_request(options))
 
 
 def demo_request(options: Mapping[str, Any]) -> "RunRequest":
-    """Return the request that the options of `demo` make. Raises InputError where they cannot be used together."""
+    """Make a request from the options of `demo`. Raises InputError for options that cannot be used together."""
     if options["isolation"] != "process":
-        raise InputError("--isolation thread: the virtual board slows an engine, and lets it crash, as a process only")
+        raise InputError("--isolation thread: the virtual board can slow or crash only an engine in its own process")
     from edgetop.cli.running.run_request import DemoSubject, ModelChoice  # noqa: PLC0415  --help needs none of it
 
     chosen: Scenario = options["scenario"]
     model = ModelChoice.of(options)
-    # With many CPUs the rival would not disturb the engine, so both share one.
+    # On a machine with many CPUs the competing process would not disturb the engine, so both share one CPU.
     rival_cpus = (max(os.sched_getaffinity(0)),) if chosen.competes else ()
     model = replace(model, threads=model.threads or 1, cpus=model.cpus or rival_cpus)
     ambient_c, enclosure = options["ambient"], options["enclosure"]

@@ -1,7 +1,7 @@
-"""Reasons to end a session early: a gate that has certainly failed (`--fail-fast`), or a resolved A/B difference.
+"""Reasons to end a session early: a gate that is certain to fail (`--fail-fast`), or a resolved A/B difference.
 
-Some values only grow, and a limit that they exceed stays exceeded. Others may fall again: they must be of enough
-inferences, and stay over their limit for a while.
+Some values only grow, so a limit that they exceed stays exceeded. Other values may fall again: they must come from
+enough inferences and exceed their limit for a while before the session ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,14 +22,14 @@ STAYS_NS = 10 * NS
 
 
 class FailFast:
-    """Observes an analysis, and stops its session when a gate has failed."""
+    """Observer that stops the session once a gate is certain to fail."""
 
     def __init__(self, session_state: SessionState, stop: Callable[[str], None]) -> None:
-        """`stop` is given the reason."""
+        """`stop` ends the session; its argument is the reason."""
         self._session_state = session_state
         self._stop = stop
         self._has_stopped = False
-        self._failing_since_ns: dict[str, int] = {}  # by gate
+        self._failing_since_ns: dict[str, int] = {}  # session time by gate
 
     def observe(self, analysis: Analysis) -> None:
         progress = analysis.progress.view()
@@ -48,16 +48,16 @@ class FailFast:
 
 
 def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
-    """End an A/B session by the width of the interval alone, whatever it says."""
+    """End an A/B session when its interval is narrow enough. The result itself plays no role, or it would be biased."""
     view = analysis.ab_view()
     if view is not None and view.is_resolved:
         stop("resolved")
 
 
 def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = ()) -> bool:
-    """Name the failed gates on stderr. True: there is one, or one ended the session.
+    """Print the failed gates to stderr. Return whether a gate has failed or has ended the session.
 
-    `ratio_gates`: of an A/B session.
+    `ratio_gates`: gates on B divided by A, in an A/B session.
     """
     failed = [gate.reason for gate in report.gates or () if not gate.ok]
     failed += [f"gates: {why}" for name, why in (report.unavailable or {}).items() if name == "gates"]
@@ -66,7 +66,10 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
 
 
 def _beyond(report: Report, gate: "RelativeGate") -> str | None:
-    """Why the gate fails: the whole interval lies beyond its limit, or there is no ratio. None: it does not."""
+    """Return why the gate fails, or None if it passes.
+
+    It fails if the whole interval lies beyond the limit, or if the ratio is unknown.
+    """
     ratio = report.ab.ratios[gate.name] if report.ab else None
     if ratio is None:
         return f"{gate.text}: the ratio of {gate.name} is not known"

@@ -1,4 +1,4 @@
-"""Where a session's metrics go (`--metrics`, `--prom-textfile`, `--otlp`): the options and their exporters."""
+"""Exporters of a session's metrics, and their options: `--metrics`, `--prom-textfile`, `--otlp`."""
 
 import contextlib
 import re
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     from edgetop.metrics.prometheus import Textfile
     from edgetop.runner.session_state import SessionState
 
-PORT = 9464  # of Prometheus exporters of OpenTelemetry, by its specification
+PORT = 9464  # default port of a Prometheus exporter in the OpenTelemetry specification
 MOST_TOKEN_BYTES = 4096
 
 _METRICS = needs("metrics")
 
 
 def address(text: str) -> tuple[str, int]:
-    """`127.0.0.1:9464`, `[::1]:9464`, or a port of the loopback.
+    """Parse `127.0.0.1:9464`, `[::1]:9464`, or a port alone, which means the loopback address.
 
     >>> address("9464"), address("[::]:80")
     (('127.0.0.1', 9464), ('::', 80))
     """
     match = re.fullmatch(r"(?:(?:\[([0-9a-fA-F:]+)\]|([^:\[\]/]+)):)?([0-9]{1,5})", text.strip())
     if not match or int(match[3]) > 65_535:
-        raise BadParameter(f"{text!r} is no address; write 127.0.0.1:{PORT} or [::1]:{PORT}")
+        raise BadParameter(f"{text!r} is not an address; write 127.0.0.1:{PORT} or [::1]:{PORT}")
     return match[1] or match[2] or "127.0.0.1", int(match[3])
 
 
 def collector(text: str) -> str:
     if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", text):
-        raise BadParameter(f"{text!r} is no URL; write http://HOST:4318")
+        raise BadParameter(f"{text!r} is not a URL; write http://HOST:4318")
     return text
 
 
@@ -52,10 +52,10 @@ METRICS_OPTIONS = (
     ),
     option(
         "--metrics", type=address, metavar="[HOST:]PORT",
-        help=f"Serve metrics for Prometheus: 127.0.0.1:{PORT}. Without HOST: to this machine alone.",
+        help=f"Serve metrics for Prometheus: 127.0.0.1:{PORT}. Without HOST, serve them to this machine only.",
     ),
     option(
-        "--metrics-token-file", type=PATH, metavar="FILE", help="Ask for the bearer token that FILE holds.",
+        "--metrics-token-file", type=PATH, metavar="FILE", help="Require the bearer token in FILE.",
         rules=[_METRICS],
     ),
     option(
@@ -63,7 +63,7 @@ METRICS_OPTIONS = (
         rules=[_METRICS],
     ),
     option(
-        "--metrics-key", type=PATH, metavar="FILE", help="Its key, where that is in another file.",
+        "--metrics-key", type=PATH, metavar="FILE", help="Private key of the certificate, if it is in another file.",
         rules=[needs("metrics_cert")],
     ),
     option("--otlp", type=collector, metavar="URL", help="Send metrics to an OpenTelemetry collector: http://HOST:4318."),
@@ -71,16 +71,16 @@ METRICS_OPTIONS = (
 
 
 class Exporters:
-    """The exporters of a session. All open before the session runs, so that bad options are refused in time."""
+    """The exporters of a session. All open before the session runs, so that bad options are reported first."""
 
     def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
         """They are closed when `stack` is left; the endpoint and the textfile, which wait for readers, when `last` is.
 
-        Raises InputError.
+        They close with `stack`. The endpoint closes with `last`, because it waits until scrapers have read the end.
         """
         self._stack, self._last = stack, last
         self.observers: list[Observer] = []
-        self.session_state: SessionState | None = None  # takes failures as events
+        self.session_state: SessionState | None = None  # records failures as events
         if asked.textfile_folder:
             from edgetop.metrics import prometheus  # noqa: PLC0415  where it is asked for
 
@@ -105,7 +105,7 @@ class Exporters:
         self.observers.append(outlet.observe)
 
     def _report(self, option: str, why: str) -> None:
-        """`why`: metrics do not arrive; "": they do again."""
+        """Record that metrics cannot be written and `why`, or, if `why` is "", that they can be written again."""
         text = f"{option}: metrics cannot be written: {why}" if why else f"{option}: metrics are written again"
         if self.session_state and self.session_state.has_ended:
             print_text(f"edgetop: {text}", err=True)
@@ -123,16 +123,16 @@ class Exporters:
         self._last.callback(endpoint.close)
         self._last.callback(_hand_over, endpoint)
         if not port or not _is_loopback(host):
-            anybody = "" if token or _is_loopback(host) else "; whoever reaches it can read them (--metrics-token-file)"
+            anybody = "" if token or _is_loopback(host) else "; anyone can read them (--metrics-token-file)"
             print_text(f"edgetop: metrics are at {endpoint.url}{anybody}", err=True)
         self.observers.append(endpoint.observe)
 
 
 def _hand_over(endpoint: "Endpoint") -> None:
-    """Wait until scrapers have read how the session ended. A session that just vanishes would be taken for dead."""
+    """Wait until scrapers have read how the session ended, because they would take a vanished session for dead."""
     if (owed_s := endpoint.owed_s()) > 0:
-        text = f"the metrics stay until Prometheus has read that the session is over: up to {owed_s:.0f} s"
-        print_text(f"edgetop: {text} (Ctrl+C ends it)", err=True)
+        text = f"waiting until Prometheus has read that the session is over: up to {owed_s:.0f} s"
+        print_text(f"edgetop: {text} (Ctrl+C stops waiting)", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         endpoint.hand_over()
 
@@ -158,7 +158,7 @@ def _token(file: Path | None) -> str | None:
     except (OSError, ValueError) as error:
         raise InputError(f"--metrics-token-file {file}: cannot be read: {why(error)}") from None
     if not token:
-        raise InputError(f"--metrics-token-file {file}: is empty", "put a token of your own into it")
+        raise InputError(f"--metrics-token-file {file}: is empty", "write a token of your own into it")
     return token
 
 

@@ -1,4 +1,4 @@
-"""A session without a screen: a bar on a terminal, plain lines elsewhere, all of it on stderr."""
+"""Progress of a session without a screen, on stderr: a progress bar on a terminal, plain lines elsewhere."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ from edgetop.wording.alert_words import alert_words, title_words
 BAR_WIDTH = 24
 LINE_EVERY_NS = 10_000_000_000
 QUIET_LOADING_NS = 3_000_000_000
-OPENING_PAUSE_S = 0.1  # until something is measured: the first numbers must not wait
+OPENING_PAUSE_S = 0.1  # interval until something is measured, so that the first numbers appear at once
 WINDOW_NS = 10_000_000_000
 
 
@@ -40,10 +40,11 @@ def follow(
     notifies: bool = False,
     ascii_only: bool = False,
 ) -> None:
-    """Print a session's progress on stderr until it is over, or until the caller stops.
+    """Print the progress of a session on stderr until the session is over or `is_enough` returns true.
 
-    `pause` is called with seconds and may return sooner. `log`: the file behind stderr, if its size is limited.
-    `live_ns`: a plain line so often. `notifies`: ring the terminal at alerts.
+    `pause` waits for the given number of seconds and may return early. `log`: the file behind stderr, if its size is
+    limited. `live_ns`: interval between plain lines, or None for a bar or short lines. `notifies`: ring the terminal
+    at alerts.
     """
     lines = PlainLines(live_ns) if live_ns is not None else Bar() if sys.stderr.isatty() else Lines()
     news, trouble, printed = AlertNews(), "", -1
@@ -72,18 +73,18 @@ def follow(
 
 
 def _notify(news: AlertNews, view: MonitorView) -> None:
-    """Report new alerts, where stderr still is a terminal."""
+    """Report new alerts to the terminal, if stderr is still one."""
     for alert in news.due(view.alerts):
         if sys.stderr.isatty():
             click.echo(notification(title_words(view.manifest), alert_words(alert), os.environ), nl=False, err=True)
 
 
-# What prints a session has an interval at which it is asked (`every_s`), and `text`, which returns what to print now,
-# "" for nothing, and must read only those parts of the view that it prints.
+# Each of the following printers has an interval, `every_s`, at which `text` is called. `text` returns what to print
+# now, or "", and must read only those parts of the view that it prints, because each part has its cost.
 
 
 class Bar:
-    """A progress line that is drawn over itself."""
+    """A progress line that overwrites itself."""
 
     every_s = 1.0
 
@@ -95,7 +96,7 @@ class Bar:
             self.drawn = ""
             return "\r\x1b[K"
         line = clean(f"{progress_bar(view)} {progress_line(view)}")
-        with contextlib.suppress(OSError):  # a line that wraps cannot be drawn over
+        with contextlib.suppress(OSError):  # a line that wraps cannot be overwritten
             line = formatting.cut(line, os.get_terminal_size(sys.stderr.fileno()).columns - 1)
         if line == self.drawn:
             return ""
@@ -104,12 +105,12 @@ class Bar:
 
 
 class Lines:
-    """A line when something changes, and every ten seconds.
+    """Prints a line when something changes, and every ten seconds.
 
-    Nothing while a model loads quickly or cannot be loaded: that is reported in one line of its own.
+    Prints nothing while a model loads quickly or cannot be loaded: the error has its own line.
     """
 
-    every_s = 2.0  # each time costs as much, however much came
+    every_s = 2.0  # not shorter, since each call costs the same however little is new
 
     def __init__(self) -> None:
         self._printed: tuple[State, ...] = ()  # of the verdict, and of what stood beside it
@@ -119,7 +120,7 @@ class Lines:
         now_ns, verdict = view.progress.now_ns, view.verdict
         states = (verdict.state, *(other.state for other in verdict.also))
         changed = states != self._printed and _is_worth_a_line(view)
-        self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # time begins anew where a session follows another
+        self._next_ns = min(self._next_ns, now_ns + LINE_EVERY_NS)  # the next session starts at 0 again
         if not changed and now_ns < self._next_ns:
             return ""
         self._printed = states
@@ -129,15 +130,15 @@ class Lines:
 
 def _is_worth_a_line(view: MonitorView) -> bool:
     progress = view.progress
-    if progress.stopping or progress.unseen:  # for the user to act
+    if progress.stopping or progress.unseen:  # the user may have to act
         return True
     return progress.measured_ns is not None and (progress.phase == "over" or view.latency.window is not None)
 
 
 class PlainLines:
-    """`--live`: lines in words that a screen reader reads as they are, one at each refresh and one at the end.
+    """Prints the lines of `--live`, for a screen reader: one at each refresh and one at the end.
 
-    No escapes, no carriage returns, no abbreviated units, nothing that is drawn.
+    They have no escapes, carriage returns, abbreviated units or graphics.
     """
 
     every_s = 1.0
@@ -151,7 +152,7 @@ class PlainLines:
         now_ns, is_over = view.progress.now_ns, view.progress.phase == "over"
         if (self._is_over and is_over) or view.progress.end_reason == "input-error":  # reported in a line of its own
             return ""
-        # Time begins anew where a session follows another.
+        # The next session starts at 0 again.
         self._next_ns = min(self._next_ns, now_ns + self._refresh_ns)
         if now_ns < self._next_ns and not is_over:
             return ""
@@ -162,7 +163,7 @@ class PlainLines:
 def progress_line(view: MonitorView) -> str:
     """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k: thermal, for 0:27, cpu 1267 of 1728 MHz`.
 
-    The figures stand before the details: a narrow terminal cuts the end. They are those of the last ten seconds.
+    The figures are those of the last ten seconds. They precede the details, because a narrow terminal cuts the end.
     """
     words = [formatting.clock_time(view.progress.now_ns), verdict_words.state_word(view.verdict)]
     if view.manifest and view.manifest.board.simulated:
@@ -181,13 +182,13 @@ def progress_line(view: MonitorView) -> str:
 
 
 def percentile_words(statistics: Statistics, quantile: float) -> str:
-    """`p99 2.310`, with a ? where too few inferences stand behind it."""
+    """Return `p99 2.310`, with a ? if there are too few inferences."""
     doubt = "" if statistics.is_settled(quantile) else "?"
     return f"p{quantile * 100:g} {formatting.milliseconds(statistics.percentile_ns(quantile))}{doubt}"
 
 
 def progress_bar(view: MonitorView) -> str:
-    """Return a bar for the share of the measured phase that is done, or "" where the phase has no end."""
+    """Return a bar for the share of the measured phase that is done, or "" if the phase has no set end."""
     progress, session = view.progress, view.latency.session
     shares = []
     if progress.duration_ns:
@@ -201,7 +202,7 @@ def progress_bar(view: MonitorView) -> str:
 
 
 def plain_line(view: MonitorView) -> str:
-    """`1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
+    """Return `1 minute 5 seconds. Throttled: 31 % slower. Median latency 2.104 milliseconds, ...`."""
     verdict, word = view.verdict, verdict_words.state_word(view.verdict)
     also, past = verdict_words.also(verdict), verdict_words.past(verdict)
     sentences = [

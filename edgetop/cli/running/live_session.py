@@ -1,4 +1,4 @@
-"""A session while it runs: its conductor, its feed, the one analysis that all observers share, and its socket."""
+"""A running session: its conductor, its feed, the analysis that all observers share, and its socket."""
 
 import signal
 import threading
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 
 OBSERVE_EVERY_S = 1.0
 
-Observer = Callable[["Analysis"], None]  # called once a second, and at the end; nothing is folded meanwhile
+# An observer is called once a second and at the end. The analysis does not change during the call.
+Observer = Callable[["Analysis"], None]
 
 
 class LiveSession:
-    """A session between its conductor and its feed, so that it sees the end of the session.
+    """Connects the conductor of a session with its feed, its observers and the other processes.
 
-    Other processes find it and send it orders, from its beginning until its recording is final.
+    Other processes can find the session and send orders to it from its beginning until its recording is complete.
     """
 
     conductor: Conductor
@@ -38,12 +39,12 @@ class LiveSession:
     def __init__(self, feed: LiveFeed, session_state: SessionState) -> None:
         self.feed = feed
         self.state = session_state
-        self.folder: FolderHandle | None = None  # where it is recorded
+        self.folder: FolderHandle | None = None  # folder of the recording, if there is one
         self.interrupted = False
-        self.hung_up = False  # the terminal did; the run continues without it
-        self.leave_now = False  # a signal came: the screen must not wait for a key
+        self.hung_up = False  # whether the terminal hung up; the run continues without it
+        self.leave_now = False  # whether a signal came, so that the screen must not wait for a key
         self._has_begun = False
-        self._early: list[int] = []  # signals that came before
+        self._early: list[int] = []  # signals that came before the session began
         self._server: ControlServer | None = None
         self._registered_as: Path | None = None
         self._observers: list[Observer] = []
@@ -51,7 +52,7 @@ class LiveSession:
         self._thread = threading.Thread(target=self._observe, name="observers", daemon=True)
 
     def begin(self, conductor: Conductor, folder: FolderHandle | None) -> None:
-        """`folder`: where it is recorded, or None."""
+        """Start the session. `folder` is the folder of its recording, or None."""
         self.conductor = conductor
         self.feed.connect(conductor)
         if folder:
@@ -61,9 +62,9 @@ class LiveSession:
             self.on_signal(number)
 
     def follow(self, folder: FolderHandle) -> None:
-        """Continue in that folder: register it, and listen for orders there.
+        """Continue in this folder: register the recording, and listen for orders there.
 
-        A failure becomes an event: the run does not depend on it.
+        A failure becomes an event, because the run does not depend on either.
         """
         self.folder = folder
         if self._server:
@@ -83,13 +84,13 @@ class LiveSession:
         try:
             register(recordings_home(), name, self.state.manifest.id)
         except OSError as error:
-            text = f"edgetop attach and stop find this session by its path alone: {error.strerror}"
+            text = f"edgetop attach and stop find this session only by its path: {error.strerror}"
             self.state.add_event(Remark("not-registered"), "warning", "edgetop", text)
 
     def put(self, batch: Batch) -> None:
         self.feed.put(batch)
         if self.folder and (name := self.folder.name) != self._registered_as:
-            text = f"the recording is in {name} now"
+            text = f"the recording is now in {name}"
             self.state.add_event(RecordingMoved(str(name)), "info", "edgetop", text)
             self._register(name)
 
@@ -106,20 +107,20 @@ class LiveSession:
 
     @property
     def name(self) -> Path:
-        """The path of the recording now: it may be moved, and with `--rotate` another one follows."""
+        """The current path of the recording, which may be moved or, with `--rotate`, succeeded by another one."""
         assert self.folder
         return self.folder.name
 
     @property
     def is_running(self) -> bool:
-        """False from the moment the end was ordered, also while the recording is still being written."""
+        """Whether nobody has ordered the end yet. False while the recording is being completed."""
         is_over = self.feed.is_over or self.analysis.progress.view().phase == "over"
         return not (is_over or self.conductor.is_stopping or self.conductor.outcome)
 
     def on_signal(self, number: int) -> None:
-        """End the session cleanly; a second SIGINT ends at once what is being stopped.
+        """End the session cleanly. A second SIGINT ends it at once.
 
-        When the terminal hangs up, a recorded session continues, and a watched program in any case.
+        If the terminal hangs up, a recorded session and a watched program continue.
         """
         if not self._has_begun:
             self._early.append(number)
@@ -136,7 +137,7 @@ class LiveSession:
             self.conductor.stop("signal")
 
     def analyse(self, observers: Sequence[Observer] = ()) -> None:
-        """Start the analysis. `observers` are called whether or not there is a screen."""
+        """Start the analysis, and call `observers` with it, whether or not there is a screen."""
         from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  takes as long as an engine to load a model
 
         self.analysis, self._observers = Analysis(), list(observers)
@@ -153,7 +154,7 @@ class LiveSession:
     def _observe(self) -> None:
         """Call the observers once a second, on a thread of their own.
 
-        A screen may be slow, stand still or be closed, and the conductor must not wait for gates and event hooks.
+        The screen cannot call them, as it may be slow or closed, nor the conductor, which must not wait for them.
         """
         is_last = False
         while not is_last:
@@ -164,13 +165,13 @@ class LiveSession:
                     self._call(observer)
 
     def _call(self, observer: Observer) -> None:
-        """Call an observer. One that fails is called no more, and the others are."""
+        """Call an observer. If it fails, it is not called again."""
         try:
             observer(self.analysis)
         except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed
             self._observers.remove(observer)
             name = getattr(observer, "__qualname__", "one of them")
-            text = f"gates, hooks or metrics ({name}) go on no more: internal error: {type(error).__name__}: {error}"
+            text = f"gates, hooks or metrics ({name}) have stopped: internal error: {type(error).__name__}: {error}"
             self.state.add_event(HookDone("hook-failed"), "warning", "hook", text)
 
     def _record_fault(self, fault: "Fault") -> None:
@@ -178,7 +179,7 @@ class LiveSession:
         self.state.add_event(AnalysisFailed(fault.traceback), "warning", "edgetop", text)
 
     def outcome(self) -> Outcome:
-        """Wait for the end."""
+        """Wait for the end of the session and return its outcome."""
         outcome = self.conductor.join()
         self.analysis.catch_up(self.feed)
         assert outcome is not None

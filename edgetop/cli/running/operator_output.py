@@ -1,6 +1,6 @@
-"""The output of `edgetop ops`: JSON, CSV, a Perfetto trace, and tables as those of TFLite's benchmark_model.
+"""The output of `edgetop ops`: JSON, CSV, a Perfetto trace, and tables like those of TFLite's benchmark_model.
 
-The keys are a contract (`edgetop help ops`).
+The JSON keys are a contract (`edgetop help ops`).
 """
 
 import json
@@ -31,21 +31,21 @@ Options = Mapping[str, Any]
 
 
 def output_file(options: Options, name: str) -> NamedOutput | None:
-    """The file of `--csv` or `--trace`, checked before the model runs. Raises InputError."""
+    """Return the output file of `--csv` or `--trace`. Raises InputError if it cannot be used, before the model runs."""
     path: Path | None = options[f"{name}_file"]
     if path is None:
         return None
     if options["csv_file"] == options["trace_file"]:
         raise InputError(f"--csv and --trace name the same file: {path}")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"--{name} {path}: {path.parent} is no folder", "make it first, or name another place")
-    return NamedOutput(path, force=options["force"], elsewhere=f"name another place with --{name}")
+        raise InputError(f"--{name} {path}: {path.parent} is not a folder", "create it first, or choose another path")
+    return NamedOutput(path, force=options["force"], elsewhere=f"choose another path with --{name}")
 
 
 def write(
     model: str, found: OperatorProfile, csv: NamedOutput | None, trace: NamedOutput | None, *, as_json: bool
 ) -> None:
-    """Write the files that were asked for, and print the document or the tables."""
+    """Write the requested files, and print the JSON document or the tables."""
     if csv:
         rows = [operator_fields(row) for row in found.rows]
         cells = (
@@ -80,7 +80,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
                 "mean_us": _us(sum(row.mean_ns for row in rows)),
                 "share": round(of.share, 6),
                 "cum_share": round(cumulative, 6),
-                "flops": _total(row.view.flops for row in rows),  # of one call of each; None: not known of all
+                "flops": _total(row.view.flops for row in rows),  # of one call each; None if one is unknown
                 "bytes": _total(row.view.bytes for row in rows),
             }
             for of, cumulative, rows in found.types()
@@ -105,7 +105,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
 
 
 def operator_fields(row: Row) -> dict[str, Any]:
-    """Return one operator, as in `operators` and in a line of `--csv`."""
+    """Return the fields of one operator, for `operators` of the JSON document and for a line of `--csv`."""
     view, share = row.view, to_json(share_figures(row.view))
     return {
         "position": view.position,
@@ -129,7 +129,7 @@ def operator_fields(row: Row) -> dict[str, Any]:
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:
-    """The sum; None where one value is unknown."""
+    """Return the sum, or None if a value is unknown."""
     found = list(numbers)
     return None if None in found else sum(number or 0 for number in found)
 
@@ -144,7 +144,9 @@ _TRACE_KEYS = (
 
 
 def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
-    """Operators of one real inference in sequence: not every runtime reports when each began.
+    """Yield trace events: the operators of one real inference, one after another.
+
+    They are placed in sequence, because not every runtime reports when an operator began.
 
     Trace Event Format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
@@ -181,7 +183,7 @@ def _head(model: str, found: OperatorProfile) -> Iterator[str]:
     yield f"  profiled   {profiled.runs} inferences by {clean(found.chosen.way)}{why}"
     yield from _doubts(found)
     ratio = found.overhead_ratio
-    more = "how much longer is not known" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
+    more = "overhead unknown" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
     total_ns = sum(row.mean_ns for row in found.rows)
     covered = UNKNOWN if not profiled.p50_ns else formatting.percent(total_ns / profiled.p50_ns)
     yield (
@@ -200,18 +202,18 @@ def _head(model: str, found: OperatorProfile) -> Iterator[str]:
 
 
 def _doubts(found: OperatorProfile) -> Iterator[str]:
-    """Yield what was left out, and why shares are not settled."""
+    """Yield lines on inferences that were left out, and on why shares are not settled."""
     tally, profiled = found.tally, found.profiled
     if tally.is_disturbed:
-        yield "  disturbed  others took CPU time from every instrumented inference: no share is settled"
+        yield "  disturbed  other processes took CPU time from every instrumented inference: no share is settled"
     elif left_out := profiled.all_runs - profiled.runs:
-        yield f"  left out   {left_out} instrumented inferences, from which others took CPU time"
+        yield f"  left out   {left_out} instrumented inferences, from which other processes took CPU time"
     if not tally.is_enough and not tally.is_disturbed:
-        needed = f"{LEAST_BURSTS} bursts and {LEAST_RUNS} inferences"
-        had = f"{formatting.quantity(tally.bursts, 'burst')} with {formatting.quantity(profiled.runs, 'inference')}"
+        needed = f"{LEAST_BURSTS} rounds and {LEAST_RUNS} inferences"
+        had = f"{formatting.quantity(tally.bursts, 'round')} with {formatting.quantity(profiled.runs, 'inference')}"
         yield f"  unsettled  {had}: shares settle from {needed} on"
     elif not all(view.settled for view in found.views):
-        yield "  unsettled  what is marked ?: the share may be anything in the 95 % interval"
+        yield "  unsettled  shares marked ? may lie anywhere in their 95 % interval"
 
 
 _HEADS = (
@@ -221,7 +223,7 @@ _WORDS = ("bound", "on", "type", "name")
 
 
 def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
-    """`cum %` is over the operators that take the most time, in whatever order they are shown."""
+    """Yield a table of operators. `cum %` adds up from the slowest operator on, whatever the order of the rows."""
     cells = [
         (
             _ms(row.start_ns),
@@ -282,7 +284,7 @@ _ATTRIBUTES = ("stride", "dilation", "kernel", "group", "filter", "padding")
 
 
 def _shape(graph: Graph, origin: Origin) -> str:
-    """`1x64x56x56, 64x64x3x3 to 1x64x56x56, strides 1,1, dilations 2,2`."""
+    """Return shapes and attributes as `1x64x56x56, 64x64x3x3 to 1x64x56x56, strides 1,1, dilations 2,2`."""
     operator = origin.main.operator
     taken, given = (
         ", ".join(

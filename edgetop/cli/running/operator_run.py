@@ -1,4 +1,4 @@
-"""Profiles a model for `edgetop ops`: its measured times joined with its file and the ceilings of the board."""
+"""Profile a model for `edgetop ops`, and join its times with its file and the ceilings of the board."""
 
 import contextlib
 import sys
@@ -41,16 +41,16 @@ from edgetop.session.operators import Operator, OperatorInfo, burst_of
 
 @frozen
 class Row:
-    """An operator, in run order. Times are those of instrumented inferences."""
+    """An operator and its times in instrumented inferences."""
 
     view: OperatorView
-    start_ns: float  # what the operators before it take
-    first_ns: int | None  # in the first inference that was instrumented; None: not run in it
-    mean_ns: float  # in one inference, all its calls
-    cumulative: float  # share of it and of all that take more
+    start_ns: float  # total time of the operators that run before it
+    first_ns: int | None  # time in the first instrumented inference; None if it did not run in that one
+    mean_ns: float  # time of all its calls in one inference
+    cumulative: float  # share of this operator and of all that take longer
     rates: Rates
     bound: str | None
-    origin: Origin | None  # what it was in the file
+    origin: Origin | None  # the operator in the model's file
 
 
 @frozen
@@ -58,14 +58,14 @@ class OperatorProfile:
     profiled: Profiled
     loaded: Loaded
     chosen: ProfilerChosen
-    tally: Tally  # of the bursts that count
+    tally: Tally  # times of the profiles that count
     rows: tuple[Row, ...]  # in run order
     ceilings: Ceilings | None
-    precision: str | None  # what most of the model is computed on; None: not known
-    inspection: Inspection | None  # None: the file cannot be read without its runtime
+    precision: str | None  # data type on which most of the model is computed; None if unknown
+    inspection: Inspection | None  # None if the file cannot be read without its runtime
     hints: tuple[Notice, ...]
-    threads: ThreadView | None  # None: the runtime does not report it, or has one thread
-    preferred: tuple[str, ...]  # whoever was asked for, and then what the engine has
+    threads: ThreadView | None  # None if the runtime has one thread or does not report them
+    preferred: tuple[str, ...]  # the requested providers, then the other providers of the engine
 
     @property
     def views(self) -> tuple[OperatorView, ...]:
@@ -73,7 +73,7 @@ class OperatorProfile:
 
     @property
     def overhead_ratio(self) -> float | None:
-        """The ratio of the medians of instrumented and other inferences; None if unknown (operator_shares.py)."""
+        """Return the median of instrumented inferences divided by that of plain ones, or None if unknown."""
         of = self.profiled
         compared = [replace(_info(burst), plain_ns=of.plain_ns(burst)) for burst in of.bursts]
         if overhead_ratio(compared) is None or not of.run_ns or not of.p50_ns:
@@ -81,7 +81,7 @@ class OperatorProfile:
         return of.run_ns / of.p50_ns
 
     def types(self) -> Iterator[tuple[TypeView, float, list[Row]]]:
-        """Yield each type with the share of it and of all that take more, and its operators. Largest share first."""
+        """Yield each operator type, its cumulative share and its operators, the largest share first."""
         cumulative = 0.0
         for of in by_type(self.views):
             cumulative += of.share
@@ -91,10 +91,10 @@ class OperatorProfile:
 def profile(
     choice: ModelChoice, runs: int, warmup_runs: int | None, *, has_roofline: bool = True
 ) -> tuple[str, OperatorProfile]:
-    """Return the path of the model, and its profile. Raises EdgetopError.
+    """Profile a model; return its path and its profile. Raises EdgetopError if it cannot be profiled.
 
-    `runs`: instrumented inferences. `warmup_runs`: before them; None: until latency is steady. `has_roofline`: whether
-    the ceilings of the board are measured; if not, the stored ones are used.
+    `runs`: number of instrumented inferences. `warmup_runs`: number of warm-up inferences, or None to warm up until
+    latency is steady. `has_roofline`: measure the ceilings of the board instead of using the stored ones.
     """
     model = session_parts.find_model(choice)
     phases = Phases(warmup_runs=warmup_runs, profile_every_ns=PROFILE_EVERY_NS)
@@ -125,7 +125,7 @@ def _profiled(engine: Engine, runs: int) -> Profiled:
 def _ceilings(
     spec: EngineSpec, python: str | None, board: Board, profiled: Profiled, *, measures: bool
 ) -> Ceilings | None:
-    """Measure the ceilings of the board; return the stored ones where they are not to be measured, or that fails."""
+    """Measure the ceilings of the board. Return the stored ones if `measures` is false or the measurement fails."""
     assert profiled.loaded
     path = measured_ceilings.default_path()
     kept = measured_ceilings.stored(measured_ceilings.kind_of(board, profiled.loaded, spec), path)
@@ -136,7 +136,7 @@ def _ceilings(
     except EdgetopError as error:
         print_text(f"edgetop: {error}", err=True)
         return kept
-    with contextlib.suppress(OSError):  # the next one measures it again
+    with contextlib.suppress(OSError):  # if it cannot be stored, the next profile measures it again
         measured_ceilings.store(measured, path)
     return measured.ceilings
 
@@ -144,7 +144,10 @@ def _ceilings(
 def put_together(
     profiled: Profiled, spec: EngineSpec, ceilings: Ceilings | None, python: str | None = None
 ) -> OperatorProfile:
-    """`python`: in which the engine ran; edgetop's own by default."""
+    """Join the measured times with the model's file and the ceilings.
+
+    `python`: the interpreter of the engine, or None for edgetop's own.
+    """
     loaded, chosen = profiled.loaded, profiled.chosen
     assert loaded
     assert chosen
@@ -154,7 +157,7 @@ def put_together(
         if burst.threads:
             threads.add(burst.threads)
     inspection = None
-    with contextlib.suppress(Exception):  # a model that nobody has foreseen: it ran, and its times are known
+    with contextlib.suppress(Exception):  # times are still useful if the file of the model cannot be analysed
         declared = read_model(Path(spec.model), spec.format)
         shapes = {tensor.name: tensor.shape for tensor in loaded.inputs}
         inspection = inspected(declared, shapes, partial(measure_shapes, spec, python))

@@ -24,16 +24,16 @@ OPS_OPTIONS = (
     option("--runs", type=IntRange(1, 100_000), default=50, show_default=True, help="Instrumented inferences."),
     option(
         "--warmup-runs", type=text.warmup_runs, default="50", show_default=True, metavar="N|steady",
-        help="Inferences before. steady: until latency no longer drifts, at most a minute.",
+        help="Number of warm-up inferences, or steady: warm up until latency no longer drifts, for at most a minute.",
     ),
-    option("--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3."),
-    option("--no-roofline", is_flag=True, help="Do not measure what the board can do at most; use what was kept."),
-    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help ops)."),
-    option("--csv", "csv_file", type=PATH, metavar="FILE", help="The operators in run order as well, as CSV."),
-    option("--trace", "trace_file", type=PATH, metavar="FILE", help="One inference as a Chrome trace, for Perfetto."),
+    option("--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to CPUS: 2-3."),
+    option("--no-roofline", is_flag=True, help="Do not measure the ceilings of the board; use the stored ones."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help ops)."),
+    option("--csv", "csv_file", type=PATH, metavar="FILE", help="Also write the operators in run order as CSV."),
+    option("--trace", "trace_file", type=PATH, metavar="FILE", help="Also write one inference as a Perfetto trace."),
     option(
-        "--force", is_flag=True, help="Replace files that exist.",
-        rules=[needs("csv_file", "trace_file", advice="nothing else is written")],
+        "--force", is_flag=True, help="Replace existing files.",
+        rules=[needs("csv_file", "trace_file", advice="it allows them to replace a file")],
     ),
 )  # fmt: skip
 
@@ -41,10 +41,10 @@ OPS_OPTIONS = (
 @click.command("ops", params=[*MODEL_OPTIONS, *OPS_OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
 def command(**options: Any) -> int:
-    """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL: the built-in demo model.
+    """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL, profile the built-in demo model.
 
-    Runs the model as `edgetop run` does, with instrumented inferences among others that are
-    not, and measures for about two seconds what this board can do at most.
+    The model runs as with `edgetop run`, and instrumented inferences alternate with plain ones.
+    About two seconds more are used to measure the peak FLOP/s and bandwidth of this board.
     """
     from edgetop.cli.running.operator_output import output_file, write  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.running.operator_run import profile  # noqa: PLC0415

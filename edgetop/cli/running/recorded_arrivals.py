@@ -1,4 +1,4 @@
-"""What a recorded session shows of an application: its inferences, and when each began (`--pace-of`, `edgetop gap`)."""
+"""Inferences of a recorded application and their start times, for `--pace-of` and `edgetop gap`."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -10,13 +10,14 @@ if TYPE_CHECKING:
     from edgetop.comparison.application_gap import Evidence
 
 LEAST_ARRIVALS, MOST_ARRIVALS = 3, 100_000
-MOST_INFERENCES = 2_000_000  # the newest: of more, means do not change
+MOST_INFERENCES = 2_000_000  # only the newest are read; more would not change the means
 
 
 def read_evidence(session: str, problems: list[str], *, completes: bool = True) -> "Evidence":
-    """Return what the session shows. What cannot be read of it is added to `problems`.
+    """Read the inferences of a session. A description of each unreadable part is added to `problems`.
 
-    `completes`: whether a session that was cut short is completed on disk. Raises InputError if it cannot be opened.
+    `completes`: whether to complete the recording of a session that was cut short. Raises InputError if the session
+    cannot be opened.
     """
     import numpy as np  # noqa: PLC0415
 
@@ -48,10 +49,10 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
 
 
 def arrivals_of(session: str, model: str) -> tuple[int, ...]:
-    """Return when the inferences of a session's stream with this model began, in ns from 0.
+    """Return the start times of the inferences of one model in a session, in ns from 0.
 
-    The last value is the length. These are the first 100,000 inferences. The session's files are left as they are, even
-    if it was cut short. Raises InputError where there are too few.
+    The last value is the total length. At most the first 100,000 inferences are used. The files of the session are not
+    changed, even if it was cut short. Raises InputError if there are too few inferences.
     """
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415

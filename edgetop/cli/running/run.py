@@ -35,112 +35,120 @@ SHAPE = option(
     "--shape", "shapes", type=text.named_shape, multiple=True, metavar="NAME:DIMS",
     help="Fill the unknown dimensions of an input: image:1,3,224,224. Repeatable.",
 )  # fmt: skip
-BATCH = option("--batch", type=IntRange(1), metavar="N", help="First dimension of every input.")
+BATCH = option("--batch", type=IntRange(1), metavar="N", help="Batch size: the first dimension of every input.")
 A_PROCESS = needs("isolation", holds=lambda given: given != "thread", message="{} needs --isolation process")
 MODEL_OPTIONS = (
     option(
         "--engine", metavar="NAME", shell_complete=completion.engines,
-        help="onnxruntime, litert or tflite-runtime. Default: by the file's content.",
+        help="Runtime: onnxruntime, litert or tflite-runtime. Default: chosen by the file's content.",
     ),
     option(
         "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
         shell_complete=completion.providers,
-        help="ONNX Runtime's execution provider, first choice first: CUDA, TensorRT:trt_fp16_enable=1; or LiteRT's "
-        "accelerator: GPU, NPU, CPU. Repeatable.",
+        help="ONNX Runtime provider (CUDA, TensorRT:trt_fp16_enable=1) or LiteRT accelerator (GPU, NPU, CPU). "
+        "Repeatable, in order of preference.",
     ),
     option(
         "--delegate", "delegates", type=text.with_options, multiple=True, metavar="PATH[:K=V,...]",
         help="TFLite delegate library with its options. Repeatable.",
     ),
     option("--no-xnnpack", is_flag=True, help="Run TFLite models without XNNPACK, the runtimes' default delegate."),
-    option("--threads", type=IntRange(0, 1024), default=0, show_default=True, help="0: the runtime's default."),
+    option(
+        "--threads", type=IntRange(0, 1024), default=0, show_default=True,
+        help="Number of threads of the runtime; 0 for its default.",
+    ),
     BATCH,
     option(
         "--engine-python", type=PATH, metavar="PATH",
-        help="Run the engine in this Python interpreter: JetPack's, or one with an older runtime.",
+        help="Python interpreter that runs the engine, such as JetPack's or one with an older runtime.",
         rules=[A_PROCESS],
     ),
     option(
         "--input", "inputs", type=text.named_source, multiple=True, metavar="[NAME=]SOURCE",
-        help="random (default), zeros, a .npy or .npz file, or a folder of them to cycle through. Repeatable.",
+        help="Input data: random (default), zeros, a .npy or .npz file, or a folder of such files to cycle through. "
+        "Repeatable.",
     ),
     SHAPE,
-    option("--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True, help="Of random inputs and arrivals."),
+    option(
+        "--seed", type=IntRange(0, 2**32 - 1), default=0, show_default=True,
+        help="Seed of random inputs and arrivals.",
+    ),
     option(
         "--require-full-delegation", is_flag=True,
-        help="Fail with exit code 2 where an operator does not run on the provider or delegate that was asked for.",
+        help="Exit with code 2 if an operator does not run on the requested provider or delegate.",
     ),
 )  # fmt: skip
 
 RUN_OPTIONS = (
-    option("--duration", type=text.duration, metavar="TIME", help="End after this long of measuring: 500ms 10s 5m 2h."),
-    option("--runs", type=IntRange(1), metavar="N", help="End after so many measured inferences."),
+    option("--duration", type=text.duration, metavar="TIME", help="Stop after measuring for TIME: 500ms, 10s, 5m, 2h."),
+    option("--runs", type=IntRange(1), metavar="N", help="Stop after N measured inferences."),
     option(
         "--warmup-runs", type=text.warmup_runs, default="50", show_default=True, metavar="N|steady",
-        help="Inferences before measuring. steady: until latency no longer drifts, at most a minute.",
+        help="Number of warm-up inferences, or steady: warm up until latency no longer drifts, for at most a minute.",
     ),
     option(
-        "--warmup-time", type=text.duration_or_zero, default="0s", metavar="TIME", help="Warm up at least this long."
+        "--warmup-time", type=text.duration_or_zero, default="0s", metavar="TIME", help="Warm up for at least TIME."
     ),
     option(
         "--idle-baseline", type=text.duration_or_zero, default="0", metavar="TIME",
-        help="Rest so long between the first inference and the warm-up, for the energy net of idle: 30s.",
+        help="Measure idle power for TIME before the warm-up, so that net energy can be computed: 30s.",
     ),
     option(
         "--isolation", type=click.Choice(["process", "thread"]), default="process", show_default=True,
-        help="Where inference runs. A thread shares the monitor's process, and its GIL.",
+        help="Run inference in its own process or in a thread. A thread shares the process and the GIL of the monitor.",
     ),
     option(
         "--profile-every", type=text.duration_or_zero, default="10s", show_default=True, metavar="TIME",
-        help="How often operators are profiled, in bursts of at most 1 % of the time; they are not measured. 0: never.",
+        help="Profile operators every TIME; 0 for never. Takes at most 1 % of the time, in which nothing is measured.",
     ),
     option(
-        "--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to these CPUs: 2-3.",
+        "--engine-cpus", type=text.cpus, metavar="CPUS", help="Pin the engine to CPUS: 2-3.",
         rules=[A_PROCESS],
     ),
-    option("--monitor-cpus", type=text.cpus, metavar="CPUS", help="Pin edgetop itself to these CPUs."),
+    option("--monitor-cpus", type=text.cpus, metavar="CPUS", help="Pin edgetop itself to CPUS."),
     option("--sysroot", type=PATH, metavar="DIR", help="Read the board's sensors from a captured file tree."),
 )  # fmt: skip
 
 LIMIT_OPTION = option(
     "--limit", "limits", type=text.limit, multiple=True, metavar="WHAT",
-    help="The engine alone: cpus=2, memory=512M, quota=150%[,period=10ms] (edgetop help limits). Repeatable.",
+    help="Limit the engine: cpus=2, memory=512M, quota=150%[,period=10ms] (edgetop help limits). Repeatable.",
     rules=[A_PROCESS],
 )  # fmt: skip
 COOLDOWN_OPTIONS = (
     option(
         "--cooldown-to", type=text.celsius, metavar="45C",
-        help="Before the model is loaded, wait until the hottest zone of the board is at this temperature.",
+        help="Before loading the model, wait until the hottest zone of the board has cooled to this temperature.",
     ),
     option(
         "--cooldown-max", type=text.duration, default="10m", show_default=True, metavar="TIME",
-        help="But no longer than this.",
+        help="Longest wait of --cooldown-to.",
     ),
 )  # fmt: skip
 
 LOAD_OPTIONS = (
     option(
         "--rate", type=text.FiniteRange(1e-6, 1e6), metavar="HZ",
-        help="Start so many inferences a second, in each stream, however long one takes. Default: back to back.",
+        help="Start inferences at this rate in each stream, however long they take. Default: back to back.",
     ),
     option(
         "--arrivals", type=click.Choice(["fixed", "poisson"]),
         rules=[needs("rate", advice="a load without a rate has no arrivals")],
-        help="With --rate: evenly (default), or at random, drawn from --seed.",
+        help="With --rate: start inferences at fixed intervals (default), or at random ones drawn from --seed.",
     ),
     option(
         "--pace-of", "pace_of", metavar="SESSION", shell_complete=completion.sessions,
         rules=[not_beside("rate", "arrivals", "streams", "delay", "duty")],
-        help="Start inferences when those of a recorded session began, again and again (edgetop help gap).",
+        help="Start inferences at the times of a recorded session, in a loop (edgetop help gap).",
     ),
-    option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="So many inferences at once."),
+    option("--streams", type=IntRange(1, 64), default=1, show_default=True, help="Number of concurrent inferences."),
     option(
-        "--delay", type=text.duration, metavar="TIME", help="Without --rate: a pause after each inference.",
+        "--delay", type=text.duration, metavar="TIME", help="Without --rate: pause for TIME after each inference.",
         rules=[not_beside("rate", advice="a rate says when each starts, a delay how long after")],
     ),
-    option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Work and rest in turn: 2s:8s."),
+    option("--duty", type=text.duty_cycle, metavar="ON:OFF", help="Alternate between work and rest: 2s:8s."),
     option(
-        "--deadline", type=text.duration, metavar="TIME", help="Count later inferences; show the time that p99 leaves."
+        "--deadline", type=text.duration, metavar="TIME",
+        help="Count inferences that take longer than TIME, and show how close p99 is to it.",
     ),
 )  # fmt: skip
 
@@ -148,14 +156,14 @@ A_GATE = needs("gates", message="{} needs a gate", advice="give one with --fail-
 GATE_OPTIONS = (
     option(
         "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
-        help="Exit with 1 where this holds in the end: 'p99>33ms', throttled (edgetop help gates). Repeatable.",
+        help="Exit with code 1 if this holds at the end: 'p99>33ms', throttled (edgetop help gates). Repeatable.",
     ),
     option(
-        "--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file, for CI systems.",
+        "--junit", type=PATH, metavar="FILE", help="Write the results of the gates as a JUnit file, for CI systems.",
         rules=[A_GATE],
     ),
     option(
-        "--fail-fast", is_flag=True, help="End as soon as a gate has failed for sure.", rules=[A_GATE]
+        "--fail-fast", is_flag=True, help="Stop as soon as a gate is certain to fail.", rules=[A_GATE]
     ),
 )  # fmt: skip
 
@@ -165,7 +173,7 @@ ALERT_OPTIONS = (
     option(
         "--on-event", "hooks", type=text.event_hook, multiple=True, metavar="EVENT=COMMAND",
         shell_complete=completion.events,
-        help="Run a command, which reads the event as JSON: throttled='logger -t edgetop'. Repeatable.",
+        help="Run COMMAND at each EVENT, which it reads as JSON: throttled='logger -t edgetop'. Repeatable.",
     ),
 )  # fmt: skip
 
@@ -173,35 +181,35 @@ A_POWER_LOG = needs("power_log", message="{} needs --power-log FILE")
 POWER_OPTIONS = (
     option(
         "--i2c", type=text.i2c_spec, multiple=True, metavar="BUS:ADDR:CHIP:SHUNT[:NAME]",
-        help="An INA219, 226, 228, 260 or 3221 on an I2C bus: 1:0x40:ina226:0.002:5V-IN. Repeatable.",
+        help="Read an INA219, 226, 228, 260 or 3221 on an I2C bus: 1:0x40:ina226:0.002:5V-IN. Repeatable.",
     ),
     option(
         "--hz", type=text.FiniteRange(0.01, 1000),
-        help="How often power is read, on average; no faster than a sensor has news. Default: each its own.",
+        help="Average rate at which power is read, at most the update rate of the sensor. Default: set by each sensor.",
     ),
     option(
         "--battery", type=text.battery, metavar="3.7V,1000mAh[,RATE][,+EXTRA mW]",
-        help="How long it lasts at the rate that runs or at RATE Hz, with EXTRA for what else it feeds.",
+        help="Estimate how long this battery lasts at the measured rate or at RATE. EXTRA: power of other consumers.",
     ),
     option(
         "--power-log", type=PATH, metavar="FILE",
-        help="What an instrument logs while the run goes on: edgetop help power.",
+        help="Read power from the log that an instrument writes during the run (edgetop help power).",
     ),
     option(
-        "--power-log-format", type=click.Choice(FORMATS), help="What wrote it.", rules=[A_POWER_LOG]
+        "--power-log-format", type=click.Choice(FORMATS), help="Format of the power log.", rules=[A_POWER_LOG]
     ),
     option(
-        "--power-volts", type=text.volts, metavar="5V", help="The supply's voltage, for a log of current.",
+        "--power-volts", type=text.volts, metavar="5V", help="Supply voltage, for a log that holds current only.",
         rules=[A_POWER_LOG],
     ),
     option(
         "--power-log-offset", type=text.offset_seconds, default="0s", show_default=True, metavar="TIME",
-        help="Session time at which the log's time is 0; negative where the log began first.",
+        help="Session time at which the time of the log is 0; negative if the log began before the session.",
         rules=[A_POWER_LOG],
     ),
     option(
         "--power-log-interval", type=text.duration, metavar="TIME",
-        help="tegrastats' --interval, where its lines have no time (JetPack 4). Default: its own, 1s.",
+        help="Interval of tegrastats, if its lines have no time (JetPack 4). Default: 1s.",
         rules=[A_POWER_LOG],
     ),
 )  # fmt: skip
@@ -209,55 +217,55 @@ POWER_OPTIONS = (
 KEPT = not_beside("no_record", advice="it says how to record")
 NOTHING_KEPT = not_beside("output", advice="it says where to record")
 RECORD_OPTIONS = (
-    option("-o", "--output", type=PATH, metavar="PATH", help="The recording's folder; .edgetop is appended."),
-    option("--no-record", is_flag=True, help="Keep nothing.", rules=[NOTHING_KEPT]),
+    option("-o", "--output", type=PATH, metavar="PATH", help="Folder of the recording; .edgetop is appended."),
+    option("--no-record", is_flag=True, help="Do not record the session.", rules=[NOTHING_KEPT]),
     option(
-        "--no-raw", is_flag=True, help="Keep seconds, readings and events, but no single inference.",
+        "--no-raw", is_flag=True, help="Record per-second statistics, readings and events, but not every inference.",
         rules=[KEPT],
     ),
     option(
         "--max-size", type=text.recording_size, metavar="SIZE",
-        help="Beyond it the oldest single inferences go; seconds, readings and events stay: 512M 1G.",
+        help="Drop the oldest single inferences when the recording exceeds SIZE; everything else stays: 512M, 1G.",
         rules=[KEPT],
     ),
     option(
         "--fsync-interval", type=text.duration, default="5s", show_default=True, metavar="TIME",
-        help="How much a loss of power may cost. Each one wears an SD card.",
+        help="Write to disk at least this often: the most that a loss of power may cost. Each write wears an SD card.",
         rules=[KEPT],
     ),
     option(
         "--keep-outputs", type=IntRange(1, 100_000), metavar="N",
-        help="Keep the outputs of N inferences before the warm-up, for edgetop compare: is it still right?",
+        help="Keep the outputs of N inferences before the warm-up, so that edgetop compare can check their agreement.",
         rules=[KEPT],
     ),
-    option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Kept in the recording."),
-    option("--note", "notes", multiple=True, metavar="TEXT", help="A sentence about the set-up, kept as well."),
-    option("--ambient", type=text.celsius, metavar="35C", help="Temperature around the board, as you know it."),
-    option("--enclosure", metavar="TEXT", help="What the board sits in."),
+    option("--label", "labels", type=text.label, multiple=True, metavar="KEY=VALUE", help="Label of the recording."),
+    option("--note", "notes", multiple=True, metavar="TEXT", help="Add a note about the set-up to the recording."),
+    option("--ambient", type=text.celsius, metavar="35C", help="Room temperature, to be noted in the recording."),
+    option("--enclosure", metavar="TEXT", help="Enclosure of the board, to be noted in the recording."),
 )  # fmt: skip
 
 KEEPING_OPTIONS = (
     option(
         "--rotate", type=text.duration, metavar="TIME",
-        help="Begin a new session so often, without a pause of the engine: 24h (edgetop help service).",
-        rules=[KEPT, not_beside("gates", advice="a gate is of one session; --alert and --on-event are of each")],
+        help="Begin a new session every TIME while the engine keeps running: 24h (edgetop help service).",
+        rules=[KEPT, not_beside("gates", advice="a gate judges one session; --alert and --on-event work in each")],
     ),
     option(
         "--sessions-quota", type=text.recording_size, metavar="SIZE",
-        help="Remove sessions beside this one beyond that, pushed ones first, then the oldest: 2G.",
+        help="Remove other sessions in this folder when all exceed SIZE, pushed ones first, then the oldest: 2G.",
         rules=[KEPT],
     ),
 )  # fmt: skip
 
 SCREEN_OPTIONS = (
-    option("--headless", is_flag=True, help="No screen: progress on stderr, the result on stdout."),
+    option("--headless", is_flag=True, help="Run without a screen: progress on stderr, the result on stdout."),
     screen.LIVE,
     option(
-        "--detach", is_flag=True, help="Return when it has begun: edgetop attach shows it, edgetop stop ends it.",
-        rules=[not_beside("no_record", advice="what is not recorded cannot be attached to")],
+        "--detach", is_flag=True, help="Return once the run has begun. edgetop attach shows it, edgetop stop ends it.",
+        rules=[not_beside("no_record", advice="edgetop attach needs a recording")],
     ),
     option(
-        "--json", "as_json", is_flag=True, help="The result as one JSON document (edgetop help report).",
+        "--json", "as_json", is_flag=True, help="Print the result as one JSON document (edgetop help report).",
         rules=[not_beside("detach", advice="edgetop report SESSION --json gives the result")],
     ),
     screen.REFRESH,
@@ -276,24 +284,24 @@ OPTIONS = (
 @click.command("run", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
 def command(**options: Any) -> int:
-    """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL: the built-in demo model.
+    """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL, run the built-in demo model.
 
-    Press ? on the screen for its keys. The session is recorded as it goes on;
-    `edgetop report` reads it again. `d` twice leaves it running, and so does a terminal that
-    hangs up; `edgetop attach` comes back to it.
+    Press ? on the screen for its keys. The session is recorded while it runs;
+    `edgetop report` prints its results again. Press `d` twice to leave it running in the
+    background; it also continues if the terminal hangs up. `edgetop attach` shows it again.
     """
     return run_model(model_request(options))
 
 
 def model_request(options: Mapping[str, Any]) -> "RunRequest":
-    """Return the request that the options of `run` make. Raises InputError where they cannot be used together."""
+    """Make a request from the options of `run`. Raises InputError for options that cannot be used together."""
     from edgetop.cli.running.run_request import ModelChoice, ModelSubject  # noqa: PLC0415  --help needs none of it
 
     return request_of(options, ModelSubject(ModelChoice.of(options), options["isolation"]))
 
 
 def request_of(given: Mapping[str, Any], subject: "ModelSubject | DemoSubject", **noted: Any) -> "RunRequest":
-    """Return the request for one model, from the options of `run` or `demo`. `noted`: fields of Keeping to replace."""
+    """Make a request for one model from the options of `run` or `demo`. `noted` replaces fields of `Keeping`."""
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 
     return asked.RunRequest(
@@ -328,7 +336,7 @@ def run_model(request: "RunRequest") -> int:
 
 
 def _may_start_early(request: "RunRequest") -> bool:
-    """Whether the engine's process may load while edgetop does: one engine, and no option says how it is to be run."""
+    """Whether the engine process may start now: there is one engine, and no option changes how its process runs."""
     from edgetop.cli.running.run_request import DemoSubject, ModelSubject  # noqa: PLC0415  --help needs none of it
 
     match request.subject:

@@ -1,7 +1,8 @@
-"""What a command line asks to be run. A command makes one `RunRequest`, and nothing behind it reads options.
+"""Requests: what a command line asks edgetop to run. Each command makes one `RunRequest`; no other code reads options.
 
-Every value has its final type and unit, and every check that needs no file was made. This module loads nothing heavy,
-because a request is made before the engine is started and before the run splits from the shell's process (terminal.py).
+Every value has its final type and unit, and every check that needs no file has been made. This module loads nothing
+heavy, because a request is made before the engine starts and before the run splits from the shell's process
+(terminal.py).
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,9 +47,9 @@ class ModelChoice:
     threads: int = 0  # 0: the runtime's default
     batch: int | None = None
     python: Path | None = None  # the engine's interpreter; None: edgetop's own
-    inputs: Mapping[str, str] = field(default_factory=dict)  # by the input's name, or "" for all
+    inputs: Mapping[str, str] = field(default_factory=dict)  # source by name of the input; "" for all inputs
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    seed: int = 0  # of random inputs and arrivals
+    seed: int = 0  # seed of random inputs and arrivals
     needs_full_delegation: bool = False
     cpus: tuple[int, ...] = ()  # (): any
     limit: Limit = Limit()
@@ -92,29 +93,29 @@ class DemoSubject:
 
     model: ModelChoice
     scenario: "Scenario"
-    speed: float  # simulated seconds in a real one
-    board_state: Path | None = None  # the board's heat, from one session to the next
+    speed: float  # simulated seconds per real second
+    board_state: Path | None = None  # file that keeps the heat of the board between sessions
 
 
 @frozen
 class Variant:
     model: ModelChoice
-    written: str  # its own options, as they were written
+    written: str  # options of this variant, as the user wrote them
 
 
 @frozen
 class VariantsSubject:
-    """Two models, or one with two settings, in turns."""
+    """Two variants that run in turns: two models, or one model with two settings."""
 
     variants: tuple[Variant, Variant]
-    until: float  # the share to which the ratio of p50 is to be known
-    turn_ns: int | None  # None: for fifty inferences
+    until: float  # end when the interval of the ratio of p50 is this narrow, as a share
+    turn_ns: int | None  # length of a turn; None: fifty inferences
     order_seed: int
 
 
 @frozen
 class ProgramSubject:
-    """A program that makes the inferences itself."""
+    """A program that runs its own inferences."""
 
     program: "WatchedProgram | WatchedProcess"
 
@@ -123,14 +124,14 @@ Subject = ModelSubject | DemoSubject | VariantsSubject | ProgramSubject
 
 
 def model_of(subject: Subject) -> ModelChoice:
-    """Return the model that edgetop runs; of an A/B session, A. Raises TypeError for a program, which runs its own."""
+    """Return the model that edgetop runs; in an A/B session, that of A. Raises TypeError for a watched program."""
     match subject:
         case ModelSubject(model) | DemoSubject(model):
             return model
         case VariantsSubject(variants):
             return variants[0].model
         case ProgramSubject():
-            raise TypeError("a watched program has no model of edgetop's")
+            raise TypeError("a watched program has no model that edgetop runs")
 
 
 # How it runs.
@@ -138,14 +139,14 @@ def model_of(subject: Subject) -> ModelChoice:
 
 @frozen
 class Phases:
-    """The phases of a run, and when it ends. None: no limit."""
+    """The phases of a run, and when it ends. A limit that is None does not apply."""
 
     duration_ns: int | None = None
     runs: int | None = None
     warmup_runs: int | None = DEFAULT_WARMUP_RUNS  # None: until latency is steady
     warmup_ns: int = 0
-    idle_ns: int = 0  # of rest after the first inference, for what the board draws when idle
-    profile_every_ns: int = 0  # 0: never
+    idle_ns: int = 0  # length of the rest after the first inference, in which idle power is measured
+    profile_every_ns: int = 0  # interval between two profiles of the operators; 0: never
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Phases":
@@ -161,12 +162,12 @@ class Phases:
 
 @frozen
 class LoadRequest:
-    rate_hz: float | None = None  # of each stream; None: back to back
+    rate_hz: float | None = None  # inferences per second in each stream; None: back to back
     arrivals: str = "fixed"  # or "poisson"
-    pace_of: str | None = None  # a session whose arrivals are replayed
+    pace_of: str | None = None  # session whose start times are replayed
     streams: int = 1
-    delay_ns: int = 0  # after each inference, without a rate
-    duty_ns: tuple[int, int] | None = None  # work and rest, in turn
+    delay_ns: int = 0  # pause after each inference, if there is no rate
+    duty_ns: tuple[int, int] | None = None  # lengths of work and rest, which alternate
     deadline_ns: int | None = None
 
     @classmethod
@@ -184,13 +185,13 @@ class LoadRequest:
 
 @frozen
 class PowerLogRequest:
-    """A log that an instrument writes while the run goes on."""
+    """A log of power that an instrument writes during the run."""
 
     path: Path
-    format: str | None = None  # None: recognised
+    format: str | None = None  # None: recognised from the file's content
     volts: float | None = None
-    offset_s: float = 0.0  # session time at which the log's time is 0
-    interval_ns: int | None = None  # of tegrastats, where its lines have no time
+    offset_s: float = 0.0  # session time at which the time of the log is 0
+    interval_ns: int | None = None  # interval of tegrastats, whose lines may have no time
 
 
 @frozen
@@ -199,7 +200,7 @@ class BoardRequest:
 
     sysroot: Path | None = None  # a captured file tree; None: this board
     i2c: tuple["I2cSpec", ...] = ()
-    hz: float | None = None  # how often power is read; None: each sensor's own rate
+    hz: float | None = None  # average rate at which power is read; None: set by each sensor
     power_log: PowerLogRequest | None = None
     monitor_cpus: tuple[int, ...] = ()  # (): any
     cooldown_to_c: float | None = None
@@ -231,11 +232,11 @@ class BoardRequest:
 @frozen
 class Judging:
     gates: tuple["Gate", ...] = ()
-    ratio_gates: tuple["RelativeGate", ...] = ()  # of an A/B session
+    ratio_gates: tuple["RelativeGate", ...] = ()  # gates on B divided by A, in an A/B session
     fail_fast: bool = False
     alerts: tuple["AlertRule", ...] = ()
     hooks: tuple["Hook", ...] = ()
-    judge: "Judge | None" = None  # of the kept outputs
+    judge: "Judge | None" = None  # judges whether the kept outputs are right
 
     @classmethod
     def of(cls, given: Mapping[str, Any], judge: "Judge | None" = None) -> "Judging":
@@ -255,17 +256,17 @@ class Keeping:
 
     output: Path | None = None  # None: in the recordings folder
     is_recorded: bool = True
-    has_raw: bool = True  # single inferences are kept
+    has_raw: bool = True  # whether single inferences are recorded
     max_size_bytes: int | None = None
     fsync_interval_ns: int = 0
-    keep_outputs: int = 0  # of so many inferences before the warm-up
+    keep_outputs: int = 0  # number of inferences before the warm-up whose outputs are kept
     labels: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
     ambient_c: float | None = None
     enclosure: str | None = None
     battery: "Battery | None" = None
     rotate_ns: int | None = None
-    quota_bytes: int | None = None  # of the sessions beside this one
+    quota_bytes: int | None = None  # most space that all sessions of the folder may take
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "Keeping":
@@ -312,7 +313,7 @@ class Showing:
     """How the session is shown while it runs, and its result at the end."""
 
     headless: bool = False
-    live: bool = False  # lines in words, without a screen
+    live: bool = False  # whether to print plain sentences in place of a screen
     detach: bool = False
     as_json: bool = False
     screen: ScreenChoices = ScreenChoices()
@@ -346,7 +347,7 @@ class RunRequest:
     showing: Showing
 
     def __post_init__(self) -> None:
-        """Raises InputError for a gate or a rule that needs a deadline, where there is none."""
+        """Check the gates and rules. Raises InputError if one needs a deadline and there is none."""
         if self.load.deadline_ns is None:
             for option, asked in (("--fail-if", self.judging.gates), ("--alert", self.judging.alerts)):
                 if any(one.name == "misses" for one in asked):

@@ -1,4 +1,4 @@
-"""Builds a session from a `RunRequest`, runs it and shows it until its end."""
+"""Build a session from a `RunRequest`, run it, and show it until it ends."""
 
 import contextlib
 import ctypes
@@ -68,20 +68,20 @@ if TYPE_CHECKING:
     from edgetop.engines.spawn import Child
     from edgetop.ui.screen_settings import ScreenSettings
 
-BEGINNING_PATIENCE_S = 60.0  # of --detach: a model that loads for longer is left to itself
+BEGINNING_PATIENCE_S = 60.0  # --detach returns after this time even if the model is still loading
 BEGINNING_LOOK_S = 0.1
-LOADING_GRACE_S = 0.1  # a model that cannot be loaded is reported before a screen opens, where that is quick
+LOADING_GRACE_S = 0.1  # wait before a screen opens, so that a quick failure to load is reported without one
 NO_SCREEN_ADVICE = "edgetop run --headless prints lines instead, and --detach leaves it running"
-THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors
+THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors that show throttling
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
 
 
 @frozen
 class End:
     error: EdgetopError | None
-    interrupted: bool  # by SIGINT
+    interrupted: bool  # whether SIGINT ended the session
     gates_failed: bool = False
-    folder: Path | None = None  # of the recording; None: there is none
+    folder: Path | None = None  # folder of the recording, if there is one
 
     def exit_code(self) -> int:
         """Return the exit code of the command. Raises the error that ended the session."""
@@ -93,9 +93,9 @@ class End:
 
 
 def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | None" = None) -> End:
-    """Run the session. Raises InputError where it cannot begin.
+    """Run the session. Raises InputError if it cannot begin.
 
-    `engine_child`: a process for the engine that has started already.
+    `engine_child`: a process for the engine that has already been started.
     """
     settings, showing = None, request.showing
     if _has_screen(showing):
@@ -110,9 +110,9 @@ def run_session(request: RunRequest, terminal: Terminal, engine_child: "Child | 
         refuse_unwritable(showing.junit)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # mallopt(3); musl has and needs none
     is_thread = isinstance(request.subject, ModelSubject) and request.subject.isolation == "thread"
-    if mallopt and not is_thread:  # a runtime that is a thread of this process keeps its arenas
-        mallopt(_M_ARENA_MAX, 1)  # threads share one arena: 4 MiB less
-        mallopt(_M_TRIM_THRESHOLD, 128 * 1024)  # free memory at its end goes back at once
+    if mallopt and not is_thread:  # an engine that runs as a thread of this process needs several arenas
+        mallopt(_M_ARENA_MAX, 1)  # one arena for all threads saves 4 MiB
+        mallopt(_M_TRIM_THRESHOLD, 128 * 1024)  # return free memory at the end of the heap to the system at once
     with contextlib.ExitStack() as last:
         with contextlib.ExitStack() as stack, contextlib.ExitStack() as signals:
             exporters, managers = Exporters(request.metrics, stack, last), unattended.service_managers(stack)
@@ -132,7 +132,7 @@ def _has_screen(showing: Showing) -> bool:
 
 
 def _end(session: LiveSession, request: RunRequest) -> End:
-    """Write and print the result."""
+    """Write and print the result of the session."""
     from edgetop.analysis.session_report import report  # noqa: PLC0415  what only the end needs does not delay the beginning
     from edgetop.cli.printing import junit  # noqa: PLC0415
     from edgetop.cli.running.early_end import print_failed_gates  # noqa: PLC0415
@@ -142,7 +142,7 @@ def _end(session: LiveSession, request: RunRequest) -> End:
     if isinstance(outcome.error, InputError):
         return End(outcome.error, session.interrupted)
     result = report(session.analysis)
-    if session.folder and not session.analysis.faults.found:  # a later edgetop may know what is missing
+    if session.folder and not session.analysis.faults.found:  # else a later edgetop may complete the results
         write_outcome(session.folder.path, outcome_of(session.analysis))
     unwritten: list[OutputError] = []
     with _note_failure(unwritten):
@@ -165,7 +165,10 @@ def _end(session: LiveSession, request: RunRequest) -> End:
 
 @contextlib.contextmanager
 def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
-    """Note an output that cannot be written, so that the others still are. A reader that has left is no failure."""
+    """Collect the error of an output that cannot be written, so that other outputs are still written.
+
+    A reader that closed its pipe is not an error.
+    """
     try:
         with contextlib.suppress(ReaderLeftError):
             yield
@@ -175,13 +178,13 @@ def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
 
 @frozen
 class _Setup:
-    """The setup of the session, before anything runs."""
+    """The parts of a session, before anything runs."""
 
     model: ModelFile
     board: BoardInUse
     board_sensors: Found
     spec: EngineSpec
-    folder: Path | None  # of the recording
+    folder: Path | None  # folder of the recording, if there is one
     manifest: Manifest
     engine: Engine
 
@@ -230,9 +233,9 @@ def _assemble(
     signals: contextlib.ExitStack,
     engine_child: "Child | None" = None,
 ) -> LiveSession:
-    """Everything the session is made of, ready to start; the order in which it is made matters.
+    """Build the session, ready to start. The order of the steps matters.
 
-    From the moment that there is a recording until `signals` is left, a signal ends the session in order.
+    Once the recording exists and until `signals` is closed, a signal ends the session cleanly.
     """
     clock = SystemClock()
     setup = _set_up(request, stack, clock, engine_child)
@@ -270,7 +273,7 @@ def _assemble(
 
 
 def _observers(request: RunRequest, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
-    """Loaded while the engine loads its model."""
+    """Return the observers of the session. Their modules are imported here, while the engine loads its model."""
     observers: list[Observer] = []
     if request.judging.fail_fast:
         from edgetop.cli.running.early_end import FailFast  # noqa: PLC0415
@@ -296,10 +299,10 @@ def _about(session: LiveSession) -> dict[str, Any]:
 
 
 def _record_request(session_state: SessionState, request: RunRequest, model: ModelFile, sensors: Found) -> None:
-    """Record gates and rules as events, so that replays and reports judge gates and rules again."""
+    """Record gates and alert rules as events, so that replays and reports can judge them again."""
     subject = request.subject
     if not isinstance(subject, ProgramSubject) and model_of(subject).path is None:
-        text = "no model was given: this is the built-in demo model"
+        text = "no model was given, so this is the built-in demo model"
         session_state.add_event(Remark("demo-model"), "info", "edgetop", text)
     if model.misnamed:
         session_state.add_event(
@@ -310,7 +313,7 @@ def _record_request(session_state: SessionState, request: RunRequest, model: Mod
     for rule in request.judging.alerts:
         session_state.add_event(AlertRuleSet(rule.text), "info", "user", f"alert if {rule.text}")
     if not any(info.kind in THROTTLE_SIGNS for source in sensors.sources for info in source.sensors):
-        text = "no sensor of heat, clocks or power can be read here: throttling will not be seen"
+        text = "no temperature, clock or power sensor can be read, so throttling cannot be detected"
         session_state.add_event(Remark("no-sensors"), "warning", "edgetop", text)
 
 
@@ -338,7 +341,7 @@ def _model_engine(
 
 
 def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
-    """A function that derives further events from the batches of a session."""
+    """Return a function that derives events, such as throttling, from the batches of a session."""
     from edgetop.analysis.slowdowns.throttles import ThrottleEvents  # noqa: PLC0415  not before the engine has started
 
     throttles = ThrottleEvents()
@@ -351,7 +354,7 @@ def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
 
 
 def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: "ScreenSettings | None") -> None:
-    """Show the session until it is over and, on a screen, until the user has seen how it ended."""
+    """Show the session until it is over. A screen stays open until the user leaves it."""
     from edgetop.cli.running.headless import follow  # noqa: PLC0415  loaded while the engine loads its model
 
     print_lines = partial(
@@ -374,7 +377,7 @@ def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: 
         if not (session.conductor.outcome and isinstance(session.conductor.outcome.error, InputError)):
             failure = show(session.feed, session.analysis, settings, leave_now=lambda: session.leave_now)
             if failure:
-                print_text(f"edgetop: the screen failed ({failure}); the session goes on without it", err=True)
+                print_text(f"edgetop: the screen failed ({failure}); the session continues without it", err=True)
     if not showing.detach and (showing.headless or not (session.folder or session.feed.ended.is_set())):
         print_lines(lambda: session.hung_up)
     if session.folder and session.is_running:
@@ -384,7 +387,7 @@ def _show(session: LiveSession, showing: Showing, terminal: Terminal, settings: 
 
 
 def _await_beginning(session: LiveSession) -> None:
-    """Wait until an inference has ended: an earlier failure is printed here, for the user to fix."""
+    """Wait until an inference has ended, so that an earlier failure is printed while the user still looks."""
     until_s = time.monotonic() + BEGINNING_PATIENCE_S
     while session.is_running and not session.hung_up and time.monotonic() < until_s:
         session.feed.ended.wait(BEGINNING_LOOK_S)
@@ -394,19 +397,19 @@ def _await_beginning(session: LiveSession) -> None:
 
 
 def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Terminal, *, pipes_too: bool) -> None:
-    """Release the terminal, and with `pipes_too` also streams that are pipes; the run continues without them."""
+    """Release the terminal and continue without it. `pipes_too`: also release standard streams that are pipes."""
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
         print_text(how_to_come_back(folder.name), err=True)
     try:
         terminal.release(folder.path / LOG, pipes_too=pipes_too)
-    except OSError as error:  # a full disk: better here than not at all
+    except OSError as error:  # such as a full disk: staying on the terminal is better than ending
         print_text(f"edgetop: {folder.name / LOG}: {error.strerror}: the run stays on this terminal", err=True)
         return
     why = "the terminal hung up" if session.hung_up else "its screen was left"
     if launcher_died:
-        why = "the process that waited for it was killed"
-    session.state.add_event(Remark("detached"), "info", "edgetop", f"{why}: the run goes on without")
+        why = "the process that waited for the run was killed"
+    session.state.add_event(Remark("detached"), "info", "edgetop", f"{why}: the run continues without it")
 
 
 def _print_result(result: "Report", folder: FolderHandle | None, request: RunRequest) -> None:
@@ -419,7 +422,7 @@ def _print_result(result: "Report", folder: FolderHandle | None, request: RunReq
     if showing.as_json:
         print_json(with_outputs(to_json(result), outputs_folder, judge))
         return
-    text = summary(result)  # which nothing else will print
+    text = summary(result)  # the log is the only place where it is printed
     if folder:
         session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")

@@ -1,4 +1,4 @@
-"""The board of a session (real, captured or virtual) and its sensors, also those of `--i2c` and of power logs."""
+"""The board of a session (real, captured or virtual) and its sensors, including those of `--i2c` and power logs."""
 
 import contextlib
 import sys
@@ -29,12 +29,15 @@ from edgetop.session.manifest import Board
 if TYPE_CHECKING:
     from edgetop.simulation.virtual_board import VirtualBoard
 
-LINE_EVERY_S = 5.0  # of a cool-down, where no line can be drawn over
-CAPTURED = "tree"  # the files of the board in a capture (edgetop sensors --capture)
+LINE_EVERY_S = 5.0  # interval of progress lines while cooling down, if stderr is not a terminal
+CAPTURED = "tree"  # folder of the board's files in a capture (edgetop sensors --capture)
 
 
 def board_root(sysroot: Path | None) -> Root:
-    """Raises InputError where there is no such folder. The folder of an unpacked capture stands for its tree."""
+    """Return the root of the board's files, which may be the folder of an unpacked capture.
+
+    Raises InputError if there is no such folder.
+    """
     if sysroot is None:
         return Root()
     if not sysroot.is_dir():
@@ -45,23 +48,23 @@ def board_root(sysroot: Path | None) -> Root:
 
 @frozen
 class FileBoard:
-    """A board that consists of files alone: it needs no start, and does not depend on the engine."""
+    """A board that is read from files: the real one, or a captured one. It needs no start."""
 
     root: Root
-    page_path: None = None  # the shared page of a virtual board, which the engine must map
+    page_path: None = None  # a virtual board has a shared page here, which the engine maps
 
     def identity(self) -> Board:
         return read_board(self.root)
 
     def discover(self) -> Found:
-        """Discover its sensors."""
+        """Find the sensors of the board."""
         return discover_board(self.root)
 
     def engine_started(self, pid: int) -> None:
         pass
 
     def start(self, report: Callable[[str], None]) -> None:
-        """Do nothing: time does not pass in files."""
+        """Do nothing, because only a virtual board has to be started."""
 
 
 BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
@@ -69,7 +72,10 @@ BoardInUse: TypeAlias = "FileBoard | VirtualBoard"
 
 @contextlib.contextmanager
 def open_board(request: RunRequest) -> Iterator[BoardInUse]:
-    """Raises InputError where `--sysroot` names no folder, and where a virtual board has no folder for its files."""
+    """Open the board of a request.
+
+    Raises InputError if `--sysroot` is not a folder, or if a virtual board has no place for its files.
+    """
     subject = request.subject
     if not isinstance(subject, DemoSubject):
         yield FileBoard(board_root(request.board.sysroot))
@@ -88,13 +94,13 @@ def open_board(request: RunRequest) -> Iterator[BoardInUse]:
             stack.enter_context(board)
         except OSError as error:
             raise InputError(
-                f"the virtual board cannot be made: {error.strerror}", "its files go where XDG_RUNTIME_DIR says"
+                f"the virtual board cannot be created: {error.strerror}", "its files go into $XDG_RUNTIME_DIR"
             ) from None
         yield board
 
 
 def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldown | None:
-    """Wait until the board is as cool as `--cooldown-to` asks for; None where nothing is asked for."""
+    """Wait until the board has cooled to the temperature of `--cooldown-to`. Return None without that option."""
     target_c, longest_s = request.board.cooldown_to_c, request.board.cooldown_max_ns / 1e9
     if target_c is None:
         return None
@@ -116,7 +122,7 @@ def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldo
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", nl=False, err=True)
     if done.reached is None:
-        say("edgetop: no temperature can be read here: nothing was waited for")
+        say("edgetop: no temperature can be read, so there was no wait for the board to cool")
     else:
         still = "" if done.is_cool else "still "
         say(f"edgetop: {still}{done.reached.celsius:.1f} °C after {done.seconds:.0f} s")
@@ -124,9 +130,10 @@ def cool_board(request: RunRequest, board: BoardInUse, sensors: Found) -> Cooldo
 
 
 def find_sensors(asked: BoardRequest, board: Found, root: Root, now_ns: Callable[[], int]) -> Found:
-    """The sensors of the board, of `--i2c` and of a log. Raises InputError for a requested one that cannot be read.
+    """Return the sensors of the board, of `--i2c` and of a power log.
 
-    `board`: the sensors under `root`. `now_ns` gives session time.
+    `board`: the sensors found under `root`. `now_ns` returns session time. Raises InputError if a requested sensor
+    cannot be read.
     """
     hz = asked.hz
     monitors = open_monitors(asked.i2c, root, 1 / hz if hz else CADENCE_S)
@@ -146,8 +153,8 @@ def log_spec(asked: PowerLogRequest | None) -> LogSpec | None:
     if log_format is None and is_tegrastats(asked.path):
         log_format = TEGRASTATS
     if log_format is None:
-        raise InputError("--power-log needs --power-log-format", "one of " + ", ".join(FORMATS))
+        raise InputError("--power-log needs --power-log-format", "choose one of " + ", ".join(FORMATS))
     if asked.interval_ns is not None and log_format != TEGRASTATS:
-        raise InputError(f"--power-log-interval: a log of {log_format} has the time of each row", "leave it out")
+        raise InputError(f"--power-log-interval: the rows of a {log_format} log have their time", "omit the option")
     interval_s = INTERVAL_S if asked.interval_ns is None else asked.interval_ns / 1e9
     return LogSpec(asked.path, log_format, asked.volts, asked.offset_s, interval_s)

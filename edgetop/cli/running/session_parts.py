@@ -1,6 +1,6 @@
-"""What a session is built from, made of a `RunRequest`: the engine and its specification, the folder, the manifest.
+"""The parts of a session, made from a `RunRequest`: the engine and its specification, the folder, the manifest.
 
-Reads files and writes none.
+This module reads files, but writes none.
 """
 
 import errno
@@ -67,20 +67,20 @@ if TYPE_CHECKING:
     from edgetop.taps.watched_process import WatchedProcess
     from edgetop.taps.watched_program import WatchedProgram
 
-EXTRAS = {"onnxruntime": "onnx", "litert": "tflite", "tflite-runtime": "tflite-runtime"}  # of edgetop, by runtime
-POWER_TURN_NS = NS  # the shortest turn where a sensor reads the board's power: few sensors update more often
+EXTRAS = {"onnxruntime": "onnx", "litert": "tflite", "tflite-runtime": "tflite-runtime"}  # extra by runtime
+POWER_TURN_NS = NS  # shortest turn if a sensor reads the power of the board, since few update more often
 
 
 def find_model(choice: ModelChoice) -> ModelFile:
     """Return the user's model, or the built-in one in a format that an installed runtime can run.
 
-    Raises InputError where there is no such file, or no runtime.
+    Raises InputError if there is no such file or no runtime.
     """
     if choice.path is not None:
         return identify(choice.path)
     if choice.engine in RUNTIMES:
         return identify(demo.model_path(RUNTIMES[choice.engine][0]))
-    if choice.python is not None:  # another interpreter can only be asked by running it
+    if choice.python is not None:  # what another interpreter has installed is only known by running it
         return identify(demo.model_path("onnx"))
     for model_format, module, *_ in RUNTIMES.values():  # ONNX first
         if importlib.util.find_spec(module) is not None:
@@ -101,8 +101,8 @@ def engine_spec(
 ) -> EngineSpec:
     """Return the specification of one engine.
 
-    `monitor_cpus`: the CPUs that edgetop itself is pinned to, which the engine must not inherit. Raises InputError for
-    an engine that is unknown or does not fit the model.
+    `monitor_cpus`: the CPUs that edgetop itself is pinned to, which the engine must not inherit. Raises InputError if
+    the engine is unknown or cannot run the model.
     """
     engine = engine_for(choice.engine, model.format)
     if choice.python is None:
@@ -136,9 +136,9 @@ def engine_spec(
 
 
 def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = None) -> EngineSpec:
-    """Return the specification of the session's engine; of an A/B session, of A."""
+    """Return the specification of the session's engine; in an A/B session, that of A."""
     subject, phases = request.subject, request.phases
-    if isinstance(subject, ProgramSubject):  # its limits hold for the program, too
+    if isinstance(subject, ProgramSubject):  # only the limits apply to a watched program
         return EngineSpec(str(model.path), "", runs=phases.runs, duration_ns=phases.duration_ns, warmup_runs=0)
     return engine_spec(
         model_of(subject),
@@ -153,21 +153,21 @@ def spec_of(request: RunRequest, model: ModelFile, virtual_board: str | None = N
 
 
 def _require_runtime(engine: str, model_format: str) -> None:
-    """Raise InputError if this Python has no such runtime. How it is added depends on how edgetop was installed."""
+    """Raise InputError if this Python lacks the runtime. The advice depends on how edgetop was installed."""
     names = [name for name, runtime in RUNTIMES.items() if engine in ("auto", name) and runtime[0] == model_format]
     if not any(importlib.util.find_spec(RUNTIMES[name][1]) for name in names):
         what = f"no runtime for {model_format} models is" if engine == "auto" else f"{engine} is not"
-        advice = f"{extra_command(EXTRAS[names[0]])}, or name an interpreter that has it with --engine-python"
+        advice = f"{extra_command(EXTRAS[names[0]])}, or choose an interpreter that has it with --engine-python"
         raise InputError(f"{what} installed", advice)
 
 
 def with_outputs_file(spec: EngineSpec, folder: Path | None, side: str = "") -> EngineSpec:
-    """Add the file for stored outputs to the engine's specification; `side` of an A/B session: "A" or "B"."""
+    """Add the file for kept outputs to the specification. `side`: "A" or "B" in an A/B session, else ""."""
     return replace(spec, outputs_file=str(folder / outputs_file(side))) if spec.keep_outputs and folder else spec
 
 
 def with_end_note(spec: EngineSpec, folder: Path | None, keeping: Keeping) -> EngineSpec:
-    """Have the engine note in the recording's folder how far it came; not with rotation, when the folder changes."""
+    """Make the engine note its progress in the folder of the recording, unless `--rotate` changes that folder."""
     return replace(spec, end_note=str(folder.absolute() / END_NOTE)) if folder and not keeping.rotate_ns else spec
 
 
@@ -176,7 +176,7 @@ def process_engine(
 ) -> ProcessEngine:
     """Return an engine in its own process, within the requested limits until `stack` is closed.
 
-    `child`: a process that waits for the specification already. Raises InputError where the limits cannot be had.
+    `child`: a process that already waits for the specification. Raises InputError if the limits cannot be set.
     """
     return engine_maker(choice, stack, child)(spec)
 
@@ -193,8 +193,8 @@ def engine_maker(
 def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
     """Return the two engines of an A/B session as one, which loads both anew. Each variant has limits of its own.
 
-    `board`: its sensors. `folder`: of the recording, or None. Raises InputError for a model or an interpreter that is
-    not there.
+    `board`: the sensors of the board. `folder`: the folder of the recording, or None. Raises InputError if a model or
+    an interpreter does not exist.
     """
     from edgetop.engines.turn_engine import TurnsEngine, reloading  # noqa: PLC0415  of `ab` alone
     from edgetop.session.turns import SHORTEST_NS, SIDES, Planner  # noqa: PLC0415
@@ -244,7 +244,7 @@ def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineS
 
 
 def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
-    """Return the load, as in the manifest."""
+    """Return the load for the manifest."""
     on_ns, off_ns = spec.duty_ns or (None, None)
     is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
     return Load(
@@ -262,9 +262,10 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
 
 
 def interpreter(given: Path | None) -> str | None:
-    """Return the engine's interpreter, of a path or a name on PATH; None: edgetop's own. Raises InputError.
+    """Return the path of the engine's interpreter, given as a path or a name on PATH, or None for edgetop's own.
 
-    Links are not followed: a virtual environment's python is one.
+    Symbolic links are not resolved, because the python of a virtual environment is one. Raises InputError if there is
+    no such file.
     """
     if given is None:
         return None
@@ -278,7 +279,10 @@ def interpreter(given: Path | None) -> str | None:
 
 
 def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int, ...]:
-    """Return the engine's CPUs; (): those of this process. It must not inherit a pinning meant for the monitor."""
+    """Return the CPUs of the engine, or () for those of this process.
+
+    The engine must not inherit the CPUs to which the monitor is pinned.
+    """
     here = os.sched_getaffinity(0)
     for option, cpus in (("--engine-cpus", choice.cpus), ("--monitor-cpus", monitor_cpus)):
         if not set(cpus) <= here:
@@ -286,7 +290,7 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
     limited, own = choice.limit.cpus, choice.cpus or tuple(sorted(here))
     if limited is not None:
         if limited > len(own):
-            raise InputError(f"--limit cpus={limited}: there are {len(own)} of them", "leave it out, or give fewer")
+            raise InputError(f"--limit cpus={limited}: this process may use {len(own)} CPUs", "choose fewer")
         return own[:limited]
     if choice.cpus:
         return own
@@ -294,7 +298,7 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
 
 
 def recording_folder(request: RunRequest, model: ModelFile) -> Path | None:
-    """Return the folder to record in; None: no recording."""
+    """Return the folder of the recording, or None if the session is not recorded."""
     keeping, subject = request.keeping, request.subject
     if not keeping.is_recorded:
         return None
@@ -325,7 +329,7 @@ def first_manifest(
     clock: Clock,
     cooldown: Cooldown | None = None,
 ) -> Manifest:
-    """Return the manifest as far as it is complete before anything runs."""
+    """Return the manifest with all that is known before anything runs."""
     origin, subject = clock.monotonic_ns(), request.subject
     limit = None if isinstance(subject, ProgramSubject) else model_of(subject).limit
     manifest = Manifest(
@@ -356,7 +360,7 @@ def first_manifest(
 
 
 def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
-    """Return the requested methodology, with the result of the cool-down."""
+    """Return the methodology of the request, with the result of the cool-down."""
     keeping = request.keeping
     return Methodology(
         cooldown_s=round(cooldown.seconds, 1) if cooldown else None,
@@ -371,7 +375,7 @@ def _methodology(request: RunRequest, cooldown: Cooldown | None) -> Methodology:
 
 
 def typed(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The command line, without the commands of hooks, which may hold secrets.
+    """Return the command line without the commands of hooks, which may hold secrets.
 
     >>> typed(["run", "m.onnx", "--on-event", "any=curl token", "--on-event=leak=x", "--runs", "9"])
     ('edgetop', 'run', 'm.onnx', '--runs', '9')
@@ -403,7 +407,7 @@ def _ab(request: RunRequest, subject: VariantsSubject) -> Ab:
 
 
 def program_file(program: "WatchedProgram | WatchedProcess") -> ModelFile:
-    """The program in the place of a model, until one is seen: the session is named after it."""
+    """Return a stand-in for the model, which gives the session the name of the program until a model is seen."""
     words = [word for word in program.spec.command if not word.startswith("-")]
     named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
     return ModelFile(Path(Path(named).name), "", 0, misnamed=False)
@@ -434,12 +438,12 @@ def refuse_absent(request: RunRequest, folder: Path | None) -> None:
 
 
 def _of_program(manifest: Manifest, program: "WatchedProgram | WatchedProcess") -> Manifest:
-    """Return the manifest of a session whose inferences the program makes."""
+    """Return the manifest of a session that watches a program."""
     command = program.spec.command
     return replace(
         manifest,
         model=Model(path=shlex.join(shortened(command))),
         engine=EngineInfo(isolation=program.isolation),
-        load=replace(manifest.load, input="as the program gives it"),
+        load=replace(manifest.load, input="chosen by the program"),
         watched=Watched(shortened(command)),
     )

@@ -1,6 +1,6 @@
-"""Support of unattended runs: rotation, a disk quota, the service manager's watchdog.
+"""Support for unattended runs: rotation, a disk quota, the watchdog of the service manager.
 
-Loaded before the engine starts: what needs the analysis imports it late.
+The module is loaded before the engine starts, so functions that need the analysis import it late.
 """
 
 import os
@@ -33,7 +33,10 @@ SYSTEMCTL_S = 5.0
 
 
 def following(request: RunRequest, model: ModelFile, session: LiveSession, manifest: Manifest) -> Following:
-    """Make the recording that follows with `--rotate`. Raises InputError. With `-o PATH` they are PATH-2, PATH-3 ..."""
+    """Create the recording that follows this one with `--rotate`. With `-o PATH` they are called PATH-2, PATH-3, ...
+
+    Raises InputError if the folder cannot be used.
+    """
     given = request.keeping.output
     if given is None:
         unnamed = session_parts.recording_folder(request, model)
@@ -50,10 +53,10 @@ def following(request: RunRequest, model: ModelFile, session: LiveSession, manif
 
 
 def keep_room(session: LiveSession, quota_bytes: int, stack: ExitStack) -> None:
-    """Remove old sessions beside this one when they exceed the quota, on a thread, until `stack` is closed."""
+    """Remove old sessions of the folder when they exceed the quota. A thread does so until `stack` is closed."""
     assert session.folder
     quota = Quota(quota_bytes, lambda kind, text: session.state.add_event(Remark(kind), "info", "edgetop", text))
-    first, stopped = session.folder, threading.Event()  # the first one's log takes what is printed without a terminal
+    first, stopped = session.folder, threading.Event()  # the first folder is never removed: it has the log of the run
 
     def keep() -> None:
         is_over = False
@@ -79,10 +82,9 @@ def is_system_stopping() -> bool:
 
 
 class ServiceManager:
-    """Notifies systemd that the session runs, and of its state: sd_notify(3), one datagram each.
+    """Notifies systemd that the session runs, and of its state. Each message is a datagram; see sd_notify(3).
 
-    The watchdog gets nothing when the conductor stands still, or an inference does not come back: systemd then
-    starts edgetop again.
+    The watchdog gets no message if the conductor hangs or an inference does not return. systemd then restarts edgetop.
     """
 
     def __init__(self, address: str) -> None:
@@ -98,7 +100,7 @@ class ServiceManager:
         if self._folds < 0:
             news.append("READY=1")
         progress, manifest = analysis.progress.view(), analysis.manifest
-        is_idle = manifest is not None and manifest.watched is not None  # a program need not always infer
+        is_idle = manifest is not None and manifest.watched is not None  # a watched program may be idle
         hangs = not is_idle and is_stalled(progress, analysis.alerts.stalls.longest_ns or None, manifest)
         if (analysis.folds != self._folds and not hangs) or progress.phase == "over":
             news.append("WATCHDOG=1")
@@ -111,7 +113,7 @@ class ServiceManager:
             self._notify(*news)
 
     def _notify(self, *news: str) -> None:
-        """Send a message; a missing listener is no error."""
+        """Send a message. A missing listener is not an error."""
         try:
             self._socket.sendto("\n".join(news).encode(errors="replace"), self._address)
         except OSError:
@@ -123,9 +125,9 @@ class ServiceManager:
 
 
 def service_managers(stack: ExitStack) -> list[Observer]:
-    """Return an observer that notifies the service manager, if one started this process, until `stack` is closed.
+    """Return an observer that notifies the service manager until `stack` is closed, or [] without such a manager.
 
-    Its address leaves the environment, since children must not notify it.
+    The address of the manager is removed from the environment, because child processes must not notify it.
     """
     address = os.environ.pop("NOTIFY_SOCKET", "")
     if not address.startswith(("/", "@")):

@@ -1,4 +1,4 @@
-"""`edgetop export`: a recording, or a part of it, for other tools or for a colleague."""
+"""`edgetop export`: convert a recording, or a part of it, for other tools or for a colleague."""
 
 import sys
 from pathlib import Path
@@ -19,32 +19,36 @@ if TYPE_CHECKING:
 
 
 OPTIONS = (
-    option("--to", "form", type=click.Choice(list(export_formats.FORMATS)), required=True, help="The format."),
-    option("-o", "--output", metavar="PATH", help="Where; - is the standard output. Default: here, by its name."),
-    option("--begin", type=options.duration_or_zero, metavar="TIME", help="From this session time on: 10m."),
-    option("--end", type=options.duration_or_zero, metavar="TIME", help="Up to this session time."),
+    option("--to", "form", type=click.Choice(list(export_formats.FORMATS)), required=True, help="Export format."),
     option(
-        "--last", type=options.duration_or_zero, metavar="TIME", help="The last part of it.",
-        rules=[not_beside("begin", "end", message="{} goes with neither --begin nor --end")],
+        "-o", "--output", metavar="PATH",
+        help="Output file, or - for standard output. Default: SESSION in the current folder.",
+    ),
+    option("--begin", type=options.duration_or_zero, metavar="TIME", help="Export from this session time on: 10m."),
+    option("--end", type=options.duration_or_zero, metavar="TIME", help="Export up to this session time."),
+    option(
+        "--last", type=options.duration_or_zero, metavar="TIME", help="Export only the last TIME of the session.",
+        rules=[not_beside("begin", "end", message="{} cannot be combined with --begin or --end")],
     ),
     option(
         "--table", "tables", type=click.Choice(export_formats.TABLES), multiple=True,
-        help="csv, json: this one (repeatable).",
+        help="Table to export as csv or json. Repeatable. Default: all.",
         rules=[needs("form", holds=lambda form: form in ("csv", "json"), message="{} is for csv and json")],
     ),
     option(
-        "--no-raw", is_flag=True, help="Without single inferences.", rules=[
-            needs("form", holds=lambda form: form != "parquet", message="{} is not for parquet", advice="it holds none")
+        "--no-raw", is_flag=True, help="Omit single inferences.", rules=[
+            needs("form", holds=lambda form: form != "parquet", message="{} is not for parquet",
+                  advice="parquet has no single inferences")
         ],
     ),
     option(
-        "--hz", type=float, default=1.0, show_default=True, help="parquet: rows per second: 10 or 0.1.",
+        "--hz", type=float, default=1.0, show_default=True, help="Rows per second of parquet, such as 10 or 0.1.",
         rules=[
             needs("form", holds=lambda form: form == "parquet", message="{} is for parquet",
-                  advice="the others keep each time as it was")
+                  advice="other formats keep the original times")
         ],
     ),
-    option("--force", is_flag=True, help="Replace a file that exists."),
+    option("--force", is_flag=True, help="Replace an existing file."),
 )  # fmt: skip
 
 
@@ -54,12 +58,12 @@ def command(
     session: str, *, form: str, output: str | None, begin: int | None, end: int | None, last: int | None,
     tables: tuple[str, ...], no_raw: bool, hz: float, force: bool,
 ) -> None:  # fmt: skip
-    """Export SESSION (a path, a name, or enough of an id), or a part of it.
+    """Export SESSION (a path, a name, or the beginning of an id), or a part of it.
 
     \b
-    csv       a file a table (or --table for one of them)
-    json      a line a row, the manifest first
-    parquet   one wide table on a regular grid, a column a sensor
+    csv       one file per table
+    json      the manifest, then one line per row
+    parquet   one wide table on a regular time grid, one column per sensor
     perfetto  a trace for ui.perfetto.dev
     session   a smaller recording, to send to a colleague
     \b
@@ -75,7 +79,7 @@ def command(
 
     wanted = tuple(name for name in tables or export_formats.TABLES if not (no_raw and name == "inferences"))
     if not wanted:
-        raise click.UsageError("--no-raw leaves nothing of --table inferences")
+        raise click.UsageError("--no-raw and --table inferences exclude each other")
     recording = Recording(locate(session, recordings_home()))
     place = _output(output, recording.folder, form, is_one=len(wanted) == 1, force=force)
     selection = export_formats.Selection(recording, _span(recording, begin, end, last), wanted, hz)

@@ -1,4 +1,4 @@
-"""`edgetop forecast`: from the desk to the field."""
+"""`edgetop forecast`: predict throttling at another ambient temperature."""
 
 import math
 from dataclasses import asdict, replace
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from edgetop.lake.fared import Fared
 
 OPTIONS = (
-    option("--ambient", type=celsius, required=True, metavar="35C", help="The temperature around the board there."),
-    option("--lake", "target", metavar="TARGET", help="Say how such forecasts fared in this lake."),
-    option("--json", "as_json", is_flag=True, help="One JSON document."),
+    option("--ambient", type=celsius, required=True, metavar="35C", help="Ambient temperature to forecast for."),
+    option("--lake", "target", metavar="TARGET", help="Also print how accurate such forecasts were in this lake."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
 
 
@@ -28,8 +28,8 @@ OPTIONS = (
 def command(session: str | None, *, ambient: float, target: str | None, as_json: bool) -> None:
     """Forecast from SESSION whether its board would throttle at another ambient temperature.
 
-    SESSION was run with --ambient and --enclosure, for long enough to tell where the temperature goes; with
-    --idle-baseline it tells the throughput that can be sustained too. Without SESSION: the newest.
+    SESSION must be a run with --ambient and --enclosure that was long enough for the temperature to settle. With
+    --idle-baseline, the sustained throughput is forecast too. Without SESSION, use the newest.
 
     \b
     Examples:
@@ -58,13 +58,14 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
             print_text(_fared_line(record))
     raise_problems(recording.problems, "the rest was used")
     if found.throttles is None:
-        raise InputError(f"not known whether it throttles at {ambient:g} C: {found.reason}", "edgetop help forecast")
+        raise InputError(f"no forecast at {ambient:g} C: {found.reason}", "edgetop help forecast")
 
 
 def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
-    """Return the forecast, and the throughput in Hz of the time before throttling; None: not known. Raises InputError.
+    """Return the forecast, and the throughput in Hz before the first throttling, or None if unknown.
 
-    The time is the whole session if it never throttled.
+    If the session never throttled, the throughput is that of the whole session. Raises InputError if there is no
+    forecast.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
     from edgetop.analysis.forecast.elsewhere import elsewhere  # noqa: PLC0415
@@ -107,7 +108,7 @@ def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
 
 def _fared_line(record: "Fared") -> str:
     if not record.cases:
-        return "no two sessions of this lake are one such case"
+        return "no two sessions of this lake can test such a forecast"
     steady = f"; steady temperature in the range in {record.inside} of {record.measured}" if record.measured else ""
     told = f"{record.right} of {record.told} right, {record.cases - record.told} silent"
     return f"such forecasts in this lake: {told}{steady}"
@@ -131,6 +132,6 @@ def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, re
 
 
 def _figures(of: "Estimate | None") -> list[float | None]:
-    """Return the value and its range; what is not finite is None."""
+    """Return [value, lowest, highest]. Values that are not finite become None."""
     values = (of.value, of.low, of.high) if of else (math.inf,)
     return [round(value, 2) if math.isfinite(value) else None for value in values]

@@ -1,4 +1,4 @@
-"""`edgetop import`: what another tool measured, as a session."""
+"""`edgetop import`: convert the results of another tool to a session."""
 
 from pathlib import Path
 
@@ -10,17 +10,17 @@ from edgetop.cli.output import print_text
 from edgetop.errors import InputError
 
 OPTIONS = (
-    option("-o", "--output", type=PATH, metavar="PATH", help="The session. Default: with the others, by FILE's name."),
-    option("--model", metavar="NAME", help="What ran, if the files do not say."),
+    option("-o", "--output", type=PATH, metavar="PATH", help="Folder of the session. Default: named after FILE."),
+    option("--model", metavar="NAME", help="Name of the model, if the files do not have it."),
     option(
         "--warmup-time", type=text.duration_or_zero, default="200ms", show_default=True, metavar="TIME",
-        help="trtexec's --warmUp: inferences that began before it do not count.",
+        help="Warm-up time of trtexec (--warmUp). Inferences that began during it do not count.",
     ),
     option(
         "--interval", type=text.duration, default="1s", show_default=True, metavar="TIME",
-        help="tegrastats' --interval, for a log whose lines have no time (JetPack 4).",
+        help="Interval of tegrastats, for a log whose lines have no time (JetPack 4).",
     ),
-    option("--force", is_flag=True, help="Replace a session that was imported."),
+    option("--force", is_flag=True, help="Replace an imported session."),
 )  # fmt: skip
 
 
@@ -29,22 +29,22 @@ OPTIONS = (
 def command(
     files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, interval: int, force: bool
 ) -> None:
-    """Make a session of FILE: what another tool measured, or a board's log.
+    """Make a session from FILE, the results of another tool or the log of a board.
 
     \b
-    trtexec                 --exportTimes, --exportProfile; what it prints
-    onnxruntime_perf_test   its result file; what it prints
-    benchmark_model         what it prints
+    trtexec                 --exportTimes, --exportProfile; its output
+    onnxruntime_perf_test   its result file; its output
+    benchmark_model         its output
     ONNX Runtime            a profile
-    tegrastats              a log: the board's sensors
+    tegrastats              a log, which has the sensors of the board
     \b
     Examples:
       trtexec --onnx=resnet50.onnx --separateProfileRun --exportTimes=times.json --exportProfile=layers.json
       edgetop import times.json layers.json --model resnet50.onnx -o resnet50-trt
       edgetop report resnet50-trt
-      edgetop import bench.txt              what benchmark_model printed
-      edgetop import result.csv perf.txt    of onnxruntime_perf_test
-      edgetop import board.log              of tegrastats
+      edgetop import bench.txt              output of benchmark_model
+        edgetop import result.csv perf.txt    files of onnxruntime_perf_test
+        edgetop import board.log              log of tegrastats
     """
     from edgetop.imports.imported_session import Imported  # noqa: PLC0415
     from edgetop.imports.read import read_all  # noqa: PLC0415  --help needs none of it

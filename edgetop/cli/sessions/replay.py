@@ -1,4 +1,4 @@
-"""`edgetop replay`: a recorded session on the screen, as it went or a thousand times as fast."""
+"""`edgetop replay`: play a recorded session on the live screen, at up to a thousand times its speed."""
 
 from typing import Any
 
@@ -19,11 +19,12 @@ Examples:
 """
 OPTIONS = (
     option(
-        "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Times as fast as it went."
+        "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True,
+        help="Playback speed; 2 is twice real time.",
     ),
     option(
         "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME",
-        help="Where to begin: 01:30:00 or 1h30m.",
+        help="Session time at which to begin: 01:30:00 or 1h30m.",
     ),
     screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT,
 )  # fmt: skip
@@ -32,11 +33,11 @@ OPTIONS = (
 @click.command("replay", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.sessions)
 def command(session: str | None, **options: Any) -> int:
-    """Play SESSION, a path, a name, or enough of an id, on the screen that showed it live.
+    """Play SESSION, given as a path, a name or the beginning of an id, on the live screen.
 
-    Without SESSION: the newest; a line on stderr names it.
+    Without SESSION, play the newest, whose name is printed to stderr.
 
-    Space plays and pauses, < and > change the speed, the arrows seek; ? lists every key.
+    Space plays and pauses, < and > change the speed, the arrow keys seek; ? lists every key.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.choosing import recorded  # noqa: PLC0415

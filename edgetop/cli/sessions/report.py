@@ -1,4 +1,4 @@
-"""`edgetop report`: the summary of a recorded session."""
+"""`edgetop report`: summarise a recorded session."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 OPTIONS = (
-    option("--json", "as_json", is_flag=True, help="One JSON document (edgetop help report)."),
+    option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help report)."),
     option(
         "--fail-if", "gates", type=text.gate, multiple=True, metavar="GATE",
-        help="Exit with 1 where this holds, instead of the gates that the run had (edgetop help gates). Repeatable.",
+        help="Exit with code 1 if this holds; replaces the gates of the run (edgetop help gates). Repeatable.",
     ),
-    option("--junit", type=PATH, metavar="FILE", help="Write the gates as a JUnit file."),
-    option("--html", type=PATH, metavar="FILE", help="Charts and text as one page, for a browser offline."),
-    option("--force", is_flag=True, help="Replace a page that exists.", rules=[needs("html")]),
+    option("--junit", type=PATH, metavar="FILE", help="Write the results of the gates as a JUnit file."),
+    option("--html", type=PATH, metavar="FILE", help="Write charts and text as one HTML page, which works offline."),
+    option("--force", is_flag=True, help="Replace an existing page.", rules=[needs("html")]),
 )  # fmt: skip
 
 
@@ -30,7 +30,9 @@ OPTIONS = (
 def command(
     session: str | None, *, as_json: bool, gates: tuple["Gate", ...], junit: Path | None, html: Path | None, force: bool
 ) -> int:
-    """Summarise SESSION: a path, a name, or enough of an id. Without SESSION: the newest; a line on stderr names it.
+    """Summarise SESSION, given as a path, a name or the beginning of an id.
+
+    Without SESSION, summarise the newest, whose name is printed to stderr.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""The report of one recording, as the text, JSON, page and JUnit file that are asked for."""
+"""Print the report of a recording as text, JSON, an HTML page or a JUnit file."""
 
 import contextlib
 from pathlib import Path
@@ -21,9 +21,9 @@ from edgetop.wording.report_document import to_json
 def print_report(
     session: str | None, *, as_json: bool, gates: tuple[Gate, ...], junit: Path | None, html: Path | None, force: bool
 ) -> int:
-    """Report on a session, judged by these gates, or where there are none by those that the run had.
+    """Print the report of a session and return the exit code.
 
-    Returns the exit code. Raises InputError and OutputError.
+    `gates`: the gates to judge; if empty, those of the run. Raises InputError and OutputError.
     """
     if junit:
         refuse_unwritable(junit)
@@ -32,7 +32,7 @@ def print_report(
     analysis = Analysis.of(recording.play())
     analysis.gates = gates or analysis.gates
     if junit and not analysis.gates:
-        raise InputError("--junit needs a gate", "the run had none: give one with --fail-if (edgetop help gates)")
+        raise InputError("--junit needs a gate", "the run had no gate: add one with --fail-if (edgetop help gates)")
     result = report(analysis)
     if junit:
         write(junit, result)
@@ -40,7 +40,7 @@ def print_report(
         from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
 
         write_report(page, analysis, result, list(outputs_lines(recording.folder)))
-    with contextlib.suppress(ReaderLeftError):  # the gates are judged all the same
+    with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
         if as_json:
             print_json(with_outputs(to_json(result), recording.folder))
         else:

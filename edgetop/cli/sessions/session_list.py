@@ -1,7 +1,7 @@
-"""The sessions that can be found, as data and as a table. Foreign text in the table is made safe.
+"""The list of sessions, as data and as a table. Foreign text in the table is made safe.
 
-Of a finished session the manifest and the cached outcome are read; without an outcome, its tables are read once.
-A running session is read up to now; one whose writer has died is recovered, as by any command that opens it.
+For a finished session, the manifest and the stored outcome are read; if no outcome is stored, the tables are analysed
+once. A running session is read up to now. A session whose writer has died is recovered first.
 """
 
 from collections.abc import Sequence
@@ -32,25 +32,25 @@ GAP = "  "
 
 @frozen
 class Listed:
-    """One line of the list. The fields' names are keys of a contract (edgetop help attach)."""
+    """A line of the list. The names of the fields are the JSON keys, which are a contract (edgetop help attach)."""
 
     name: str
     path: str
     id: str | None
-    state: str  # as in the manifest; "unreadable" where there is none that can be read
+    state: str  # the state in the manifest, or "unreadable" if the manifest cannot be read
     duration_s: float | None
     size_bytes: int
-    model: str | None  # the file's name
+    model: str | None  # name of the model's file
     board: str | None
-    verdict: str | None  # "throttled 6x, 22 %"; of one that runs, what the screen says now
+    verdict: str | None  # such as "throttled 6x, 22 %"; the current verdict if the session runs
     created_utc: str = ""
-    p50_ms: float | None = None  # None: nothing was measured, or it cannot be read
+    p50_ms: float | None = None  # None if nothing was measured or the tables cannot be read
     p99_ms: float | None = None
-    reason: str | None = None  # why it is unreadable
+    reason: str | None = None  # why the session is unreadable
 
 
 def listed(home: Path, here: Path) -> list[Listed]:
-    """Running sessions first, then the newest first."""
+    """Return all sessions: running ones first, then the newest first."""
     found = [_listed(folder) for folder in all_sessions(home, here)]
     found.sort(key=lambda session: session.created_utc, reverse=True)
     return sorted(found, key=lambda session: session.state != "live")
@@ -58,14 +58,14 @@ def listed(home: Path, here: Path) -> list[Listed]:
 
 def _listed(folder: Path) -> Listed:
     size_bytes = bytes_below(folder)
-    name = folder.name.removesuffix(SUFFIX)  # by which it is found, whatever it was called when it was made
+    name = folder.name.removesuffix(SUFFIX)  # commands find a session by its folder, which may have been renamed
     try:
         manifest, outcome = _running(folder) if has_journal(folder) else _finished(folder)
     except Exception as error:  # noqa: BLE001  whatever is wrong with one, the others are listed
         text = str(error) if isinstance(error, EdgetopError) else f"{folder}: {type(error).__name__}: {error}"
         place, reason = str(folder.absolute()), " ".join(text.split())
         return Listed(name, place, None, "unreadable", None, size_bytes, None, None, None, reason=reason)
-    board, both = manifest.board, manifest.ab.variants if manifest.ab else ()  # of an A/B session, which may differ
+    board, both = manifest.board, manifest.ab.variants if manifest.ab else ()  # models of A and B may differ
     models = dict.fromkeys(one.path for one in (*(variant.model for variant in both), manifest.model))
     return Listed(
         name, str(folder.absolute()), manifest.id, manifest.state,
@@ -81,16 +81,16 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
     if outcome is None:
         try:
             _, analysis = _analysed(folder)
-        except EdgetopError:  # its tables are gone or damaged: what the manifest says is left
+        except EdgetopError:  # the tables are missing or damaged, so only the manifest is shown
             return manifest, Outcome(verdict_words.state_word(final_verdict(manifest.end_reason or "")).lower())
         outcome = outcome_of(analysis)
-        if not analysis.faults.found:  # a later edgetop may know it
+        if not analysis.faults.found:  # else a later edgetop may find the outcome
             write_outcome(folder, outcome)
     return manifest, outcome
 
 
 def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
-    """The manifest and the analysis, from the tables."""
+    """Read the tables of a session; return its manifest and its analysis."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -106,7 +106,7 @@ def _running(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
-    """A head, and a line for each; no wider than `columns`, None: as wide as it is."""
+    """Return the table: a header and a line for each session. `columns`: the largest width, or None for no limit."""
     rows = [HEAD, *(_cells(session) for session in sessions)]
     widths = [max(map(_cells_of, column)) for column in zip(*rows, strict=True)]
     reasons = ["", *(clean(session.reason or "") for session in sessions)]
@@ -116,7 +116,7 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
         for cell, wide, head in zip(row[:-2] if reason else row, widths, HEAD, strict=False):
             space = " " * (wide - _cells_of(cell))
             cells.append(space + cell if head in RIGHT else cell + space)
-        text = GAP.join([*cells, reason]).rstrip()  # the reason is in place of the last columns
+        text = GAP.join([*cells, reason]).rstrip()  # the reason replaces the last columns
         if columns is not None and _cells_of(text) > columns:
             text = "".join(span.text for span in fit(line(text), columns)).rstrip()
         lines.append(text)

@@ -1,4 +1,4 @@
-"""`edgetop sessions`: what runs and what was recorded."""
+"""`edgetop sessions`: list running and recorded sessions."""
 
 import shutil
 import sys
@@ -8,12 +8,12 @@ import click
 
 
 @click.command("sessions")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document: a list, the newest first.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document: a list, the newest first.")
 def command(*, as_json: bool) -> None:
-    """List the sessions that run, marked with *, then those that were recorded, the newest first.
+    """List the running sessions, marked with *, and then the recorded sessions, the newest first.
 
-    Those in the current folder, those at home (edgetop help recording), and those that were
-    recorded elsewhere with -o as long as they are there.
+    Sessions are found in the current folder, in the recordings folder (edgetop help recording),
+    and wherever they were recorded with -o, unless they were moved since.
 
     \b
     Examples:

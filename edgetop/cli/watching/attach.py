@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  edgetop attach                   the session that runs; where several do, one to choose
+  edgetop attach                   the running session, or a choice of several
   edgetop attach soak-42
-  edgetop attach ssh:pi@board      the newest that runs on another machine
+  edgetop attach ssh:pi@board      the newest running session of another machine
   edgetop attach ssh:pi@board:soak-42 --remote-command '~/.local/bin/edgetop'
 """
-LAST_ORDERS_S, LAST_REMOTE_ORDERS_S = 2.0, 5.0  # a link may be slow
-GOES_ON = "the session goes on"
+# How long to wait for answers to the last orders when the screen closes, here and over ssh.
+LAST_ORDERS_S, LAST_REMOTE_ORDERS_S = 2.0, 5.0
+GOES_ON = "the session continues"
 THERE = "ssh HOST edgetop attach --headless"
 
 
@@ -39,16 +40,16 @@ def is_remote(session: str | None) -> bool:
 OPTIONS = (
     screen.REFRESH, screen.THEME, screen.ASCII, screen.CONFIG, screen.ALERT, screen.NOTIFY,
     option(
-        "--headless", is_flag=True, help="No screen: lines on stderr, to the session's end.",
+        "--headless", is_flag=True, help="Print lines on stderr until the session ends, without a screen.",
         rules=[
             needs("session", holds=lambda given: not is_remote(given), message="{} does not go with ssh:", advice=THERE)
         ],
     ),
     screen.LIVE,
     option(
-        "--remote-command", default="edgetop", metavar="TEXT", help="Of ssh:HOST: how edgetop is called there.",
+        "--remote-command", default="edgetop", metavar="TEXT", help="Command that starts edgetop on the remote host.",
         rules=[
-            needs("session", holds=is_remote, message="{} needs ssh:HOST", advice="it is how edgetop is called there")
+            needs("session", holds=is_remote, message="{} needs ssh:HOST", advice="it is the command of a remote host")
         ],
     ),
 )  # fmt: skip
@@ -57,12 +58,12 @@ OPTIONS = (
 @click.command("attach", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
 def command(session: str | None, **options: Any) -> int:
-    """Watch SESSION, a path, a name, or enough of an id, from its beginning to its end.
+    """Watch SESSION, given as a path, a name or the beginning of an id, on the live screen.
 
-    Without SESSION: the one that runs. Where several do, you choose on a terminal; elsewhere give a name.
+    Without SESSION, watch the running one. If several run, you can choose one on a terminal.
 
     q, d and Ctrl+C leave it running; Q asks whether to stop it.
-    Several may watch at once.
+    Several screens can watch one session.
 
     ssh:[USER@]HOST[:SESSION] watches over ssh (edgetop help remote).
     """
@@ -86,7 +87,7 @@ def command(session: str | None, **options: Any) -> int:
 
 
 def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
-    """Show the session in lines or on the screen, and return its folder, which may have moved."""
+    """Show the session as lines or on the screen. Return its folder, which may have moved meanwhile."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.config import line_settings, screen_settings  # noqa: PLC0415
     from edgetop.cli.viewing import noted_signals, require_screen, show_until_left  # noqa: PLC0415
@@ -116,9 +117,9 @@ def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
 def watch_remote(
     target: "Target", settings: "ScreenSettings", remote_command: str, alerts: "tuple[AlertRule, ...]" = ()
 ) -> None:
-    """Show the session at `target` until it is left.
+    """Show the session at `target` until the user leaves it.
 
-    Connects before the screen opens, since ssh may have to ask for a password. Raises InputError.
+    The connection is made before the screen opens, since ssh may ask for a password. Raises InputError if it fails.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.output import print_text  # noqa: PLC0415
@@ -126,7 +127,7 @@ def watch_remote(
     from edgetop.feeds.remote import RemoteFeed  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
-    has_screen = False  # which a line of ssh (a banner, a warning) would tear
+    has_screen = False  # lines that ssh prints, such as a banner, must not be written over the screen
 
     def print_line(line: str) -> None:
         if not has_screen:
@@ -145,12 +146,12 @@ def watch_remote(
         raise InputError(feed.failure)
     if unconfirmed:
         raise InputError(
-            f"{target} has not confirmed: {', '.join(unconfirmed)}", f"edgetop attach ssh:{target} looks again"
+            f"{target} has not confirmed: {', '.join(unconfirmed)}", f"check with edgetop attach ssh:{target}"
         )
 
 
 def connector(target: "Target", command: str, on_line: Callable[[str], None]) -> "Connect":
-    """Return the function that makes links to a board by ssh. `on_line` is called with what ssh prints."""
+    """Return a function that connects to a board over ssh. `on_line` is called with each line that ssh prints."""
     from edgetop.feeds.ssh import SshLink  # noqa: PLC0415  as above
 
     def connect(session: str | None, attended: bool) -> SshLink:

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from edgetop.relay.relay_frames import Frame
     from edgetop.wording.board_summary import Summaries
 
-GRACE_S = 10.0  # for a clean end
+GRACE_S = 10.0  # time for a clean end
 ALIVE_EVERY_S = 5.0
 NICENESS = 10  # the model has priority
 
 
 @click.command("relay")
 @click.argument("session", required=False)
-@click.option("--past", is_flag=True, hidden=True, help="Write what was recorded up to now, and end.")
+@click.option("--past", is_flag=True, hidden=True, help="Write what has been recorded so far, and exit.")
 def command(session: str | None, *, past: bool) -> int:
-    """Stream SESSION, by default the newest one that runs, to the edgetop that started this over ssh.
+    """Stream SESSION, by default the newest running one, to the edgetop that started this over ssh.
 
-    It ends when its standard input does. Nothing listens on a port.
+    It exits when its standard input is closed. No port is opened.
     """
     if sys.stdin.isatty() or sys.stdout.isatty():
         raise InputError("relay talks to another edgetop, not to a person", "edgetop attach ssh:HOST starts it")
-    if not past:  # whose process has inherited it
+    if not past:  # the process for the past inherits this setting
         with contextlib.suppress(OSError):
             os.nice(NICENESS)
     source, sink = sys.stdin.fileno(), os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints, prints no frame
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # stray prints must not get between the messages of the relay
     threading.Thread(target=_end_with, args=(source, sink), daemon=True).start()
     if past and session:
         _write_past(Path(session), sink)
@@ -55,9 +55,9 @@ def command(session: str | None, *, past: bool) -> int:
 
 
 def _end_with(source: int, sink: int) -> None:
-    """End this process shortly after the link, whatever it is doing: nobody else reads its output.
+    """Exit shortly after the link is closed, whatever this process is doing, because nobody else reads its output.
 
-    poll(2) that waits for no event reports only a hang-up.
+    A poll(2) for no events only reports a hang-up.
     """
     poll = select.poll()
     poll.register(source, 0)
@@ -76,7 +76,7 @@ def _find(given: str | None) -> Path:
     if given is None and (running := live_sessions(home)):
         return running[0][0]
     folder = newest = locate_live(given, home)
-    while following := successor(newest):  # a viewer that comes back asks for the one that it knew
+    while following := successor(newest):  # a viewer that reconnects asks for the last session it saw
         newest = following
     return newest if is_live(newest) else folder
 
@@ -101,7 +101,7 @@ def _write_past(folder: Path, sink: int) -> None:
 
 
 def _read_past(folder: "FolderHandle") -> Iterator["Frame"]:
-    """Read the past in another process, whose memory is free when it ends: it loads Arrow and the analysis."""
+    """Read the past in another process, so that the memory of Arrow and the analysis is freed afterwards."""
     from edgetop.relay import relay_frames  # noqa: PLC0415
 
     line = edgetop_command("relay", "--past", str(folder.name))

@@ -1,4 +1,4 @@
-"""`edgetop stop`: the end of a session that another process runs."""
+"""`edgetop stop`: end a session that another process runs."""
 
 import contextlib
 import shlex
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from edgetop.control.control_socket import Answer
     from edgetop.recording.session_folder import FolderHandle
 
-PATIENCE_S = 10.0  # for one that takes no orders: not yet, or no more
+PATIENCE_S = 10.0  # how long to retry if a session takes no orders, because it is just starting or ending
 SWEEP_PATIENCE_S = 30.0
 LOOK_S = 0.1
 
@@ -23,12 +23,12 @@ LOOK_S = 0.1
 @click.command("stop")
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
 def command(session: str | None) -> int:
-    """End SESSION, a path, a name, enough of an id, or a sweep, and return when its recording is final.
+    """End SESSION and wait until its recording is complete.
 
-    Without SESSION: the one that runs; where several do, you choose on a terminal. A sweep that cools down has none,
-    and is ended itself.
+    SESSION is a path, a name, the beginning of an id, or a sweep. Without SESSION, end the
+    running session, or the running sweep; if several run, you can choose one on a terminal.
 
-    The exit code is 0, or what the session itself ends with: 4 where its recording could not be written.
+    The exit code is 0, or 4 if the recording could not be written.
 
     \b
     Examples:
@@ -41,9 +41,9 @@ def command(session: str | None) -> int:
 
     if (sweep := sweep_meant(session)) is not None:
         return _stop_sweep(sweep)
-    folder = open_folder(running(session, newest=False))  # it may be moved while its end is waited for
+    folder = open_folder(running(session, newest=False))  # stays valid if the folder is moved meanwhile
     if not is_live(folder.path):
-        raise InputError(f"{folder.name.stem}: does not run (any more)", f"edgetop report {folder.name}")
+        raise InputError(f"{folder.name.stem}: is not running", f"edgetop report {folder.name}")
     answer = _stop(folder)
     print_text(_how_it_ended(folder))
     if answer.error:
@@ -52,9 +52,9 @@ def command(session: str | None) -> int:
 
 
 def sweep_meant(given: str | None) -> Path | None:
-    """The sweep that is meant, by its folder or its name; of None the only one, where no session runs (it cools down).
+    """Return the running sweep with this folder or name. If `given` is None, return the only running one.
 
-    Raises InputError where several fit.
+    With None, a sweep is returned only if no session runs, as while it cools down. Raises InputError if several match.
     """
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import all_sessions, live_sessions  # noqa: PLC0415
@@ -75,7 +75,7 @@ def sweep_meant(given: str | None) -> Path | None:
 
 
 def _stop_sweep(folder: Path) -> int:
-    """Make the process that runs the sweep end its session and itself."""
+    """Make the process that runs the sweep end its session and exit."""
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.control.control_socket import refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import end_holder  # noqa: PLC0415
@@ -85,25 +85,25 @@ def _stop_sweep(folder: Path) -> int:
     quoted = clean(shlex.quote(str(folder)))
     refuse_others(folder)
     if not is_running(folder):
-        raise InputError(f"{folder}: does not run (any more)", f"edgetop sweep --resume {quoted}")
+        raise InputError(f"{folder}: is not running", f"edgetop sweep --resume {quoted}")
     pid, until_s = end_holder(folder / LOCK), time.monotonic() + SWEEP_PATIENCE_S
     if pid is None:
         advice = "stop it where it was started"
-        raise InputError(f"{folder}: runs in a process that is not seen from here, as in a container", advice)
+        raise InputError(f"{folder}: runs in a process that is not visible here, as in a container", advice)
     time.sleep(LOOK_S)
     while is_running(folder):
         refuse_stopped(folder.name, pid)
         if time.monotonic() > until_s:
-            raise InputError(f"{folder}: still runs", f"kill {pid}")
+            raise InputError(f"{folder}: is still running", f"kill {pid}")
         time.sleep(LOOK_S)
-    print_text(f"stopped; edgetop sweep --resume {quoted} goes on")
+    print_text(f"stopped; edgetop sweep --resume {quoted} continues it")
     return 0
 
 
 def _stop(folder: "FolderHandle") -> "Answer":
-    """Have the session end. It is asked again while it takes no orders: it has just begun, or is ending.
+    """Make the session end. Retry while it takes no orders, because it is just starting or ending.
 
-    Raises InputError where it does not end.
+    Raises InputError if it does not end.
     """
     from edgetop.control.control_socket import Answer, NotRunningError, give, refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import lock_holder  # noqa: PLC0415
@@ -117,7 +117,7 @@ def _stop(folder: "FolderHandle") -> "Answer":
         if time.monotonic() > until_s:
             pid = lock_holder(folder.path / LOCK)
             refuse_stopped(folder.name.stem, pid or 0)
-            advice = f"kill {pid} ends it" if pid else "send its process SIGTERM (kill)"
+            advice = f"kill {pid}" if pid else "send SIGTERM to its process (kill)"
             raise InputError(f"{folder.name.stem}: runs, but takes no orders here", advice)
         time.sleep(LOOK_S)
     return Answer()

@@ -1,4 +1,4 @@
-"""`edgetop watch`: the inferences of a program that makes them itself, on the same screen."""
+"""`edgetop watch`: watch the inferences of another program on the live screen."""
 
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ Examples:
   edgetop watch --deadline 33ms --alert throttled -- python3 app.py
   edgetop watch --headless --duration 10m --fail-if 'p99>33ms' -- ./detector
   edgetop watch --duration 1m --against model.onnx -- python3 app.py
-  sudo edgetop watch --pid 4711                 one that runs already
-  edgetop watch --all                           which processes run models
-  edgetop help watch                            how the calls are seen
+  sudo edgetop watch --pid 4711                 a running process
+    edgetop watch --all                           list the processes that run models
+    edgetop help watch                            how it works
 """
 
-# Options of `run` that are about a model that edgetop runs itself.
+# Options of `run` that concern a model run by edgetop, and that `watch` therefore lacks.
 _NOT_OF_WATCH = {
     *("model", "engine", "engine_python", "providers", "delegates", "no_xnnpack", "batch", "threads", "inputs"),
     *("seed", "require_full_delegation", "warmup_runs", "warmup_time", "idle_baseline", "isolation", "profile_every"),
@@ -28,35 +28,35 @@ _NOT_OF_WATCH = {
 }
 
 PARAMS = (
-    option("--pid", type=click.IntRange(1), metavar="N", help="Watch this process, which runs already. Needs root."),
+    option("--pid", type=click.IntRange(1), metavar="N", help="Watch the running process with this id. Needs root."),
     option(
         "--unit", metavar="NAME.service",
-        help="Watch the main process of this systemd unit, through its restarts. Needs root.",
+        help="Watch the main process of a systemd unit, across its restarts. Needs root.",
     ),
     option(
         "all_", "--all", is_flag=True,
-        help="List the processes that run models, and watch the one that you choose.",
+        help="List the processes that run models, and let you choose one to watch.",
     ),
     option(
         "--app-output", type=PATH, metavar="FILE",
-        help="Append what the program prints to FILE. Default: program.log of the session, and the events.",
+        help="Append the output of the program to FILE. Default: program.log in the recording, and events.",
     ),
     option(
         "--stop-signal", type=text.stop_signal, metavar="SIGNAL", default="TERM", show_default=True,
-        help="The signal that asks the program to end, such as INT.",
+        help="Signal that asks the program to end, such as INT.",
     ),
     option(
         "--stop-timeout", type=text.duration, metavar="TIME", default="90s", show_default=True,
-        help="Send SIGKILL if the program has not ended this long after that.",
+        help="Send SIGKILL if the program has not ended TIME after the stop signal.",
     ),
     option(
-        "--no-preload", is_flag=True, help="Load no library into the program: calls of C and C++ are then not seen.",
+        "--no-preload", is_flag=True, help="Load no library into the program. Calls from C and C++ are then not seen.",
     ),
-    option("--no-hook", is_flag=True, help="Do not hook Python programs: their calls are then not seen."),
-    option("--follow-children", is_flag=True, help="Watch the programs that this one starts, too."),
+    option("--no-hook", is_flag=True, help="Do not hook Python. Calls from Python are then not seen."),
+    option("--follow-children", is_flag=True, help="Also watch the processes that the program starts."),
     option(
         "--against", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="MODEL",
-        help="When the program has ended, run MODEL in a loop for 20 s, and say why the program is slower.",
+        help="When the program has ended, run MODEL in a loop for 20 s and explain why the program is slower.",
         rules=[not_beside("no_record", "no_raw", "as_json", "detach")],
     ),
     *(param for param in run.command.params if param.name not in _NOT_OF_WATCH),
@@ -68,9 +68,9 @@ PARAMS = (
     "watch", params=list(PARAMS), epilog=EXAMPLES, context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
 def command(command: tuple[str, ...], **options: Any) -> int:
-    """Watch the inferences that another program makes; nothing in it is changed.
+    """Watch the inferences of another program, without changing it.
 
-    COMMAND is the program with its arguments, after --. Its exit status is that of edgetop.
+    COMMAND is the program and its arguments. edgetop exits with its exit status.
     """
     from edgetop.cli.watching.watch_session import watch_program  # noqa: PLC0415  --help needs none of it
 

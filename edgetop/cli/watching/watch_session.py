@@ -30,7 +30,7 @@ from edgetop.taps.watched_program import ProgramSpec, Surroundings, WatchedProgr
 if TYPE_CHECKING:
     from edgetop.cli.running.run_session import End
 
-COMMAND_WIDTH = 30  # of a command in the table of processes
+COMMAND_WIDTH = 30  # most characters of a command in the table of processes
 _PR_SET_DUMPABLE = 4  # prctl(2)
 _OWN = (
     "pid", "unit", "all_", "app_output", "follow_children", "against", "stop_signal", "stop_timeout", "no_preload",
@@ -43,7 +43,7 @@ def watch_program(command: tuple[str, ...], options: dict[str, Any]) -> int:
     options = {**options, "pid": _chosen_process(command, options)}
     own = {name: options.pop(name) for name in _OWN}
     if own["all_"] and own["pid"] is None:
-        return EXIT_DONE  # they were listed
+        return EXIT_DONE  # the processes were only listed
     program: WatchedProgram | WatchedProcess
     if command:
         program = _started(command, own, options)
@@ -65,7 +65,7 @@ def watch_program(command: tuple[str, ...], options: dict[str, Any]) -> int:
 
 
 def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
-    """Say on stderr whether the program goes on, and how to start it again if edgetop may have made it crash.
+    """Print whether the program is still running, and how to run it again if edgetop may have made it crash.
 
     `words`: the command line of edgetop before the program.
     """
@@ -74,18 +74,18 @@ def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
     if not (program.crashed_early and (program.spec.has_hook or program.spec.preload)):
         return
     again = [*without_hooks(words), *program.spec.command]
-    text = f"{program.spec.name} crashed soon after its start. If it does not when it runs alone, watch it without"
-    print_text(f"edgetop: {text} what edgetop loads into it: edgetop {clean(shlex.join(again))}", err=True)
+    text = f"{program.spec.name} crashed soon after its start. If it does not crash without edgetop, watch it without"
+    print_text(f"edgetop: {text} loading anything into it: edgetop {clean(shlex.join(again))}", err=True)
     if sys.stdin and sys.stdin.isatty() and sys.stderr.isatty():
         from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
 
-        if click.confirm("Run it again so?", default=False, err=True):
+        if click.confirm("Run it again this way?", default=False, err=True):
             order = edgetop_command(*again)
             os.execv(order[0], order)  # noqa: S606  no shell is meant
 
 
 def without_hooks(words: Sequence[str]) -> list[str]:
-    """The same options without the hook and the preload library. A recording that is there stays.
+    """Return the command line without hook and preload library, and with a new name for the recording.
 
     >>> without_hooks(["watch", "--headless", "-o", "a.edgetop", "--"])
     ['watch', '--no-preload', '--no-hook', '--headless', '-o', 'a-again', '--']
@@ -140,11 +140,12 @@ def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, A
     if output is not None:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            os.close(os.open(output, flags, 0o600))  # as it is opened for the program; a pipe is not waited for
+            os.close(os.open(output, flags, 0o600))  # opened as for the program, but without waiting for a pipe
         except OSError as error:
             raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
     shows = options["headless"] and output is None
-    reads = options["headless"] or (sys.stdin and not sys.stdin.isatty())  # the terminal is the screen's
+    # A program beside a screen cannot read the terminal, because the screen does.
+    reads = options["headless"] or (sys.stdin and not sys.stdin.isatty())
     spec = ProgramSpec(
         command,
         options["duration"],
@@ -164,18 +165,21 @@ def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, A
 
 
 def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | None:
-    """The process to watch; None: a program is to be started, or processes were only listed. Raises InputError."""
+    """Return the id of the process to watch, or None to start a program or after only listing processes.
+
+    Raises InputError for options that contradict each other.
+    """
     ways = {"-- COMMAND": command, "--pid": options["pid"], "--unit": options["unit"], "--all": options["all_"]}
     asked = [name for name, value in ways.items() if value]
     if len(asked) != 1:
-        message = " and ".join(asked) + " exclude each other" if asked else "nothing to watch was given"
+        message = " and ".join(asked) + " exclude each other" if asked else "there is nothing to watch"
         raise InputError(message, f"give one of {', '.join(ways)}")
     if command:
         return None
     for name in ("app_output", "follow_children", "against", "no_preload", "no_hook"):
         if options[name]:
             raise InputError(
-                f"--{name.replace('_', '-')} is for a program that edgetop starts", "edgetop watch -- COMMAND"
+                f"--{name.replace('_', '-')} applies only to a program that edgetop starts", "edgetop watch -- COMMAND"
             )
     if options["all_"]:
         pid = _choose_process(as_json=options["as_json"])
@@ -185,7 +189,7 @@ def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | 
     if options["unit"]:
         pid, state = main_process(options["unit"])
         if not pid:
-            raise InputError(f"--unit {options['unit']}: it has no main process: {state}", "systemctl start it first")
+            raise InputError(f"--unit {options['unit']}: no main process: {state}", "start it first: systemctl start")
     else:
         pid = options["pid"]
         command_of(pid)
@@ -194,15 +198,18 @@ def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | 
 
 
 def refuse_where_unseen(words: Sequence[str]) -> None:
-    """Raises InputError where this kernel, or this user's rights, give no uprobes."""
+    """Raise InputError if this kernel lacks uprobes, or if this user may not use them."""
     if why := perf.why_not():
-        raise InputError(why, "edgetop watch -- COMMAND needs none")
+        raise InputError(why, "edgetop watch -- COMMAND works without uprobes")
     if not perf.may_set():
-        raise InputError("to watch a process that runs already needs root", with_sudo(words))
+        raise InputError("watching a running process needs root", with_sudo(words))
 
 
 def _choose_process(*, as_json: bool) -> int | None:
-    """The process that the user chooses on a terminal; None: they were only listed. Raises InputError."""
+    """List the processes; return the id of the one that the user chooses on a terminal, or None without a choice.
+
+    Raises InputError if the user chooses none.
+    """
     processes, closed = model_processes()
     if as_json:
         print_json(
@@ -211,17 +218,17 @@ def _choose_process(*, as_json: bool) -> int | None:
                     {**asdict(one), "why_not": one.why_not or None, "calls_per_s": None} for one in processes
                 ],
                 "closed": closed,
-                "why_no_rates": "calls are counted only in a process that was chosen: nothing is set or loaded before",
+                "why_no_rates": "calls are counted only in the process that is watched",
             }
         )
         return None
     may_choose = sys.stdin.isatty() and sys.stderr.isatty()
     for number, line in enumerate(_lines(processes)):
         print_text(f"{number or '':>3}  {line}" if may_choose else line, err=may_choose)
-    notes = [] if processes else ["no process here has mapped an inference runtime that is known, or a model"]
+    notes = [] if processes else ["no process here uses a known inference runtime or a model"]
     if closed:
         those = "1 process" if closed == 1 else f"{closed} processes"
-        notes.append(f"{those} of other users could not be looked into: {with_sudo(['watch', '--all'])}")
+        notes.append(f"{those} of other users could not be inspected: {with_sudo(['watch', '--all'])}")
     for note in notes:
         print_text(f"edgetop: {note}", err=True)
     if not (processes and may_choose):
@@ -230,12 +237,12 @@ def _choose_process(*, as_json: bool) -> int | None:
 
     place = ask_which(len(processes))
     if place is None:
-        raise InputError("no process was chosen", "give one: edgetop watch --pid N")
+        raise InputError("no process was chosen", "choose one: edgetop watch --pid N")
     return processes[place].pid
 
 
 def _lines(processes: list[ModelProcess]) -> list[str]:
-    """A table with its head."""
+    """Return the table of processes, with its header."""
     rows = []
     for one in processes:
         command = clean(shlex.join((one.command[0].rpartition("/")[2], *one.command[1:])))
@@ -248,7 +255,7 @@ def _lines(processes: list[ModelProcess]) -> list[str]:
 
 
 def with_sudo(words: Sequence[str]) -> str:
-    """The command line that runs edgetop with these words as root. sudo does not search the user's own PATH."""
+    """Return the command line that runs edgetop as root, by its path, since sudo does not search the user's PATH."""
     from edgetop.cli.terminal import edgetop_command  # noqa: PLC0415
 
     program = shutil.which("edgetop") or ""
@@ -256,7 +263,7 @@ def with_sudo(words: Sequence[str]) -> str:
 
 
 def invoking_user() -> pwd.struct_passwd | None:
-    """Return the user who called sudo; None: no sudo, or root itself."""
+    """Return the user who called sudo, or None without sudo or if that is root."""
     number = os.environ.get("SUDO_UID", "")
     if os.geteuid() != 0 or not number.isdecimal() or int(number) == 0:
         return None
@@ -267,9 +274,9 @@ def invoking_user() -> pwd.struct_passwd | None:
 
 
 def become(user: pwd.struct_passwd) -> None:
-    """Become that user for good, with the user's own folders: all that is written then belongs to the user."""
+    """Become this user for good, so that everything edgetop writes belongs to the user."""
     os.initgroups(user.pw_name, user.pw_gid)
     os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
     os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
     os.environ.update(HOME=user.pw_dir, USER=user.pw_name, LOGNAME=user.pw_name)
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # or its /proc/self would stay root's
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)  # else /proc/self would still belong to root

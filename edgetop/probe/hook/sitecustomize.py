@@ -1,9 +1,9 @@
-"""Times the inferences of a Python program that `edgetop watch` starts: Python imports this file by itself.
+"""Time the inferences of a Python program that `edgetop watch` starts. Python imports this file at its start.
 
-It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and then runs a
-`sitecustomize` that the program has of its own. No error reaches the program. A program that imports no runtime finds
-the same modules loaded as without edgetop: so this file imports nothing that the interpreter has not loaded itself,
-and what writes the calls is loaded with the runtime.
+It wraps the calls of ONNX Runtime, LiteRT and tflite-runtime when the program imports them, and runs the program's own
+`sitecustomize`. Its errors never reach the program. A program that imports no runtime has the same modules loaded as
+without edgetop. So this file imports only modules that the interpreter has loaded itself, and the module that writes
+calls is loaded together with a runtime.
 """
 
 import os
@@ -13,12 +13,12 @@ from _frozen_importlib import module_from_spec
 from _frozen_importlib_external import PathFinder, spec_from_file_location
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TAP = "EDGETOP_TAP"  # the folder for rings
-CHILDREN = "EDGETOP_TAP_CHILDREN"  # set: programs that this one starts are watched as well
-SAMPLE_NS, SAMPLE_CALLS = 20_000_000, 16  # the least time and the number of calls from one sampled call to the next
+TAP = "EDGETOP_TAP"  # folder for rings
+CHILDREN = "EDGETOP_TAP_CHILDREN"  # if set, programs that this one starts are watched as well
+SAMPLE_NS, SAMPLE_CALLS = 20_000_000, 16  # least time and number of calls from one sampled call to the next
 FIRST_COST_AT, COSTS_KEPT = 8, 9
-CALM_CALLS, SURE_LOOKS = 7, 32  # looking at the inputs' shapes takes longer than all else: one call in eight, later
-SESSIONS_NAMED = 8  # of one model; any more share a name
+CALM_CALLS, SURE_LOOKS = 7, 32  # after 32 equal input shapes, check only one call in eight, since checks are slow
+SESSIONS_NAMED = 8  # sessions of one model with their own name; further ones share a name
 
 
 def _load(name, path):
@@ -29,7 +29,7 @@ def _load(name, path):
 
 
 def _session_name(session):
-    """Runtime, version, providers and the model's path. Called once for each session."""
+    """Return runtime, version, providers and the path of the model. Called once per session."""
     version = sys.modules["onnxruntime"].__version__
     path = getattr(session, "_model_path", None) or ""
     return "\t".join(("onnxruntime", version, ",".join(session.get_providers()), os.path.abspath(path) if path else ""))
@@ -46,7 +46,7 @@ def _interpreter_name(runtime, package):
 
 
 def _threads(session, options):
-    """Return how many threads a session runs on; 0: the runtime's default; -1: unknown."""
+    """Return the number of threads of a session; 0 for the runtime's default, -1 if unknown."""
     try:
         return int(session.get_session_options().intra_op_num_threads)
     except Exception:
@@ -55,25 +55,25 @@ def _threads(session, options):
 
 
 class _SessionState:
-    """The state of one session of the program, stored on the session."""
+    """The state of a session of the program, stored as an attribute of the session."""
 
     __slots__ = ("calm", "flags", "number", "record", "ring", "same", "shapes", "text")
 
     def __init__(self, tap, ring, text, flags):
         self.ring, self.text, self.number, self.flags, self.shapes = ring, text, ring.name(text), flags, None
-        # `calm` sets how many calls to come are only recorded: the shapes of their inputs are not looked at.
+        # `calm` sets for how many calls the shapes of inputs are not checked.
         self.record, self.calm = ring.recorder(self.number, tap)
-        self.same = 0  # looks in a row that found the same shapes
+        self.same = 0  # number of successive checks that found the same shapes
 
     def __reduce__(self):
         return (type(None), ())  # a copy of a session gets its own
 
 
 def _waiting():
-    """A function that returns how long this thread has waited for a CPU so far, in ns; None: this is not available.
+    """Return a function that returns how long this thread has waited for a CPU so far, in ns, or None if unavailable.
 
-    By ctypes, where the program has it (NumPy imports it): Python's own calls release the GIL, and a program with a
-    busy thread would wait for it again.
+    It uses ctypes if the program has loaded it, as NumPy does. Python's own calls release the GIL, so a program with a
+    busy thread would wait to get the GIL back.
     """
     ctypes = sys.modules.get("ctypes")
     if ctypes is None:
@@ -97,11 +97,11 @@ def _waiting():
 
 
 class _Look:
-    """What is done after one call in eight only. Two threads may count as one: any call may be the sampled one."""
+    """Work that is done only after one call in eight. Threads may race for the counter: any call may be sampled."""
 
     def __init__(self, wrapper):
         self._wrapper, self._turn, self._due = wrapper, 0, 0
-        self.is_sampled = False  # the next call
+        self.is_sampled = False  # whether the next call is sampled
 
     def after(self, start, end, args, options, *, is_recorded):
         try:
@@ -124,12 +124,12 @@ class _Wrapper:
 
     def __init__(self, probe, tap, describe):
         self._probe, self._tap, self._describe = probe, tap, describe
-        self._sessions = {}  # of each model, so far
-        self._costs_ns = []  # the last few, of calls that are not sampled
-        self._samples_ns = []  # and of those that are
+        self._sessions = {}  # number of sessions so far, by model
+        self._costs_ns = []  # recent costs of calls that are not sampled
+        self._samples_ns = []  # recent costs of sampled calls
 
     def _state(self, session):
-        """The state of the session; None: there is no ring. It is made anew in a forked child, with the same name."""
+        """Return the state of the session, or None without a ring. A forked child gets a new one with the same name."""
         ring, state = self._tap.ring, getattr(session, "_edgetop", None)
         if ring is None or (state is not None and state.ring is ring):
             return state
@@ -150,7 +150,7 @@ class _Wrapper:
         return f"{text}#{others}" if 1 < others <= SESSIONS_NAMED else text
 
     def call(self, real):
-        """`real`, timed. An interrupted call (KeyboardInterrupt, SystemExit) is no inference, and not recorded."""
+        """Return a timed version of `real`. A call that KeyboardInterrupt or SystemExit interrupts is not recorded."""
         now, note, sample, look = time.monotonic_ns, self.note, self._sampled(real), _Look(self)
 
         def timed(*args, **options):
@@ -166,7 +166,7 @@ class _Wrapper:
             end = now()
             try:
                 calm = args[0]._edgetop.record(start, end)  # noqa: SLF001
-            except Exception:  # the session's first call
+            except Exception:  # the first call of the session
                 calm = -1
             if calm < 1:
                 look.after(start, end, args, options, is_recorded=calm == 0)
@@ -175,9 +175,10 @@ class _Wrapper:
         return _like(real, timed)
 
     def _sampled(self, real):
-        """`real`, timed, with the CPU time of its thread, and how long that waited for a CPU: 0.2 ms where it is rare.
+        """Return a version of `real` that is also timed by the CPU time of its thread and its wait for a CPU.
 
-        That would change what it measures at 20 calls a second, so one call in SAMPLE_CALLS has it.
+        This costs up to 0.2 ms if calls are rare. Since that would change the result at 20 calls a second, only one in
+        SAMPLE_CALLS is measured in this way.
         """
         now, cpu, waited, note = time.monotonic_ns, time.thread_time_ns, _waiting(), self.note
 
@@ -188,7 +189,7 @@ class _Wrapper:
                 return None
 
         def used(since, start, end):
-            """In us: CPU time, and 1 more than the time that it waited for a CPU; 0: unknown."""
+            """Return the CPU time, and 1 + the wait for a CPU, both in us; 0 if unknown."""
             try:
                 cpu_us = min(cpu() - since[1], end - start) // 1000
                 after = waited() if since[0] is not None else None
@@ -213,9 +214,9 @@ class _Wrapper:
         return timed
 
     def costs(self, took_ns, *, is_first=False):
-        """State what timing a call costs this very program at its own pace, with the sampled calls.
+        """Report the cost of timing a call in this program, including sampled calls.
 
-        By medians: the program may lose its CPU, or the GIL, between two looks at the clock.
+        Medians are used, because the program may lose its CPU or the GIL between two reads of the clock.
         """
         try:
             if is_first and self._costs_ns:
@@ -227,7 +228,7 @@ class _Wrapper:
             pass
 
     def note(self, start, end, ok, args, options, used=None):
-        """Record a call. `used`: what `used` above returns; None: it was not measured."""
+        """Record a call. `used`: the result of `used` above, or None if it was not measured."""
         try:
             state = getattr(args[0], "_edgetop", None)
             if state is None or state.ring is not self._tap.made:
@@ -250,10 +251,10 @@ class _Wrapper:
             pass
 
     def _shape_flag(self, state, feed):
-        """Look at the shapes of the inputs: in each call, until they have been the same for a while."""
+        """Return the flag for changed shapes. Every call is checked until the shapes have been the same for a while."""
         try:
             shapes = [value.shape for value in feed.values()]
-        except AttributeError:  # a list, say
+        except AttributeError:  # such as for a list
             return 0
         if shapes == state.shapes:
             state.same += 1
@@ -264,7 +265,7 @@ class _Wrapper:
         return self._reshaped(state, feed, shapes)
 
     def _reshaped(self, state, feed, shapes):
-        """The flag for an input that has another shape than in the call before. Those of the first are reported."""
+        """Return the flag for an input of another shape than before. Shapes of the first call are reported."""
         before = state.shapes
         if not all(isinstance(shape, tuple) for shape in shapes):
             return 0
@@ -277,7 +278,7 @@ class _Wrapper:
         return 0
 
     def callback(self, real):
-        """`run_async`, timed: an inference ends when its callback is called."""
+        """Return a timed version of `run_async`. An inference ends when its callback is called."""
         now, state_of, call = time.monotonic_ns, self._state, self._probe.CALL
 
         def timed(session, output_names, input_feed, callback, *args, **options):
@@ -299,7 +300,7 @@ class _Wrapper:
         return _like(real, timed)
 
     def load(self, real):
-        """The constructor, timed: how long the model took to load."""
+        """Return a timed version of the constructor, which loads the model."""
         now = time.monotonic_ns
 
         def timed(session, *args, **options):
@@ -329,7 +330,7 @@ def _median(values):
 
 
 def _like(real, timed):
-    """`timed` with the name and documentation of `real`."""
+    """Return `timed` with the name and documentation of `real`."""
     timed.__wrapped__ = real
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         if hasattr(real, name):
@@ -341,7 +342,7 @@ _RUN = ("run", "run_with_iobinding", "run_with_ort_values", "run_with_ortvalueve
 _LITERT, _TFLITE = _interpreter_name("litert", "ai_edge_litert"), _interpreter_name("tflite-runtime", "tflite_runtime")
 _INTERPRETER = {"Interpreter": {"__init__": "load", "invoke": "call"}, "SignatureRunner": {"__call__": "call"}}
 
-# By module: how its sessions are named, and how each method of its classes is wrapped.
+# The names of runtimes, and the wrappers for the methods of their classes, by module.
 RUNTIMES = {
     "onnxruntime.capi.onnxruntime_inference_collection": (
         _session_name,
@@ -356,7 +357,7 @@ RUNTIMES = {
 
 
 class _Finder:
-    """Wraps what a runtime's module defines, just after the program has imported it."""
+    """Import hook that wraps the classes of a runtime's module just after the program has imported it."""
 
     def __init__(self):
         self._probe = self._tap = None
@@ -382,7 +383,7 @@ class _Finder:
                     pass
 
             spec.loader.exec_module = exec_module
-        except Exception:  # it is not there, or is loaded in a way that cannot be wrapped
+        except Exception:  # the module does not exist, or is loaded in a way that cannot be wrapped
             return None
         return spec
 
@@ -400,7 +401,7 @@ class _Finder:
 
     @staticmethod
     def _watch_workers(_name, module):
-        """Processes that `multiprocessing` starts anew (spawn, fork server) are workers of this program."""
+        """Watch the workers that `multiprocessing` starts as new processes (spawn, fork server)."""
         real = module.spawnv_passfds
 
         def spawnv_passfds(path, args, passfds):
@@ -410,7 +411,7 @@ class _Finder:
 
 
 def _in_hook_environment(function, *args):
-    """Call a function that starts a program, with the variables that load this file in the environment."""
+    """Call a function that starts a program, with the variables that load this file in its environment."""
     before = {key: os.environ.get(key) for key in (*_ENVIRONMENT, "PYTHONPATH")}
     os.environ.update(_with_tap(os.environ))
     try:
@@ -429,7 +430,7 @@ def _with_tap(environment):
 
 
 def _stay_over_exec():
-    """Watch this process also when it executes another program, but not the processes that it forks."""
+    """Keep watching this process when it executes another program, but not the processes that it forks."""
     pid, execv, execve = os.getpid(), os.execv, os.execve
 
     def timed_execv(path, args):
@@ -440,7 +441,7 @@ def _stay_over_exec():
     def timed_execve(path, args, env):
         try:
             watched = _with_tap(env) if os.getpid() == pid else env
-        except Exception:  # execve itself says what is wrong with it
+        except Exception:  # invalid arguments, which execve reports itself
             watched = env
         return execve(path, args, watched)
 
@@ -456,7 +457,7 @@ def _begin():
 
 
 def _clean_environment():
-    """Remove the variables that load this file, so that programs which this one starts are not watched."""
+    """Remove the variables that load this file, so that programs started by this one are not watched."""
     os.environ.pop(TAP, None)
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != HERE]
     if paths:
@@ -466,7 +467,7 @@ def _clean_environment():
 
 
 def _write_lines():
-    """Write out each line that is printed, as on a terminal, where edgetop shows a screen instead of the output."""
+    """Flush each printed line, as on a terminal, if edgetop shows a screen instead of the output."""
     if os.environ.pop("EDGETOP_LINES", ""):
         try:
             sys.stdout.reconfigure(line_buffering=True)
@@ -475,9 +476,9 @@ def _write_lines():
 
 
 def _run_own_sitecustomize():
-    """Run the `sitecustomize` that would have been imported without this one.
+    """Run the `sitecustomize` that Python would have imported without this file.
 
-    Raises the ImportError that `site` expects where there is none, so that this one is not left in `sys.modules`.
+    If there is none, raise the ImportError that `site` expects, so that this file does not stay in `sys.modules`.
     """
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
     sys.path_importer_cache.pop(HERE, None)
@@ -489,7 +490,7 @@ def _run_own_sitecustomize():
     spec.loader.exec_module(module)
 
 
-_ENVIRONMENT = {}  # the variables that load this file, beside PYTHONPATH
+_ENVIRONMENT = {}  # variables that load this file, besides PYTHONPATH
 if os.environ.get(TAP):
     try:
         _begin()

@@ -1,4 +1,4 @@
-"""The panes: what each draws of a frozen view, in a given size. Functions, nothing else."""
+"""The panes: functions that draw a part of a frozen view in a given size."""
 
 from edgetop.ui.panes.events_pane import EVENTS
 from edgetop.ui.panes.latency_pane import LATENCY

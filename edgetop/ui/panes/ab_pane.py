@@ -1,4 +1,4 @@
-"""An A/B session in the place of latency: both in figures, their ratios, and their distributions over each other."""
+"""The latency pane of an A/B session: figures of both variants, their ratios, and their overlaid distributions."""
 
 import math
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import Line, Piece, as_fits, fit, line, spread, wrapped
 from edgetop.wording.ab_words import change_words, p50_words, turn_words, verdict_words
 
-STYLES = ("p50", "p99")  # of A and of B
+STYLES = ("p50", "p99")  # styles of A and of B
 LEVELS = {"slower": "warning", "higher": "warning", "faster": "good", "lower": "good", "same": "good"}
 GAUGE_CELLS = 24
-CHART_ROWS = 4  # at least, with its axis
+CHART_ROWS = 4  # least height of the chart, including its axis
 NAME_CELLS = 28
-STEPS = 12  # of the axis of the distributions
-LEAST_SHARE = 0.001  # half range of a gauge: what differs less is equal to the eye
-WIDE_CELLS = 76  # for the gauges beside the words
+STEPS = 12  # number of steps of the axis of the distributions
+LEAST_SHARE = 0.001  # least half range of a gauge, so that tiny differences look equal
+WIDE_CELLS = 76  # least width to show gauges beside the words
 
 
 def ab_title(view: AbView, progress: ProgressView) -> str:
-    """Return what runs now and how far the session is."""
+    """Return which variant runs now, and the progress of the session."""
     return f"{view.quads} quads" if progress.phase == "over" else turn_words(view.turn(progress.now_ns))
 
 
@@ -33,12 +33,12 @@ def ab_line(view: AbView, width: int) -> Line:
 
 
 def ab_body(view: AbView, area: Area) -> Sequence[Line]:
-    """Draw what fits: both variants, the ratios with p50 first, the distributions."""
+    """Draw as much as fits: both variants, the ratios beginning with p50, the distributions."""
     if not view.variants:
-        words = "no quad yet: A runs alone at first, which shows what can be told apart here"
+        words = "no quad yet: A runs alone at first, which shows how small a difference can be found"
         return wrapped(words, area.width, "dim")[: area.height]
     lines = [_variant(view, side, area) for side in range(len(view.variants))]
-    # The half range of the gauges: the farthest interval end of p50 and throughput, as a share.
+    # Half range of the gauges, as a share: the interval end of p50 or throughput that is farthest from equality.
     farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
     widest = max(round_step(max(farthest, LEAST_SHARE), 1), view.until)
     lines += [_ratio(name, ratio, widest, area) for name, ratio in view.ratios.items() if ratio or name != "energy"]
@@ -69,7 +69,7 @@ def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:
 
 
 def _gauge(ratio: Ratio, widest: float) -> str:
-    """The interval about "no difference", which is the bar in the middle.
+    """Return a gauge of the interval. The bar in the middle means no difference.
 
     >>> from edgetop.analysis.ab_figures import Ratio
     >>> _gauge(Ratio(1.05, (1.04, 1.06), "slower", None), 0.1)
@@ -88,7 +88,7 @@ def _gauge(ratio: Ratio, widest: float) -> str:
 
 
 def _distributions(view: AbView, area: Area) -> list[Line]:
-    """Over each other, A filled: of each quad the quantiles, and of these the mean share below each latency."""
+    """Draw both distributions, A filled: the share below each latency, as a mean over the quantiles of all quads."""
     low, high = _ends(view.quantiles_ns)
     cells = area.width - GUTTER
     if cells <= 0 or not high > low:
@@ -106,7 +106,7 @@ def _distributions(view: AbView, area: Area) -> list[Line]:
 
 
 def _ends(quantiles: Sequence[Floats]) -> tuple[float, float]:
-    """Return the ends of the latency axis: round numbers from the shortest to beyond the 95 % quantile."""
+    """Return the ends of the latency axis: round numbers below the shortest latency and above the 95 % quantile."""
     low = min(float(np.median(rows[:, 0])) for rows in quantiles)
     high = max(float(np.median(rows[:, -2])) for rows in quantiles) * 1.02
     step = round_step(max(high - low, 100.0), STEPS)

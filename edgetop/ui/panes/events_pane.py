@@ -1,4 +1,4 @@
-"""The events pane: the newest event first."""
+"""The events pane, with the newest event first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,9 +17,9 @@ from edgetop.wording.event_words import worded
 STYLES = {"info": "text", "warning": "warning", "critical": "critical"}
 _LEAST = {"info": "all", "warning": "warnings and worse", "critical": "critical only"}
 _GRAVITY = {severity: gravity for gravity, severity in enumerate(STYLES)}
-LEAST_FOLDED = 3  # lines of a log
-DUMP_NS = NS  # between its lines at most
-MARKS = {"info": " ", "warning": "!", "critical": "X"}  # so that colour is not the only carrier
+LEAST_FOLDED = 3  # this many lines of a log are folded into one item
+DUMP_NS = NS  # longest time between two lines of one dump
+MARKS = {"info": " ", "warning": "!", "critical": "X"}  # severity must not be shown by colour alone
 
 
 def title(view: MonitorView, area: Area) -> str:
@@ -37,7 +37,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def items(view: MonitorView, area: Area) -> Sequence[Item]:
-    """Newest first. What belongs together is one item, unless the user looks for something in it."""
+    """Return the items, newest first. Events that belong together are one item, unless a filter is set."""
     listing = area.listing
     listed = [
         event
@@ -53,7 +53,7 @@ def items(view: MonitorView, area: Area) -> Sequence[Item]:
 
 
 def _groups(newest_first: Sequence[Event]) -> Iterator[list[Event]]:
-    """Lines that one source wrote in one go, such as a native crash dump; and all that is usual before measuring."""
+    """Yield groups of events: lines that one source wrote at once, such as a crash dump, and the usual start events."""
     begins_ns = next((event.t_ns for event in newest_first if _begins_measuring(event)), -1)
     start = [event for event in newest_first if event.t_ns <= begins_ns and _is_usual(event)]
     group: list[Event] = []
@@ -83,7 +83,7 @@ def _is_usual(event: Event) -> bool:
 
 
 def _start_words(group: Sequence[Event], view: MonitorView) -> str:
-    """`started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50`; nothing of another group."""
+    """Return `started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50` for the start events, else ""."""
     if not _begins_measuring(group[0]) or not view.manifest:
         return ""
     engine = view.manifest.engine
@@ -98,7 +98,7 @@ def _start_words(group: Sequence[Event], view: MonitorView) -> str:
 
 
 def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
-    """`words`: of the group, in place of its gravest event and how many there are."""
+    """Return the item of a group. `words` replace the message of its most severe event and the number of lines."""
     newest, shown = group[0], group
     if len(group) >= LEAST_FOLDED or words:
         first = max(reversed(group), key=lambda event: _GRAVITY[event.severity])
@@ -109,7 +109,7 @@ def _item(group: Sequence[Event], area: Area, words: str = "") -> Item:
 
 
 def _detail(group: Sequence[Event], area: Area) -> list[str]:
-    """Oldest first: when, how grave, who says it, what, and its figures."""
+    """Return the events of a group, oldest first, each with time, severity, source, message and figures."""
     lines = []
     for event in reversed(group):
         begin = f"{formatting.clock_time(event.t_ns)} {event.severity:<8} {area.clean(event.source)}: "

@@ -1,4 +1,4 @@
-"""Many boards in lines: a table with a line each, the details of one of them, and the log of all."""
+"""The fleet as lines: a table with a line per board, the details of one board, and the log of all boards."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,14 +17,14 @@ from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import Column, Line, Piece, cells_of, fit, line, spread, table, width
 
 COURSE_CELLS = 20
-MIN_C = 20.0  # of a chart of temperature: its bottom
-FULL_C = 100.0  # and its top, where the zone has no trip
+MIN_C = 20.0  # bottom of a temperature chart
+FULL_C = 100.0  # top of a temperature chart if the zone has no trip point
 NAME_CELLS = (5, 10)
 OLD_S = 4.0
-_MARK = {"critical": "X ", "warning": "! "}  # so that colour is not the only carrier
+_MARK = {"critical": "X ", "warning": "! "}  # severity must not be shown by colour alone
 _SIMULATED = " SIM"
 VERDICT_CELLS = 17
-# Behind the name of a board; as many as fit are shown, from the left.
+# Columns after the name of a board. As many as fit are shown, from the left.
 COLUMNS = (
     Column("VERDICT", VERDICT_CELLS, right=False), Column("P50 MS", 6), Column("P99/LIMIT", 10), Column("MISSED", 6),
     Column("C/TRIP", 6), Column("CLOCK", 5), Column("AGE", 4), Column("WATT", 5), Column("UP", 8), Column("FREE", 6),
@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 def _cells(view: BoardView, area: Area) -> list[Piece]:
-    """Figures of a board that is silent are dim: they are of before."""
+    """Return the cells of a board. Figures of a silent board are dim, because they are old."""
     summary = view.summary or Summary()
     simulated = _SIMULATED if summary.simulated else ""
     word = area.clean(f"{_MARK.get(view.level, '  ')}{view.word}")
@@ -91,7 +91,7 @@ def _short(seconds: float) -> str:
 
 
 def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Draw the charts of p99, up to the deadline, and of the temperature, up to the trip."""
+    """Draw the charts of p99, up to the deadline, and of temperature, up to the trip point."""
     is_known = summary.temperature_c is not None and summary.headroom_c is not None
     full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C
     tail = _drawn(summary.p99_course_ms, 0.0, summary.deadline_ms or 0.0, area)
@@ -99,7 +99,7 @@ def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, s
 
 
 def _drawn(course: Course, low: float, high: float, area: Area) -> str:
-    """The newest step stands at the right; the highest value is full where it is beyond `high`."""
+    """Draw the last values, the newest at the right. Values above `high` have full height."""
     values = np.array([np.nan if value is None else value for value in course[-COURSE_CELLS:]])
     if not len(values) or np.isnan(values).all():
         return ""
@@ -109,7 +109,7 @@ def _drawn(course: Course, low: float, high: float, area: Area) -> str:
 
 
 def board_lines(views: Sequence[BoardView], area: Area) -> list[Line]:
-    """A head, and a line for each."""
+    """Return a header and a line for each board."""
     longest = max((cells_of(area.clean(view.address.name)) for view in views), default=0)
     most = NAME_CELLS[1] if area.width < 100 else 2 * NAME_CELLS[1]
     name = Column("BOARD", min(max(longest, NAME_CELLS[0]), most), right=False)
@@ -118,7 +118,7 @@ def board_lines(views: Sequence[BoardView], area: Area) -> list[Line]:
 
 
 def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> Line:
-    """Return how many boards there are and how many have each verdict, worst first. `what`: their order and filter."""
+    """Return the number of boards and of each verdict, the worst first. `what`: text on order and filter."""
     counted = Counter((view.level, view.word) for view in views)
     order, many = ("critical", "warning", "neutral", "good"), sum(counted.values())
     parts: list[Piece] = [(" FLEET ", "focus"), f" {formatting.quantity(many, 'board')}"]
@@ -129,9 +129,9 @@ def head_line(views: Iterable[BoardView], what: str, clock: str, area: Area) -> 
 
 
 def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
-    """Return the full verdict of one board, and what runs on it."""
+    """Return the full verdict of one board, and the session on it."""
     if view is None:
-        return [line((" no board with these words", "dim")), ()]
+        return [line((" no board has these words", "dim")), ()]
     summary = view.summary or Summary()
     words = area.clean(f"{view.word}: {view.details}" if view.details else view.word)
     labels = " ".join(f"{key}={value}" for key, value in view.address.labels.items())
@@ -145,7 +145,7 @@ def detail_lines(view: BoardView | None, area: Area) -> list[Line]:
 
 
 def log_lines(log: Iterable[Logged], now_ns: int, now: datetime, area: Area) -> list[Line]:
-    """Newest first, by the clock of this machine."""
+    """Return the log, newest first, with times by the clock of this machine."""
     lines = []
     for logged in log:
         at = now - timedelta(seconds=(now_ns - logged.t_ns) / NS)

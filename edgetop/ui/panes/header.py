@@ -1,4 +1,4 @@
-"""The lines of the frame: the verdict, what runs, and the vital signs above; a replay's position and the keys below."""
+"""Header and footer lines: the verdict, the session and the vital signs; a replay's position and the keys."""
 
 import math
 import re
@@ -20,28 +20,28 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import p50_words
 
 WALL_FROM_CELLS = 100
-BAR_CELLS = (4, 10)  # of a gauge, at least and at most
-MARKS = {"warning": "!", "critical": "!"}  # so that colour is not the only carrier
-LEAST_DETAIL_CELLS = 12  # of a text that is cut: less says nothing
+BAR_CELLS = (4, 10)  # least and greatest width of a gauge
+MARKS = {"warning": "!", "critical": "!"}  # severity must not be shown by colour alone
+LEAST_DETAIL_CELLS = 12  # least width of a cut text, since less would say nothing
 LASTS, FIRST_DETAIL, FIRST_PAST = 0, 1, 5  # ranks; how long the state has lasted is the last to be left out
 _PHRASE_END = re.compile(r"[,;:] | \(")
-CUT = (FIRST_DETAIL, FIRST_PAST)  # rather than left out
+CUT = (FIRST_DETAIL, FIRST_PAST)  # parts with these ranks are cut instead of left out
 
 
 def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
-    """The verdict of now, with the figures of the chosen window.
+    """Return the current verdict with the figures of the chosen window.
 
-    Where the line is too short, what is needed least is left out; never the elapsed time, nor p50.
-    `frozen_ns`: how far a frozen screen is behind; None: it is not frozen.
+    If the line is too short, the least important parts are left out, but never the elapsed time and p50.
+    `frozen_ns`: how far a frozen screen is behind, or None.
     """
     whole, is_wide = elapsed(view), area.width >= WALL_FROM_CELLS
-    clock = line(f"{whole if is_wide else whole.partition(', ends')[0]} ")  # the time of day where there is room for it
+    clock = line(f"{whole if is_wide else whole.partition(', ends')[0]} ")  # with the time of day if there is room
     frozen = "" if frozen_ns is None else f" FROZEN {formatting.duration(frozen_ns)} behind "
     simulated = " SIMULATED " if view.manifest and view.manifest.board.simulated else ""
     head = line(
         (frozen, "focus"), (simulated, "simulated"), (f" {verdict_words.state_word(view.verdict)} ", view.verdict.level)
     )
-    room = area.width - width(head) - width(clock)  # the first part has one cell before it, the clock another
+    room = area.width - width(head) - width(clock)  # one cell before the first part, and one before the clock
     parts = _parts(view, area)
     kept: dict[int, Span] = {}
     for place, (rank, text, style) in sorted(enumerate(parts), key=lambda item: item[1][0]):
@@ -58,7 +58,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None) -> Line:
 
 
 def _cut(text: str, cells: int) -> str:
-    """Cut a text at the end of a phrase, which makes sense by itself, or else at the end of a word.
+    """Cut a text at the end of a phrase, or else at the end of a word.
 
     >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
     (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
@@ -71,10 +71,10 @@ def _cut(text: str, cells: int) -> str:
 
 
 def _parts(view: MonitorView, area: Area) -> list[tuple[int, str, str]]:
-    """Rank (what is needed most has the lowest), text, style; in the order in which they stand."""
+    """Yield the parts of the line in order, as (rank, text, style). The most important part has the lowest rank."""
     verdict = view.verdict
     is_over = view.progress.phase == "over"
-    ended_well = is_over and verdict.level != "critical"  # then what was is more than why it ended
+    ended_well = is_over and verdict.level != "critical"  # past events then matter more than the reason of the end
     past_now = 11 if verdict.reasons else FIRST_PAST  # of less weight than what holds
     first_detail, first_past = (3, FIRST_DETAIL) if ended_well else (FIRST_DETAIL, 3 if is_over else past_now)
     details = [
@@ -102,7 +102,7 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
 
 
 def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: bool = False) -> Line:
-    """Model, runtime, board; `recording` says where it goes, or why nothing comes."""
+    """Return model, runtime and board. `recording`: text on the recording, or on a problem of the feed."""
     manifest = view.manifest
     if manifest is None:
         return line((" edgetop", "dim"))
@@ -125,13 +125,13 @@ def identity_line(view: MonitorView, area: Area, recording: str, *, is_trouble: 
 
 
 def vitals_line(view: MonitorView, area: Area) -> Line:
-    """A gauge for each vital sign; of those that do not fit, the last ones that are well are left out.
+    """Return a gauge for each vital sign. If they do not fit, the last ones without a problem are left out.
 
-    Of a session that is over they are the last ones that were read, and dim.
+    For a session that is over, they show the last values, dimmed.
     """
     is_over = view.progress.phase == "over"
     before = f" last values, {formatting.stopwatch(view.progress.now_ns)} " if is_over else ""
-    shown, cells = list(vitals(view)), area.width - len(before) - 1  # nothing touches the edge
+    shown, cells = list(vitals(view)), area.width - len(before) - 1  # keep one cell free at the edge
     least_bar = BAR_CELLS[0] + 1 if area.width >= WALL_FROM_CELLS and not is_over else 0
     while shown and _cells(shown) + least_bar * sum(vital.share is not None for vital in shown) > cells:
         well = [vital for vital in shown if vital.level not in MARKS]
@@ -156,13 +156,13 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
 
 
 def _cells(shown: Sequence[Vital]) -> int:
-    """Return the cells that these values take, without bars."""
+    """Return the width of these values without bars."""
     widths = (len(vital.name) + len(vital.text) + 1 + (vital.level in MARKS) for vital in shown)
     return 1 - len(COLUMN_GAP) + sum(cells + len(COLUMN_GAP) for cells in widths)
 
 
 def readout_line(view: MonitorView, second: float, area: Area) -> Line:
-    """Instead of the vital signs: all values at the moment that the user points at."""
+    """Return all values at the session time under the cursor, shown in place of the vital signs."""
     pieces: list[Piece] = [(f" at {formatting.clock_time(second * 1e9)} ", "focus"), COLUMN_GAP]
     for name, value in readout(view, second):
         pieces += [(f"{name} ", "dim"), f"{value}{COLUMN_GAP}"]
@@ -170,7 +170,7 @@ def readout_line(view: MonitorView, second: float, area: Area) -> Line:
 
 
 def tiny_lines(view: MonitorView) -> list[Line]:
-    """Three numbers, for a screen that has room for nothing else."""
+    """Return the lines of a tiny screen: the verdict and three numbers."""
     session = view.latency.session
     if view.ab is not None:
         return [line((p50_words(view.ab), "text"))]
@@ -185,7 +185,7 @@ def tiny_lines(view: MonitorView) -> list[Line]:
 
 
 LEAST_BAR_CELLS = 10
-# Of a mark, by its severity; the glyph differs, so that colour is not the only carrier.
+# Spans of marks by severity. Glyphs differ, because severity must not be shown by colour alone.
 MARK_SPANS = {"info": Span("|", "accent"), "warning": Span("!", "warning"), "critical": Span("X", "critical")}
 USERS_MARK = Span("m", "accent")
 BAR_HEAD = ">"
@@ -198,7 +198,7 @@ def transport_line(transport: Transport, area: Area) -> Line:
 
 
 def time_at(transport: Transport, area: Area, x: int) -> int | None:
-    """The time in ns for which a cell of the line stands; None where it is not of the bar."""
+    """Return the session time in ns of a cell of the line, or None if it is not on the bar."""
     begin = width(_position(transport))
     cells = area.width - begin - 1
     if cells < LEAST_BAR_CELLS or not begin <= x < begin + cells:
@@ -229,13 +229,13 @@ def _cell(t_ns: int, transport: Transport, cells: int) -> int:
 
 
 def _mark(marks: list[Mark]) -> Span:
-    """The gravest of those that fall into one cell."""
+    """Return the span of the most severe of the marks in one cell."""
     gravest = max((mark.severity for mark in marks), key=list(MARK_SPANS).index)
     is_users = gravest == "info" and any(mark.kind == "mark" for mark in marks)
     return USERS_MARK if is_users else MARK_SPANS[gravest]
 
 
-Keys = Sequence[tuple[str, str]]  # key and what it does, the most wanted first
+Keys = Sequence[tuple[str, str]]  # (key, description), the most important first
 
 
 def status_line(view: MonitorView, area: Area, keys: Keys) -> Line:
@@ -245,12 +245,12 @@ def status_line(view: MonitorView, area: Area, keys: Keys) -> Line:
 
 
 def key_spans(keys: Iterable[tuple[str, str]]) -> Line:
-    """Each key, and what it does."""
+    """Return keys and their descriptions as a line."""
     return tuple(span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title")))
 
 
 def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str, int] | None:
-    """The key in this cell of the line, what it does, and which of its characters was hit; None: there is none."""
+    """Return the key in this cell, its description, and the index of the hit character, or None."""
     begin = 0
     for key, does in _fitting(view, area, keys):
         end = begin + len(key) + len(does) + 3
@@ -261,7 +261,7 @@ def key_at(view: MonitorView, area: Area, keys: Keys, x: int) -> tuple[str, str,
 
 
 def _fitting(view: MonitorView, area: Area, keys: Keys) -> Iterator[tuple[str, str]]:
-    """Yield as many keys as fit."""
+    """Yield the keys that fit, in order."""
     room = area.width - len(_cost(view)) - 1
     for key, does in keys:
         room -= len(key) + len(does) + 3

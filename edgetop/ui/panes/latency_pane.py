@@ -1,4 +1,4 @@
-"""Latency: percentiles of the window and of the session, their timeline, their distribution."""
+"""The latency pane: percentiles of the window and of the session, their timeline, and the distribution."""
 
 import math
 from collections.abc import Sequence
@@ -24,21 +24,21 @@ from edgetop.wording.tail_words import part_words
 NAMES = ("p50", "p90", "p95", "p99", "p99.9")
 COLUMNS = (
     Column("", 8, right=False),
-    *(Column(f"{name} ", 7) for name in NAMES),  # the last cell is for the mark of an unsettled one
+    *(Column(f"{name} ", 7) for name in NAMES),  # the last cell is for the mark of an unsettled percentile
     Column("max", 7), Column("/s", 6), Column("n", 6),
     *(Column(name, 7) for name in ("min", "mean", "stdev", "jitter")),
 )  # fmt: skip
-END_STEPS, SHARE_STEPS = 12, 6  # of the axes of the histogram: what moves them is worth a redraw of all of it
-MIN_HISTOGRAM_CELLS = 20  # for the ends of its axis
-LEAST_SPAN_NS = 5_000  # so that the ends of the scale differ in what is shown of them
-WHOLE_ROWS = 24  # the pane has the screen to itself
-TABLE_ROWS = 14  # for a table and not a line of figures
-SMOOTHED_S = 5  # p99 of a second has few samples: its line is the median of so many
-TITLE_CELLS = 19  # of the name and the frame
-STRIP_ROWS = 10  # for the distribution as a strip
-OUTSTANDING = 5.0  # times the median second's p99: a longer tail exceeds the scale, which a > marks
-DEADLINE_WITHIN = 5.0  # of the top of the scale: further up it would flatten the rest
-STYLES = {"p50": "p50", "p99": "p99"}  # of names: as their lines
+END_STEPS, SHARE_STEPS = 12, 6  # steps of the axes of the histogram; coarse, so that it is seldom redrawn
+MIN_HISTOGRAM_CELLS = 20  # least width of the histogram, to fit the ends of its axis
+LEAST_SPAN_NS = 5_000  # least span of the scale, so that its ends have different labels
+WHOLE_ROWS = 24  # from this height on, the pane is alone on the screen
+TABLE_ROWS = 14  # from this height on, figures are a table instead of a line
+SMOOTHED_S = 5  # p99 of one second has few samples, so its line is the median of this many seconds
+TITLE_CELLS = 19  # width of the name and the border in the title
+STRIP_ROWS = 10  # from this height on, the distribution is shown as a strip
+OUTSTANDING = 5.0  # a tail longer than this times the median p99 of a second exceeds the scale, marked with >
+DEADLINE_WITHIN = 5.0  # show the deadline up to this times the top of the scale; more would flatten the lines
+STYLES = {"p50": "p50", "p99": "p99"}  # styles of percentile names, as those of their lines
 
 
 def title(view: MonitorView, area: Area) -> str:
@@ -89,7 +89,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
-    """The percentiles of the window in a line, named in the colours of their lines."""
+    """Return the percentiles of the window in a line, with names in the colours of their lines."""
     if window is None:
         return line(("no samples yet", "dim"))
     pieces: list[Piece] = [(label, "dim")]
@@ -116,7 +116,7 @@ def _strip(view: MonitorView, area: Area) -> Line:
 
 
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
-    """`is_whole`: with how well the percentiles are known, and what the tail is made of."""
+    """Return the table of percentiles. `is_whole`: add their intervals and the causes of the tail."""
     latency = view.latency
     is_paced = view.manifest is not None and view.manifest.load.is_paced
     label, precision = ("since x", UNJUDGED) if latency.since_ns else ("session", view.precision)
@@ -140,7 +140,7 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
 
 
 def _deadline_line(deadline: DeadlineView, width: int) -> Line:
-    """The misses of the whole session, and what p99 leaves."""
+    """Return the deadline misses of the whole session, and the time between p99 and the deadline."""
     missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({formatting.count(deadline.misses)})"
     run = f", {formatting.count(deadline.longest_run)} in a row" if deadline.misses else ""
     rate = "" if deadline.max_rate_hz is None else f", {max_rate_words(deadline.max_rate_hz)}"
@@ -157,7 +157,7 @@ def _ends(label: str, view: MonitorView, end: int) -> list[Piece]:
 
 
 def _cells(label: str, statistics: Statistics | None, precision: PrecisionView = UNJUDGED) -> list[Piece]:
-    """`precision`: of the whole session's percentiles, where these are they."""
+    """Return the cells of a row. `precision`: that of percentiles of the whole session."""
     if statistics is None:
         unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
         return [(label, "dim"), *unknown]
@@ -174,7 +174,7 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
 
 
 def _timeline(view: MonitorView, area: Area) -> list[Line]:
-    """p50 and p99 as lines, the shortest to the longest as a band, the deadline where it is near."""
+    """Draw p50 and p99 as lines, the range from shortest to longest as a band, and a deadline that is near."""
     points = view.latency.points
     if points.is_empty:
         return []
@@ -199,14 +199,14 @@ def _timeline(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _top_of(p50: Floats, p99: Floats) -> float:
-    """The top of the scale, above all of p50: a tail far beyond the usual would flatten the rest and stands out."""
+    """Return the top of the scale, above all p50. An unusually long tail exceeds it, as it would flatten the rest."""
     usual = max(OUTSTANDING * float(np.nanmedian(p99)), 1.5 * float(np.nanmax(p50)))
     return min(usual, float(np.nanmax(p99)))
 
 
 def smoothed(values: Floats, span_s: int) -> Floats:
-    """The median of the SMOOTHED_S seconds around each, which leaves a step as steep as it is."""
-    each = len(values) // span_s  # places of a second
+    """Return the running median over SMOOTHED_S seconds, which keeps steps steep."""
+    each = len(values) // span_s  # number of values per second
     if not each:
         return values
     seconds = values[::each]
@@ -218,7 +218,7 @@ def smoothed(values: Floats, span_s: int) -> Floats:
 
 
 def _histogram(view: MonitorView, area: Area) -> list[Line]:
-    """Draw the histogram from the shortest latency to beyond p99; longer ones count in the last column."""
+    """Draw the histogram from the shortest latency to beyond p99. Longer latencies count in the last column."""
     window = view.latency.window
     cells = area.width - GUTTER
     if window is None or cells < MIN_HISTOGRAM_CELLS or area.height < 2:
@@ -235,7 +235,7 @@ def _histogram(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _histogram_ends(window: Statistics) -> tuple[float, float]:
-    """Return round ends from below the shortest latency to beyond p99, chosen so that they seldom change."""
+    """Return round numbers below the shortest latency and above p99, chosen so that they seldom change."""
     low, p99 = window.min_ns, window.percentile_ns(0.99)
     high = max(p99 + (p99 - low) / 4, low * 1.02, low + 10 * histogram.UNIT_NS)
     step = round_step(high - low, END_STEPS)
@@ -243,15 +243,14 @@ def _histogram_ends(window: Statistics) -> tuple[float, float]:
 
 
 def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Floats:
-    """The histogram's counts in `bins` equal steps from `low` to `high`; the ends take what is beyond.
+    """Return the counts of the histogram in `bins` equal steps from `low` to `high`. The end bins take what is beyond.
 
-    What a bucket holds is spread evenly over its span, so that buckets and bins of other
-    widths make no pattern.
+    The count of a bucket is spread evenly over its span, so that different widths of buckets and bins make no pattern.
     """
     held = np.flatnonzero(buckets)
     total = np.cumsum(buckets[held])
     ends = np.column_stack([histogram.lower_edge_ns(held), histogram.lower_edge_ns(held + 1)]).ravel()
-    below = np.column_stack([total - buckets[held], total]).ravel()  # how many are below each of these
+    below = np.column_stack([total - buckets[held], total]).ravel()  # number of latencies below each edge
     steps = np.interp(np.linspace(low, high, bins + 1)[1:-1], ends, below)
     return np.diff(steps, prepend=0, append=total[-1])
 

@@ -1,4 +1,4 @@
-"""Memory: what the engine holds, what it may hold, and what the lack of it causes."""
+"""The memory pane: the engine's memory, its limit, and the signs of memory pressure."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,12 +12,12 @@ from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import SIDE_BY_SIDE_CELLS, Block, is_flat, last, stacked, with_chart, with_figures
 from edgetop.ui.text import Line, Piece, as_fits, fit, line, width
 
-DETAIL_ROWS = 24  # of a pane that is alone, for more timelines than the engine's
+DETAIL_ROWS = 24  # from this height on, a pane that is alone shows more timelines than that of the engine
 LABEL_CELLS = 12
-GIB_FROM = 1000  # MiB
+GIB_FROM = 1000  # values from this many MiB on are shown in GiB
 NS = 1e9
-SETTLING_S = 5.0  # of the measurement: what was loaded is read every few seconds
-SCARCE = 0.1  # of the limit or of the board: with less left, what is left is a warning
+SETTLING_S = 5.0  # the memory of the loaded model is read only every few seconds, so the first ones do not count
+SCARCE = 0.1  # warn if less than this share of the limit or of the board's memory is left
 
 STAGE_NAMES = {"interpreter": "start", "runtime": "runtime", "model": "model", "first": "first run", "steady": "steady"}
 
@@ -41,7 +41,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def _holder(memory: MemoryView) -> str:
-    """Return what runs out of memory first: the cgroup or the system."""
+    """Return which runs out of memory first: the cgroup or the system."""
     return "its cgroup" if memory.room is not None and memory.room == memory.cgroup_left else "system"
 
 
@@ -58,12 +58,12 @@ def _mib(track: TrackView | None) -> str:
 
 
 def _scaled(mib: float) -> str:
-    """Format in MiB, the unit of the pane; large values get a larger unit."""
+    """Format in MiB, the unit of the pane. Large values get a larger unit."""
     return formatting.reading(mib, "MiB") if abs(mib) < GIB_FROM else formatting.size(mib * 2**20)
 
 
 def _cell(track: TrackView | None) -> str:
-    """Numbers stand one under the other, whatever their unit."""
+    """Return a value, padded so that numbers are aligned whatever their unit."""
     number, _, unit = _mib(track).partition(" ")
     return f"{number:>9} {unit}".rstrip()
 
@@ -78,7 +78,7 @@ def _timeline_figures(name: str, track: TrackView) -> Line:
 
 
 def has_chart(view: MonitorView) -> bool:
-    """Whether the engine's memory is worth a chart: of what it took for the model, a number says as much."""
+    """Whether the engine's memory is worth a chart. The rise while it loads the model is not."""
     points, measured_ns = view.memory.rss_points, view.progress.measured_ns
     if points is None or measured_ns is None:
         return False
@@ -94,7 +94,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """The pane alone: the figures, and the timelines of what decides."""
+    """Draw a pane that is alone: figures and the most important timelines."""
     memory = view.memory
     shown = (("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
              ("system left", memory.available))  # fmt: skip
@@ -122,7 +122,7 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
         return []
     slope, style = growth.mib_per_h, "warning" if growth.is_leak else "text"
     unit, scale = ("GiB/h", 1024) if abs(slope.value) >= GIB_FROM else ("MiB/h", 1)
-    rate = f"{round(slope.value / scale, 1) + 0.0:>9.1f}"  # -0.0 is 0.0
+    rate = f"{round(slope.value / scale, 1) + 0.0:>9.1f}"  # adding 0.0 turns -0.0 into 0.0
     pieces: list[Piece] = [(f"{'growth':<{LABEL_CELLS}}", "dim"), (rate, style), (f"  {unit}", "dim")]
     if growth.is_leak:
         pieces.append((" LEAKING", style))
@@ -133,15 +133,15 @@ def _growth(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _figures(memory: MemoryView, area: Area) -> Iterator[Line]:
-    """Yield the rows, most important first: on a small screen the last ones are left out."""
+    """Yield the rows, most important first, because a small screen leaves out the last ones."""
     board = or_unknown(memory.board_mib, lambda mib: formatting.size(mib * 2**20))
     yield _line(area, "engine RSS", memory.rss, *_made_of(memory))
     yield _line(area, "peak", memory.peak)
     yield _line(area, "PSS", memory.pss, f"USS {_mib(memory.uss)}", f", swapped out {_mib(memory.swap)}")
     if memory.accelerator:
-        yield _line(area, "GPU part", memory.accelerator, "in no RSS")
+        yield _line(area, "GPU part", memory.accelerator, "not part of RSS")
     elif memory.system_accelerator:
-        yield _line(area, "GPU, all", memory.system_accelerator, "of all processes, in no RSS")
+        yield _line(area, "GPU, all", memory.system_accelerator, "of all processes, not part of RSS")
     if memory.cgroup:
         yield _line(area, "cgroup", memory.cgroup, *_limit(memory))
     style = _level(memory) if memory.room == memory.available else "text"
@@ -168,9 +168,9 @@ def _limit(memory: MemoryView) -> Iterator[Piece]:
 
 
 def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: str = "text") -> Line:
-    """A figure and what stands beside it. A single note is cut to fit; of several, the last ones are left out."""
+    """Return a figure with notes. A single note is cut to fit; of several notes, the last ones are left out."""
     if track is None:
-        notes = ("no such sensor here",)
+        notes = ("no such sensor",)
     elif track.now is None:
         notes = (area.clean(track.reason),)
     pieces = [(note, "dim") if isinstance(note, str) else note for note in notes]
@@ -195,7 +195,7 @@ def _traffic(memory: MemoryView, area: Area) -> list[Line]:
 
 
 def _stages(memory: MemoryView, area: Area) -> list[Line]:
-    """Return the engine's memory after each stage, from its start until it is steady, on as many lines as it takes."""
+    """Return lines with the engine's memory after each stage, from its start until it is steady."""
     lines: list[Line] = []
     label = "by stage"
     pieces: list[str] = []

@@ -1,4 +1,4 @@
-"""Hotspots: the operators that take the time, as bars, and how they changed since the first bursts."""
+"""The hotspots pane: the operators that take the most time, as bars, and their change since the first profiles."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,12 +18,12 @@ from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, 
 
 ORDERS = ("share", "run order", "change")
 BAR_CELLS, FEW_BAR_CELLS = 10, 8
-STATE_ROWS = 16  # for what bursts cost, and the types
+STATE_ROWS = 16  # from this height on, the cost of profiling and the data types are shown
 PROVIDER_FROM_CELLS = 72
-_ORDER_OF = {"%  ": "share", "change": "change", "name": "run order"}  # by the heads of columns
-TYPE_FROM_CELLS = 96  # on narrower panes the name has the room
+_ORDER_OF = {"%  ": "share", "change": "change", "name": "run order"}  # order by column header
+TYPE_FROM_CELLS = 96  # a narrower pane omits the type in favour of the name
 WORK_FROM_CELLS = 116
-MOVED = 0.10  # a change of an operator's time that is worth a colour
+MOVED = 0.10  # a larger change of an operator's time is coloured
 
 
 def title(view: MonitorView, area: Area) -> str:
@@ -31,7 +31,7 @@ def title(view: MonitorView, area: Area) -> str:
     if not operators:
         return "stages of a frame" if view.frames else ""
     words, order = area.clean(area.listing.words), area.listing.order_of(ORDERS)
-    # Before the order: a title is cut at its end.
+    # The filter precedes the order, because a long title is cut at its end.
     found = words and f", of these {len(_listed(view, area))} with: {words},"
     return f"{len(operators)} operators{found} by {order}"
 
@@ -71,7 +71,7 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _stages(frames: FramesView, area: Area) -> list[Line]:
-    """Draw the stages of a frame instead of operators, for a program that reports its stages."""
+    """Draw the stages of a frame in place of operators, for a program that reports stages."""
     columns = [Column("%  ", 7), Column("", BAR_CELLS, right=False), Column("p50 ms", 7), Column("p99 ms", 7)]
     rows: list[list[Piece]] = [
         [
@@ -88,12 +88,12 @@ def _stages(frames: FramesView, area: Area) -> list[Line]:
 
 
 def _the_rest(title: str, columns: Sequence[Column], area: Area) -> Column:
-    """Return a column that takes the room that the others leave."""
+    """Return a column that fills the remaining width."""
     return Column(title, max(8, area.width - sum(column.cells + 2 for column in columns)), right=False)
 
 
 def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
-    """Every figure by its name, also of columns that do not fit."""
+    """Return every figure with its name, including columns that do not fit."""
     wide = area.resized(width=10 * WORK_FROM_CELLS)
     titles = [column.title for column in _columns(wide)]
     interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
@@ -103,7 +103,7 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
 def _why_none(view: MonitorView) -> str:
     operators = view.operators
     if operators.way:
-        return "no burst yet; p profiles now"
+        return "not profiled yet; p profiles now"
     if operators.reason:
         return f"{UNKNOWN} operators are not profiled: {operators.reason}"
     is_early = view.progress.phase in ("loading", "first")
@@ -111,13 +111,13 @@ def _why_none(view: MonitorView) -> str:
 
 
 def _state(view: MonitorView, area: Area) -> list[Line]:
-    """Return how the profile was made, what it cost, and the data types."""
+    """Return lines on how operators were profiled, what that cost, and the data types."""
     operators, measured_ns = view.operators, view.progress.measured_ns
     duty = formatting.percent(operators.busy_ns / measured_ns) if measured_ns else UNKNOWN
     last = or_unknown(operators.last_ns, formatting.clock_time)
     label, colon, _ = operators.timed_by.partition(": ")  # such as "estimate (isolated): "
     bursts = [
-        f"{f'{label}: ' if colon else ''}{formatting.quantity(operators.bursts, 'burst')}",
+        f"{f'{label}: ' if colon else ''}{formatting.quantity(operators.bursts, 'round')}",
         f", every {formatting.span(operators.every_ns)}" if operators.every_ns else "",
         f", {duty} of the time", f", last {last} of {operators.last_runs}",
     ]  # fmt: skip
@@ -133,14 +133,14 @@ def _state(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
-    """Warn in one line when shares are not settled or instrumented inferences were left out."""
+    """Return a warning line if shares are not settled or instrumented inferences were left out."""
     if operators.is_disturbed:
         text = "? not settled: others took CPU time from each instrumented inference"
         return [fit(line((text, "warning")), area.width)]
     notes = []
     if not operators.is_enough:
         bursts, runs = min(operators.counted, LEAST_BURSTS), min(operators.counted_runs, LEAST_RUNS)
-        notes.append(f"? not settled: {bursts} of {LEAST_BURSTS} bursts, {runs} of {LEAST_RUNS} inferences")
+        notes.append(f"? not settled: {bursts} of {LEAST_BURSTS} rounds, {runs} of {LEAST_RUNS} inferences")
     elif not all(operator.settled for operator in operators.operators):
         notes.append("? not settled")
     if operators.left_out_runs:
@@ -149,7 +149,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """Warn in one line when the CPU ran operators that the preferred provider should have run."""
+    """Return a warning line if the CPU ran operators that the preferred provider should have run."""
     matches = fell_back(view.operators.operators, view.manifest.engine.preferred if view.manifest else ())
     if not matches:
         return []
@@ -161,7 +161,7 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _p50_ns(view: MonitorView) -> float | None:
-    """Return the p50 of the window on the screen, of inferences that were not instrumented."""
+    """Return p50 of the chosen window, which has no instrumented inferences."""
     statistics = view.latency.window or view.latency.session
     return statistics.percentile_ns(0.50) if statistics else None
 
@@ -205,7 +205,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
 
 
 def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
-    """Return the GFLOP/s that an operator achieves, and what limits it."""
+    """Return the GFLOP/s of an operator, and what limits it."""
     each_ns = each_call_ns(operator, _p50_ns(view))
     flops_per_s = rates(operator.flops, operator.bytes, each_ns).flops_per_s
     precision = view.manifest.model.precision if view.manifest else None
@@ -215,7 +215,7 @@ def _work(operator: OperatorView, view: MonitorView) -> list[Piece]:
 
 
 def _listed(view: MonitorView, area: Area) -> list[OperatorView]:
-    """Return the operators with all words of the filter in name, type, provider or origin, in the chosen order."""
+    """Return the operators that match all words of the filter, by name, type, provider or origin, in order."""
     found = [
         of
         for of in view.operators.operators

@@ -1,4 +1,4 @@
-"""Power: the total and what it leaves out, its parts, and what to do without a power sensor."""
+"""The power pane: the total and its parts, or advice if there is no power sensor."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,14 +18,14 @@ COLUMNS = (
     Column("by", 8, right=False), Column("", 12, right=False),
 )  # fmt: skip
 LABEL_CELLS = 12
-DETAIL_ROWS = 8  # of a pane that is alone, for the timeline of each rail
-# Who measured, in a word: the whole name stands in the title.
+DETAIL_ROWS = 8  # from this height on, a pane that is alone shows a timeline per rail
+# Short names of the kinds of accuracy; the title has the whole name.
 BY = {"external-shunt": "shunt", "on-board-monitor": "monitor", "firmware-estimate": "estimate"}
 
 ADVICE = (
     "wire an INA226 into the supply: edgetop run --i2c 1:0x40:ina226:0.002:5V-IN",
-    "or give an instrument's log: edgetop run --power-log FILE --power-log-format ppk2 --power-volts 5V",
-    "edgetop help power tells how",
+    "or read the log of an instrument: edgetop run --power-log FILE --power-log-format ppk2 --power-volts 5V",
+    "see edgetop help power",
 )
 
 _watts = partial(reading, unit="W")
@@ -64,7 +64,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
-    """The total first, then its parts; what the leading one leaves out, where there is room to say it."""
+    """Draw the total first, then its parts, and a note on what the total leaves out if there is room."""
     power = view.power
     if power.leading is None:
         return _nothing(view, area)[: area.height]
@@ -96,12 +96,12 @@ def _figures(rail: RailView, area: Area) -> Line:
 
 def _nothing(view: MonitorView, area: Area) -> list[Line]:
     why = [area.clean(missing.words) for missing in view.missing if "power" in missing.what]
-    lines = wrapped(f"{UNKNOWN} no sensor here measures the board's power", area.width)
+    lines = wrapped(f"{UNKNOWN} no sensor measures the power of this board", area.width)
     return [*lines, *(row for text in (*why, *ADVICE) for row in wrapped(text, area.width, "dim"))]
 
 
 def _energy(view: MonitorView, area: Area) -> list[Line]:
-    """Return the energy of an inference on the leading rail, or why it is unknown, and the battery life."""
+    """Return the energy of an inference by the leading rail or the reason why it is unknown, and the battery life."""
     cost, battery = view.energy.leading, view.energy.battery
     lines = _cost(cost, view.energy.total is cost, area) if cost else []
     return [*lines, *wrapped(f"{'battery':<{LABEL_CELLS}}{_lasts(battery)}", area.width)] if battery else lines
@@ -141,7 +141,7 @@ def _lasts(battery: BatteryView) -> str:
 
 
 def _cells(rail: RailView, total: RailView | None, area: Area) -> list[Piece]:
-    """The last piece is the present share of the total as a bar, but of the total itself."""
+    """Return the cells of a rail. The last cell is its share of the total as a bar, unless it is the total."""
     name, by = area.clean(rail.track.info.label), BY.get(rail.track.info.accuracy or "", UNKNOWN)
     figures = [_watts(value) for value in (rail.track.now, rail.mean_w, rail.max_w)]
     if rail.track.now is None:

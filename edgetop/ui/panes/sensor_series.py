@@ -1,4 +1,4 @@
-"""Quantities over time, as every pane draws them: the same axis, and shades where board or model was slowed."""
+"""Timelines of quantities, as every pane draws them: on one axis, shaded where the board or the model was slow."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,23 +16,23 @@ from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import BLANK, COLUMN_GAP, Line, Span, fit
 
 NS = 1e9
-# What is not magnified: differences that are noise.
+# Least span of a scale by unit, so that noise is not magnified.
 LEAST_SPAN = {"C": 10.0, "MHz": 400.0, "W": 1.0, "MiB": 10.0}
-# A quantity that moves by less than this, or than this share of its height, is a number.
+# A quantity that moves by less than this, absolutely or as a share of its height, is shown as a number only.
 FLAT = {"C": (1.5, 0.0), "MHz": (30.0, 0.02), "W": (0.3, 0.2), "MiB": (16.0, 0.15)}
 STYLES = {"C": "temperature", "MHz": "clock", "W": "power", "MiB": "memory"}
 CHART_MIN_ROWS = 4
-LEAST_ROWS = 2  # of a timeline that is worth its room
-SIDE_CELLS = 54  # what stands beside a chart where there is room
+LEAST_ROWS = 2  # least height of a timeline
+SIDE_CELLS = 54  # width of figures beside a chart
 SIDE_BY_SIDE_CELLS = 2 * SIDE_CELLS
-WARM_C, HOT_C = 15.0, 5.0  # this near to the trip, a temperature has another colour
+WARM_C, HOT_C = 15.0, 5.0  # a temperature this close to its trip point changes its colour
 WITHOUT_TRIP_C = 85.0
 
 Draw = Callable[[Area], list[Line]]
 
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
-    """Return the shaded cells of a timeline: the board was throttled, or the model slower than at first."""
+    """Return which cells of a timeline are shaded, because the board was throttled or the model was slower."""
     later = [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start]
     found: list[ThrottleSpan | Slowdown] = [*view.throttles.spans, *later]
     now_ns = view.progress.now_ns
@@ -41,12 +41,12 @@ def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
 
 
 def last(view: MonitorView) -> str:
-    """Return "last " once the session is over: its values are not those of now."""
+    """Return "last " once the session is over, because its values are not current."""
     return "last " if view.progress.phase == "over" else ""
 
 
 def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
-    """A chart that fills the area, beside the gutter."""
+    """Return a plot that fills the area beside the gutter."""
     cells, cursor = area.width - GUTTER, None
     if area.cursor_s is not None and axis.from_s <= area.cursor_s < axis.to_s:
         cursor = int((area.cursor_s - axis.from_s) * cells / (axis.to_s - axis.from_s))
@@ -54,12 +54,12 @@ def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
 
 
 def end_labels(of: Plot, high: str, low: str) -> dict[int, tuple[str, str]]:
-    """The ends of a scale, in the first row and the last."""
+    """Return the labels of the ends of a scale, for the first and the last row."""
     return {of.height - 1: (low, "dim"), 0: (high, "dim")}
 
 
 def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
-    """Whether a timeline has nothing to see, from that second on: a number says as much."""
+    """Whether a timeline shows no change from `from_s` on, so that a number is enough."""
     if points is None:
         return True
     lowest, highest = points.extremes(from_s)
@@ -70,7 +70,7 @@ def is_flat(points: Points | None, unit: str, from_s: float = 0.0) -> bool:
 def timeline(
     view: MonitorView, points: Points, unit: str, area: Area, *, limit: Points | float | None = None
 ) -> list[Line]:
-    """Draw a line, its extremes as a dim band and a limit as a dashed line, in the area's rows, at least one."""
+    """Draw a line, its extremes as a dim band and a limit as a dashed line, in all rows of the area."""
     bounds = np.full(1, np.nan) if limit is None else np.array([limit]) if isinstance(limit, float) else limit.middle
     is_limited = not np.isnan(bounds).all()
     high = np.nanmax([np.nanmax(points.high), np.nanmax(bounds) if is_limited else np.nan])
@@ -78,7 +78,7 @@ def timeline(
     of = plot(view, points.axis, scale, area)
     labels = end_labels(of, f"{scale.high:g}", f"{scale.low:g}")
     style: str | Sequence[str] = STYLES.get(unit, "graph")
-    if unit == "C":  # the style of each row, by its distance to the trip
+    if unit == "C":  # style of each row, by its distance to the trip point
         trip_c, step = limit if isinstance(limit, float) else WITHOUT_TRIP_C, (scale.high - scale.low) / of.height
         tops = (scale.high - row * step for row in range(of.height))
         style = ["hot" if c > trip_c - HOT_C else "warm" if c > trip_c - WARM_C else "temperature" for c in tops]
@@ -87,12 +87,12 @@ def timeline(
         curves.append(Curve(bounds, "limit", np.fmin, "-", is_dashed=True))
         if isinstance(limit, float):
             labels[of.row_of(limit)] = (f"{limit:g}", "limit")
-    # Of the clocks in a column the lowest: that is when it was slow.
+    # A column shows the lowest of its clocks, because that is when the board was slow.
     return of.rows([*curves, Curve(points.middle, style, np.fmin if unit == "MHz" else np.fmax)], labels)
 
 
 def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line:
-    """The time axis under timelines, as wide as the area, with ticks for bursts and marks."""
+    """Return the time axis of timelines, as wide as the area, with ticks for profiles and marks."""
     marks = [event.t_ns / NS for event in view.events.newest_first if event.kind == "mark"]
     axis = view.latency.points.axis
     gutter = Span(character * GUTTER, style)
@@ -100,7 +100,7 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
 
 
 def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
-    """A chart with its axis in the last row, but in a stack, which has one for all."""
+    """Draw a chart with its axis in the last row. A chart in a stack has no axis of its own."""
     if area.is_stacked:
         return draw(area)
     drawn = draw(area.resized(height=area.height - 1))
@@ -108,14 +108,14 @@ def with_axis(view: MonitorView, area: Area, draw: Draw) -> list[Line]:
 
 
 def with_figures(draw: Draw, figures: Draw, area: Area) -> list[Line]:
-    """A chart and figures beside it."""
+    """Draw a chart with figures beside it."""
     left = area.width - SIDE_CELLS - len(COLUMN_GAP)
     rows = zip_longest(draw(area.resized(width=left)), figures(area.resized(width=SIDE_CELLS)), fillvalue=BLANK)
     return [(*fit(chart, left), Span(COLUMN_GAP), *fit(row, SIDE_CELLS)) for chart, row in rows]
 
 
 def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Draw, area: Area) -> list[Line]:
-    """Figures and a timeline, beside each other where there is room, else below, or the figures alone."""
+    """Draw figures with a timeline beside them if there is room, else below them, or draw the figures alone."""
     if points is None or points.is_empty:
         return figures(area)
 
@@ -133,19 +133,19 @@ def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Dra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One quantity of a pane that is shown alone: a line of figures with its timeline below."""
+    """A quantity in a pane that is alone: a line of figures with a timeline below."""
 
     figures: Line
-    points: Points | None  # None, or an empty one: only the figures
+    points: Points | None  # the timeline; None or an empty one shows only the figures
     unit: str
-    limit: Points | float | None = None  # drawn as a dashed line, such as a cap
+    limit: Points | float | None = None  # limit such as a cap, drawn as a dashed line
 
 
 def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Sequence[Line] = ()) -> list[Line]:
-    """The lines `above`, and every quantity over time, one under the other, with the axis they share in the last row.
+    """Draw the lines `above`, then all quantities over time, and the shared axis in the last row.
 
-    Where there are too few rows, the first ones have their timeline, and the others a line; what is still too much is
-    left out.
+    If there are too few rows, only the first quantities get a timeline and the rest a line; the last ones may be left
+    out.
     """
     drawn = [block for block in blocks if block.points is not None and not block.points.is_empty]
     height = max(0, area.height - len(above))
@@ -163,7 +163,7 @@ def stacked(view: MonitorView, blocks: Sequence[Block], area: Area, above: Seque
 
 
 def value_at(points: Points | None, second: float, values: str = "middle") -> float | None:
-    """Return a timeline's value at that time; None: it has none there."""
+    """Return the value of a timeline at a session time in s, or None if it has none there."""
     if points is None or not points.axis.from_s <= second < points.axis.to_s:
         return None
     place = int((second - points.axis.from_s) * len(points.middle) / (points.axis.to_s - points.axis.from_s))
@@ -172,7 +172,7 @@ def value_at(points: Points | None, second: float, values: str = "middle") -> fl
 
 
 def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
-    """Return the names and values of one moment."""
+    """Return the names and values of all quantities at a session time in s."""
     latency, thermal = view.latency.points, view.thermal
     tails = ((name, value_at(latency, second, values)) for name, values in (("p50", "middle"), ("p99", "high")))
     sensors = (

@@ -1,4 +1,4 @@
-"""The sensors pane: every sensor with its value and age, and what could not be read and why."""
+"""The sensors pane: every sensor with its value and age, and missing sensors with the reason."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,7 +15,7 @@ COLUMNS = (
     Column("min", 9), Column("mean", 9), Column("max", 9), Column("source", 48, right=False),
 )  # fmt: skip
 STALE_S = 5.0
-ASCII_UNITS = {"°C": "C"}  # the sign for degrees is two cells wide in some terminals
+ASCII_UNITS = {"°C": "C"}  # the degree sign is two cells wide in some terminals
 
 ORDERS = ("as found", "by name", "oldest first", "highest first")
 _ORDER_OF = {"sensor": ORDERS[1], "age s": ORDERS[2], **dict.fromkeys(("now", "min", "mean", "max"), ORDERS[3])}
@@ -23,7 +23,7 @@ _ORDER_OF = {"sensor": ORDERS[1], "age s": ORDERS[2], **dict.fromkeys(("now", "m
 
 def title(view: MonitorView, area: Area) -> str:
     lost = sum(track.is_lost for track in view.sensors)
-    counted = f"{len(view.sensors)} read, {lost} lost, {len(view.missing)} not there"
+    counted = f"{len(view.sensors)} read, {lost} lost, {len(view.missing)} missing"
     order, words = area.listing.order_of(ORDERS), area.clean(area.listing.words)
     return f"{counted}{'' if order == ORDERS[0] else f', {order}'}{words and f', with: {words}'}"
 
@@ -43,21 +43,21 @@ def items(view: MonitorView, area: Area) -> list[Item]:
 
 
 def _detail(track: TrackView, area: Area) -> list[str]:
-    """Every figure by its name, also of columns that do not fit."""
+    """Return every figure with its name, including columns that do not fit."""
     cells = _cells(track, area)
     names = [column.title for column in COLUMNS] if len(cells) == len(COLUMNS) else ["sensor", "now", "why"]
     return titled(names, cells)
 
 
 def _listed(tracks: Sequence[TrackView], area: Area) -> list[TrackView]:
-    """Return the sensors with all words of the filter in their name, unit or source, in the chosen order."""
+    """Return the sensors that match all words of the filter, by name, unit or source, in the chosen order."""
     found = [track for track in tracks if area.listing.takes(f"{track.info.id} {track.info.unit} {_source(track)}")]
     order = area.listing.order_of(ORDERS)
     if order == "by name":
         found.sort(key=lambda track: track.info.id)
     elif order == "oldest first":
         found.sort(key=lambda track: (not track.is_lost, -(track.age_s or 0.0)))
-    elif order == "highest first":  # of each unit, for only these can be compared
+    elif order == "highest first":  # within each unit, because only those values can be compared
         units = list(dict.fromkeys(track.info.unit for track in tracks))
         found.sort(key=lambda track: (units.index(track.info.unit), -(track.value or 0.0)))
     return found
@@ -74,7 +74,7 @@ def _cells(track: TrackView, area: Area) -> list[Piece]:
 
 
 def _source(track: TrackView) -> str:
-    """Return the kind of measurement and where the sensor is read."""
+    """Return the kind of measurement and the source of the sensor."""
     accuracy = track.info.accuracy
     return f"{accuracy.replace('-', ' ')}: {track.info.source}" if accuracy else track.info.source
 

@@ -1,4 +1,4 @@
-"""The session pane: what runs, where and how, and how far the figures can be trusted."""
+"""The session pane: the model, the engine and the board, and warnings about the figures."""
 
 import shlex
 from collections.abc import Iterator, Sequence

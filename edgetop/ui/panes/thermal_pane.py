@@ -1,4 +1,4 @@
-"""Heat, clocks and limits: what throttles, every zone with its distance to its trip, every clock with its cap."""
+"""The heat pane: throttling, every zone with the distance to its trip point, every clock with its cap."""
 
 import re
 from collections import Counter
@@ -13,7 +13,7 @@ from edgetop.analysis.forecast.heat_forecast import left, outlook, time_left
 from edgetop.analysis.heat import ClockView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN, reading
-from edgetop.ui.characters import frame_characters
+from edgetop.ui.characters import border_characters
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import (
     CHART_MIN_ROWS,
@@ -29,13 +29,13 @@ from edgetop.ui.panes.sensor_series import (
 from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, fit, line, table, width, wrapped
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
-ZONE_CELLS = (18, 28)  # of a zone's name, as the longest needs
+ZONE_CELLS = (18, 28)  # least and greatest width of zone names
 CLOCK_COLUMNS = (
     Column("clock", 8, right=False), Column("MHz", 6), Column("cap", 6), Column("best", 6), Column("max", 6),
 )  # fmt: skip
-CLOSE_C = 5.0  # this near to its trip, a zone is shown as a warning
-DETAIL_ROWS = 10  # of a pane that is alone, for the charts of each zone and clock
-NAMED_IN_LINE = 2  # of the limits in force, where the pane is one line
+CLOSE_C = 5.0  # a zone this close to its trip point is shown as a warning
+DETAIL_ROWS = 10  # from this height on, a pane that is alone shows a chart per zone and clock
+NAMED_IN_LINE = 2  # number of limits that a one-line pane names
 
 _celsius, _mhz = partial(reading, unit="°C"), partial(reading, unit="MHz")
 
@@ -54,7 +54,7 @@ def one_line(view: MonitorView, area: Area) -> Line:
     if zone is None or zone.now is None:
         reason = area.clean(thermal.zones[0].reason) if thermal.zones else _why_none(view, "temperature", area)
         pieces.append((f"{UNKNOWN} {reason}", "dim"))
-        if width(line(*pieces)) > area.width:  # words may be cut, and nothing behind them is seen
+        if width(line(*pieces)) > area.width:  # the line is full
             return fit(line(*pieces), area.width)
     else:
         pieces.append(f"{last(view)}{_celsius(zone.now)} C {area.clean(zone.info.label)}")
@@ -82,7 +82,7 @@ def _level(headroom: float | None) -> str:
 
 
 def _limits(thermal: ThermalView, area: Area) -> list[Line]:
-    """Return what throttles now and what has throttled before, on as many lines as it takes."""
+    """Return lines with the limits that throttle now, and those that throttled before."""
     named = [(limit, area.clean(limit.label)) for limit in thermal.limits]
     throttling = [*(name for limit, name in named if limit.is_in_force), *_cooling(thermal.cooling, area)]
     groups = [
@@ -101,7 +101,7 @@ def _limits(thermal: ThermalView, area: Area) -> list[Line]:
 
 
 def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
-    """`cpufreq-cpu4 5/11`: the state of each, of its highest; `8x Processor 3/10` where several are alike."""
+    """Return the state of each device of its highest: `cpufreq-cpu4 5/11`, or `8x Processor 3/10` for equal ones."""
     said: Counter[str] = Counter()
     for device in devices:
         kind = area.clean(_NUMBER.sub("", device.info.label))
@@ -110,7 +110,7 @@ def _cooling(devices: Sequence[TrackView], area: Area) -> list[str]:
     return [text if count == 1 else f"{count}x {text}" for text, count in said.items()]
 
 
-_NUMBER = re.compile(r"^\d+-")  # of the device: another one after the next boot
+_NUMBER = re.compile(r"^\d+-")  # number of the device, which changes with each boot
 
 
 def _why_none(view: MonitorView, what: str, area: Area) -> str:
@@ -131,7 +131,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         )
     zones, clocks = _tables(view, area)
     room = area.height - len(zones) - 1 - len(clocks)
-    if has_chart and room < CHART_MIN_ROWS:  # the title has the forecast too
+    if has_chart and room < CHART_MIN_ROWS:  # the title shows the forecast as well
         zones, clocks = _tables(view, area, ahead=False)
         room = area.height - len(zones) - 1 - len(clocks)
     if not has_chart or room < CHART_MIN_ROWS:
@@ -140,9 +140,9 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """The pane alone: every zone and every clock with its own chart, a clock under its cap."""
+    """Draw a pane that is alone: every zone, and every clock with its cap, has its own chart."""
     series = view.sensor_series
-    # By the highest ever seen, which seldom changes: a chart that moves with every breath cannot be read.
+    # Sort by the highest temperature so far, which seldom changes, so that charts stay in place.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
     zones = [Block(_zone_figures(zone, area), series.get(zone.info.id), "C", zone.trip_c) for zone in ranked]
     clocks = [
@@ -173,7 +173,7 @@ def _clock_figures(clock: ClockView, area: Area) -> Line:
 
 
 def _tables(view: MonitorView, area: Area, *, ahead: bool = True) -> tuple[list[Line], list[Line]]:
-    """Return the lines of the zones, below what throttles and what will, and of the clocks; or why there are none."""
+    """Return the lines of zones, after those on throttling, and the lines of clocks. Say why if there are none."""
     thermal = view.thermal
     longest = max((cell_len(area.clean(zone.info.label)) for zone in thermal.zones), default=0)
     columns = (Column("zone", min(max(longest, ZONE_CELLS[0]), ZONE_CELLS[1]), right=False), *ZONE_FIGURES)
@@ -199,20 +199,20 @@ def _outlook_style(view: MonitorView) -> str:
 
 
 def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> list[Line]:
-    """Both tables in too few rows: the hottest zones, and the clocks after them."""
+    """Fit both tables into too few rows: the hottest zones first, then the clocks."""
     gap = [BLANK] if len(zones) + len(clocks) < height else []
     room = max(2, height - len(clocks) - len(gap))
     return [*zones[:room], *gap, *clocks][:height]
 
 
 def has_charts(view: MonitorView) -> tuple[bool, bool]:
-    """Whether heat, and the clock, are worth a chart: what is flat is a number."""
+    """Return whether temperature and clock are worth a chart, which flat ones are not."""
     thermal = view.thermal
     return not is_flat(thermal.hottest_points, "C"), not is_flat(thermal.clock_points, "MHz")
 
 
 def _charts(view: MonitorView, area: Area) -> list[Line]:
-    """Temperature with its trip, and under a rule of its own the clock with its cap."""
+    """Draw temperature with its trip point and, below a rule, the clock with its cap."""
     thermal = view.thermal
     has_heat, has_clock = has_charts(view)
     rows = max(1, (area.height - has_clock) // ((has_heat + has_clock) or 1))
@@ -227,8 +227,8 @@ def _charts(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _clock_rule(view: MonitorView, area: Area) -> Line:
-    """A line of the frame between the two, with the clock and its cap as they are now."""
-    caps, rule = view.thermal.cap_points, frame_characters(area.characters).rule
+    """Return the rule between the two charts, with the current clock and its cap."""
+    caps, rule = view.thermal.cap_points, border_characters(area.characters).rule
     caps_mhz = [] if caps is None or caps.is_empty else caps.middle[~np.isnan(caps.middle)].tolist()
     said = f" {_clock_words(view, area)}{f', cap {_mhz(caps_mhz[-1])}' if caps_mhz else ''} "
     name = " clock MHz "
@@ -253,7 +253,7 @@ def _zone(zone: TrackView, area: Area) -> list[Piece]:
 
 
 def _capped(clock: ClockView) -> tuple[str, str]:
-    """The cap, as a warning where it is below what the hardware can do."""
+    """Return the cap and its style, which is a warning if the hardware could go higher."""
     is_below = clock.cap_mhz is not None and clock.max_mhz is not None and clock.cap_mhz < clock.max_mhz
     return (_mhz(clock.cap_mhz), "warning" if is_below else "text")
 

@@ -23,7 +23,7 @@ def test_what_decides_stands_first() -> None:
         "engine RSS 104.9 anon 84.2, file 24.3",
         "peak 106.4",
         "PSS 96.9 USS 95.9, swapped out 0.0",
-        "GPU part 740.4 in no RSS",
+        "GPU part 740.4 not part of RSS",
         "cgroup 498.2 13.8 below its limit of 512.0",
         "system left 6.1 GiB of 8.0 GiB",
     ]
@@ -44,7 +44,7 @@ def test_a_gpu_without_known_parts_is_shown_as_a_whole() -> None:
     whole = {"mem/rss": 100.0, "mem/system-accelerator": 740.4}
     script = Script(manifest(sensors=tuple(map(sensor, whole))), lambda _: whole).load().measure(3)
     table = rows(script)
-    assert " ".join(table[3].split()) == "GPU, all 740.4 of all processes, in no RSS"
+    assert " ".join(table[3].split()) == "GPU, all 740.4 of all processes, not part of RSS"
     assert plain(MEMORY.line(view_of(script), area(80, 1))).startswith("memory   engine 100.0 MiB, GPU of all 740.4")
 
 
@@ -99,7 +99,7 @@ def test_a_figure_that_is_not_there_is_a_dash_and_a_reason() -> None:
     without = tuple(info for info in SENSORS if info.id != "mem/pss")
     script = Script(manifest(sensors=without)).load().warm_up().begin().measure(3).lose("mem/rss-peak", reason="gone")
     table = rows(script)
-    assert table[2].split() == ["PSS", "-", "no", "such", "sensor", "here"]
+    assert table[2].split() == ["PSS", "-", "no", "such", "sensor"]
     assert table[1].split() == ["peak", "-", "gone"]
 
 

@@ -74,7 +74,7 @@ def test_the_type_is_shown_where_there_is_room() -> None:
 
 def test_it_says_what_bursts_cost_and_what_times_are() -> None:
     state = text_of(list(OPERATORS.body(view_of(profiled()), area(100, 18)))[:3])
-    assert "6 bursts, every 10s, 0.6 % of the time, last 00:00:41 of 8" in state
+    assert "6 rounds, every 10s, 0.6 % of the time, last 00:00:41 of 8" in state
     assert "instrumented inferences +8.0 %, not measured; times are shares of p50 5.002 ms; 3 partitions" in state
     assert "Gemm 50.0 % (1)  Relu 33.3 % (1)" in state
 
@@ -87,7 +87,7 @@ def test_it_says_what_bursts_cost_and_what_times_are() -> None:
         (measured(5).tell("profiler", way="", reason="no libonnxruntime.so", every_ns=1), "no libonnxruntime.so"),
         (
             measured(5).tell("profiler", way="runs", reason="", every_ns=1),
-            "no burst yet; p profiles now",
+            "not profiled yet; p profiles now",
         ),
     ],
 )
@@ -143,7 +143,7 @@ def doubts(script: Script, width: int = 80) -> str:
 
 def test_before_shares_settle_they_have_a_question_mark() -> None:
     shown = doubts(measured(10).profile(BEFORE))
-    assert shown.startswith("? not settled: 1 of 3 bursts, 8 of 10 inferences\n")
+    assert shown.startswith("? not settled: 1 of 3 rounds, 8 of 10 inferences\n")
     assert "60.0 ?  \u28ff" in shown
 
 
@@ -174,12 +174,12 @@ def test_a_filter_finds_the_names_of_the_models_file() -> None:
 def test_an_estimate_is_called_one_before_anything_else() -> None:
     way = "estimate (isolated): each operator run by itself"
     script = profiled().tell("profiler", way=way, reason="no profiler with --delegate", every_ns=1)
-    assert text_of(OPERATORS.body(view_of(script), area(80, 18))).startswith("estimate (isolated): 6 bursts")
+    assert text_of(OPERATORS.body(view_of(script), area(80, 18))).startswith("estimate (isolated): 6 rounds")
 
 
 def test_an_estimate_is_still_called_one_after_profiling_ended() -> None:
     script = profiled().tell("profiler", way="estimate (isolated): each by itself", reason="", every_ns=1)
     script.tell("profiler", way="", reason="profiling ended: it is gone", every_ns=1)
     shown = text_of(OPERATORS.body(view_of(script), area(80, 18)))
-    assert shown.startswith("profiling ended: it is gone\nestimate (isolated): 6 bursts")
-    assert text_of(OPERATORS.body(view_of(profiled()), area(80, 18))).startswith("6 bursts")
+    assert shown.startswith("profiling ended: it is gone\nestimate (isolated): 6 rounds")
+    assert text_of(OPERATORS.body(view_of(profiled()), area(80, 18))).startswith("6 rounds")

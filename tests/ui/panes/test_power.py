@@ -69,7 +69,7 @@ def test_without_a_total_the_parts_are_called_parts() -> None:
 def test_without_a_sensor_the_pane_says_what_to_do() -> None:
     script = measured(5).miss("processor power", "energy_uj is readable by root alone", "sudo chmod a+r x")
     text = "\n".join(rows(script))
-    assert "no sensor here measures the board's power" in text
+    assert "no sensor measures the power of this board" in text
     assert "processor power: energy_uj is readable by root alone (sudo chmod a+r x)" in text
     assert "--i2c 1:0x40:ina226:0.002:5V-IN" in text
     assert "edgetop help power" in text

@@ -47,4 +47,4 @@ def test_a_missing_sensor_is_shown_with_the_command_to_enable_it() -> None:
 
 def test_the_title_counts_what_is_read_lost_and_absent() -> None:
     script = measured(5).lose("temp/gpu-thermal").miss("power", "none")
-    assert PANE.title(view_of(script), area(80, 40)) == "17 read, 1 lost, 1 not there"
+    assert PANE.title(view_of(script), area(80, 40)) == "17 read, 1 lost, 1 missing"
