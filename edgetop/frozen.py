@@ -78,7 +78,10 @@ _SHARED: dict[str, _Method] = {
 
 def _compiled(self: Any, name: str, write: Callable[[Any, dict[str, Any]], str]) -> _Method:
     """Compile a method of the class that has it, which is that of the object or one above it."""
-    of = next(each for each in type(self).__mro__ if vars(each).get(name) is _SHARED[name])
+    of = next(each for each in type(self).__mro__ if name in vars(each) and "__dataclass_fields__" in vars(each))
+    found: _Method = vars(of)[name]
+    if found is not _SHARED[name]:
+        return found  # another thread has just compiled it
     scope: dict[str, Any] = {"_set": _set, "_no": _no}
     exec(f"def {name}{write(of, scope)}", scope)  # noqa: S102  of names of fields, as `dataclass` does
     made: _Method = scope[name]

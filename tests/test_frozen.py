@@ -154,3 +154,14 @@ print(len(compiled), Value(1) == Value(1, ""), len(compiled))
 """
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown == "0 True 2\n"
+
+
+def test_a_first_call_that_another_thread_overtook_takes_what_that_compiled() -> None:
+    late = classes(frozen)["Plain"]
+    first_init, first_eq, first_hash = late.__init__, late.__eq__, late.__hash__
+    one = late(1, "x", ())
+    assert (one == late(1, "x", ()), hash(one)) == (True, hash((1, "x", ())))
+    other = late.__new__(late)
+    first_init(other, 1, "x", ())
+    assert first_eq(one, other)
+    assert first_hash(other) == hash(one)
