@@ -74,17 +74,17 @@ class EventIndex:
         near = [dated for one in about for dated in self.in_second(Competing, one)]
         return min(near, key=lambda dated: abs(dated[0] - second * NS))[1].name if near else ""
 
-    def competitors(self, start_s: int, end_s: int) -> str:
-        """Describe the process that took most of the CPU in this time; "" if none was named."""
+    def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
+        """Return the process that took most of the CPU in this time, with its % of a core; None: none was named."""
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
         for t_ns, competing in self._events[Competing]:
             if begin_s - 1 <= t_ns // NS <= end_s + 1:
                 most[competing.name] = max(most.get(competing.name, 0.0), float(competing.cpu_pct))
         if not most:
-            return ""
+            return None
         name = max(most, key=lambda name: (most[name], name))
-        return f"{name} took {most[name]:.0f} % of a core"
+        return name, most[name]
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
         """Return the busy process that was named last, with its CPU in % of a core; ("", 0) if that is long ago."""

@@ -49,6 +49,7 @@ from edgetop.analysis.verdict_reasons import (
     Scatters,
     SlowedBy,
     State,
+    TakenBy,
     TemperatureNow,
     Told,
     WarmupDone,
@@ -231,8 +232,8 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start]
     contended = next((slowdown for slowdown in slowdowns if slowdown.cause == "contention"), None)
     if contended:
-        who = others or next(iter(contended.evidence), "")
-        named = (Told(who),) if who else ()
+        who = others or next(iter(contended.evidence), None)
+        named = (TakenBy(who),) if who else ()
         if contended.from_start:
             yield Verdict(State.CONTENDED_FROM_START, "warning", named, since_ns=contended.start_ns)
         else:
@@ -240,7 +241,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
             yield Verdict(State.CONTENDED, "warning", reasons, p50_change=change, since_ns=contended.start_ns)
     elif others:
         known = change if seen.slowdowns.is_settled else None  # before, others may have slowed the burst too
-        yield Verdict(State.CONTENDED, "warning", (Told(others),), p50_change=known)
+        yield Verdict(State.CONTENDED, "warning", (TakenBy(others),), p50_change=known)
     explained = (*LIMITS, "unknown") if _in_force(seen) else ()  # THROTTLING says it already
     for slowdown in slowdowns:
         if slowdown.cause not in ("contention", *explained) and not _is_unreported(slowdown, seen):
@@ -427,7 +428,7 @@ def _slowed_before(seen: Evidence, *, is_over: bool) -> list[WasSlowed]:
     for state, slowdowns in found.items():
         times, share = len(slowdowns), _share(seen, slowdowns)
         if state is State.CONTENDED:
-            who = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), "")
+            who = next((slowdown.evidence[0] for slowdown in slowdowns if slowdown.evidence), None)
             troubles.append(WasSlowed(state, times, share, who=who))
         else:
             causes = tuple(dict.fromkeys(slowdown.cause for slowdown in slowdowns))

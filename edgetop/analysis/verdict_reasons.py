@@ -10,6 +10,7 @@ from edgetop.analysis.deadline import MissCause
 from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.session_gates import GateResult
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.frozen import frozen
 
@@ -83,6 +84,13 @@ class SlowedBy:
     """The slowdown whose cause and first piece of evidence are the reason."""
 
     slowdown: Slowdown
+
+
+@frozen
+class TakenBy:
+    """Who or what takes the CPU."""
+
+    clue: Clue
 
 
 @frozen
@@ -223,8 +231,8 @@ class AbTurn:
 
 
 Reason = (
-    Told | NotSeen | Lasts | LimitedBy | SlowedBy | ClockNow | TemperatureNow | LateBecause | MissedNow | LeakRate
-    | MemoryFull | Overdue | Raised | Queueing | Scatters | NothingRecent | AwayFromBurst | BaselineDone
+    Told | NotSeen | Lasts | LimitedBy | SlowedBy | TakenBy | ClockNow | TemperatureNow | LateBecause | MissedNow
+    | LeakRate | MemoryFull | Overdue | Raised | Queueing | Scatters | NothingRecent | AwayFromBurst | BaselineDone
     | FirstInference | WarmupDone | EndedBy | ExitStatus | GatesFailed | FaultFound | AbDifference | AbTurn
 )  # fmt: skip
 
@@ -248,7 +256,7 @@ class WasSlowed:
     times: int
     share: float | None  # of the measured time; None: unknown
     causes: tuple[str, ...] = ()  # for SLOWED
-    who: str = ""  # took the CPU, for CONTENDED; "": unknown
+    who: Clue | None = None  # took the CPU, for CONTENDED; None: unknown
 
 
 @frozen

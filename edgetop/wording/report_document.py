@@ -27,6 +27,7 @@ from edgetop.session.seconds import NS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_document
 from edgetop.wording.alert_words import alerts_document
+from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import late_words
 from edgetop.wording.tail_words import tail_words
 
@@ -113,7 +114,7 @@ def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
         "cause": slowdown.cause,
         "latency_ratio": slowdown.latency_ratio,
         "confidence": slowdown.confidence,
-        "evidence": list(slowdown.evidence),
+        "evidence": [clue_words(clue) for clue in slowdown.evidence],
         "from_start": slowdown.from_start,
         "then": slowdown.then or None,
     }

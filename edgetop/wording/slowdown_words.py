@@ -1,7 +1,9 @@
 """Slowdowns in words, the same in verdict, report, alerts and event log."""
 
 from edgetop.analysis.slowdowns.slowdown import Slowdown, Then, is_throttling
-from edgetop.formatting import clock_time, duration
+from edgetop.formatting import duration
+from edgetop.session.seconds import NS
+from edgetop.wording.clue_words import clue_words
 
 _AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still after", "faster": "less slow after"}
 
@@ -20,13 +22,13 @@ def cause_words(slowdown: Slowdown) -> str:
         return "unknown cause"
     if not slowdown.evidence:
         return slowdown.cause
-    return f"{slowdown.cause} ({slowdown.evidence[0].removesuffix(f' at {clock_time(slowdown.start_ns)}')})"
+    return f"{slowdown.cause} ({clue_words(slowdown.evidence[0], slowdown.start_ns // NS)})"
 
 
 def slowdown_words(slowdown: Slowdown) -> str:
     """
-    >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, ("cpu at 85 C",)))
-    '31 % slower: thermal (cpu at 85 C)'
+    >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))
+    '31 % slower: thermal (throttle/thermal was in force already)'
     """
     if slowdown.from_start:
         return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {cause_words(slowdown)}"

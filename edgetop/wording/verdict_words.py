@@ -9,6 +9,7 @@ from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.verdict import GATE_ENDED, ROTATED, Verdict
 from edgetop.analysis.verdict_reasons import State
 from edgetop.wording.ab_words import difference_words, turn_words
+from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import late_in_brief, late_words
 from edgetop.wording.slowdown_words import cause_words
 
@@ -124,6 +125,8 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
             return cause
         case why.SlowedBy(slowdown):
             return cause_words(slowdown)
+        case why.TakenBy(clue):
+            return clue_words(clue)
         case why.ClockNow(name, mhz, best_mhz):
             best = "" if best_mhz is None else f" of {best_mhz:.0f}"
             return f"{name} {mhz:.0f}{best} MHz".lstrip()
@@ -178,7 +181,7 @@ def past_words(trouble: why.Past) -> str:  # noqa: PLR0911  a sentence for each 
             when = _BEFORE if is_before_measuring else _of_the_time(share)
             return f"was throttled {_times(times)}{when} ({', '.join(causes)})"
         case why.WasSlowed(state, times, share, causes, who):
-            because = who or ", ".join(causes)
+            because = clue_words(who) if who else ", ".join(causes)
             because = "unknown cause" if because == "unknown" else because
             return f"was {STATES[state].lower()} {_times(times)}{_of_the_time(share)}{because and f' ({because})'}"
         case why.WasOverloaded(asked_hz, done_hz):

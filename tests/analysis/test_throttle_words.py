@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttles_words
 from edgetop.session.batch import Batch
@@ -90,12 +91,12 @@ def test_recorded_events_are_not_shown_beside_derived_ones() -> None:
 
 def test_a_throttling_and_its_slowdown_are_one_alert() -> None:
     throttles = view(whole(HOT, slow_s=SLOW_S))
-    of_heat = Slowdown(21 * NS, 41 * NS, "thermal", 1.3, 0.9, ("cpu at 85 C",))
+    of_heat = Slowdown(21 * NS, 41 * NS, "thermal", 1.3, 0.9, (Clue("in-force", "throttle/thermal"),))
     later = Slowdown(44 * NS, 48 * NS, "thermal", 1.3, 0.9, ())
     crowd = Slowdown(22 * NS, 30 * NS, "contention", 1.3, 0.9, ())
     alerts = sorted(derived_alerts(Findings((of_heat, crowd, later), throttles)), key=lambda alert: alert.begin_ns)
     assert [(alert.begin_ns // NS, alert.name, problem_words(alert)) for alert in alerts] == [
-        (20, "throttled", "30 % slower: thermal (cpu at 85 C)"),
+        (20, "throttled", "30 % slower: thermal (throttle/thermal was in force already)"),
         (22, "slowed", "30 % slower: contention"),
         (44, "throttled", "30 % slower: thermal"),
         (50, "throttled", "thermal, cpu 1728 to 1267 MHz at 85.0 C"),

@@ -6,6 +6,8 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.deadline import TOO_SLOW
+from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.slowdowns.from_start import OTHERS
 from edgetop.analysis.verdict import Verdict
 from edgetop.analysis.verdict_reasons import (
     AwayFromBurst,
@@ -25,6 +27,7 @@ from edgetop.analysis.verdict_reasons import (
     Queueing,
     Raised,
     State,
+    TakenBy,
     TemperatureNow,
     Told,
     WarmupDone,
@@ -535,6 +538,6 @@ def contended(calm_s: int, seconds: int) -> Verdict:
 
 def test_contention_before_the_burst_is_reported_without_effect() -> None:
     early, late = contended(0, 8), contended(60, 9)
-    others = (Told("others 138 %"),)
+    others = (TakenBy(Clue("taken-now", OTHERS, value=138)),)
     assert (early.state, early.reasons, early.p50_change) == (State.CONTENDED, others, None)
     assert (late.state, late.reasons, late.p50_change) == (State.CONTENDED, others, pytest.approx(0.0, abs=0.005))

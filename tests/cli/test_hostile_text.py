@@ -36,6 +36,7 @@ from edgetop.sensors.survey import Survey
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Board
 from edgetop.session.seconds import NS
+from edgetop.wording.clue_words import clue_words
 from tests.cli.test_operator_output import made
 from tests.support.commands import edgetop, environment
 from tests.support.exports import export
@@ -80,7 +81,9 @@ def everywhere(value: Any, text: str) -> Any:
 
 
 # Of the report: what a reader looks up, and does not print as it is.
-OWN_WORDS = frozenset({"state", "end_reason", "mode", "code", "isolation", "id", "cause", "phase", "format", "bound"})
+OWN_WORDS = frozenset(
+    {"state", "end_reason", "mode", "code", "isolation", "id", "cause", "phase", "format", "bound", "kind", "also"}
+)
 
 
 class Rails:
@@ -166,7 +169,7 @@ SAID: dict[str, Callable[[str, Path], object]] = {
 
 def test_a_slowdown_names_its_hostile_witnesses() -> None:
     (slowdown,) = reported("[x]").slowdowns or ()
-    assert "cooling/0-[x]" in " ".join(slowdown.evidence)
+    assert "cooling/0-[x]" in " ".join(map(clue_words, slowdown.evidence))
 
 
 def followed(text: str, live_ns: int | None) -> None:

@@ -8,6 +8,7 @@ from edgetop.analysis.deadline import TOO_SLOW, MissCause
 from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView, Slope
 from edgetop.analysis.session_gates import GateResult, parse_gate
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.verdict import FINAL, GATE_ENDED, Verdict
 from edgetop.analysis.verdict_reasons import State
@@ -28,6 +29,7 @@ FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
         (why.NotSeen("nothing was seen"), "nothing was seen"),
         (why.Lasts(27 * NS), "for 0:27"),
         (why.LimitedBy("thermal"), "thermal"),
+        (why.TakenBy(Clue("process-now", "cc1", value=155)), "cc1 155 %"),
         (why.SlowedBy(Slowdown(0, None, "unknown", 1.4, 0.0, ())), "unknown cause"),
         (why.ClockNow("cpu", 1200.0, 1800.0), "cpu 1200 of 1800 MHz"),
         (why.ClockNow("", 1200.0, None), "1200 MHz"),
@@ -80,7 +82,11 @@ def test_each_reason_has_its_words(reason: why.Reason, words: str) -> None:
             "was slowed once, 14 % of the time (unknown cause)",
             "slowed 1x, 14 %",
         ),
-        (why.WasSlowed(State.CONTENDED, 3, None, who="stress-ng"), "was contended 3 times (stress-ng)", "contended 3x"),
+        (
+            why.WasSlowed(State.CONTENDED, 3, None, who=Clue("process", "stress-ng", value=98.4)),
+            "was contended 3 times (stress-ng took 98 % of a core)",
+            "contended 3x",
+        ),
         (why.WasSlowed(State.CONTENDED, 1, 0.5), "was contended once, 50 % of the time", "contended 1x, 50 %"),
         (why.WasOverloaded(20.0, 19.98), "was overloaded: 20 Hz asked, 20.0 Hz done", "overloaded"),
         (why.Raised(3, 10), "3 of 10 inferences raised an error", "3 errors"),

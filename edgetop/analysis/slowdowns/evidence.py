@@ -12,14 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgetop.analysis.slowdowns.clue import Clue, ClueKind
 from edgetop.analysis.slowdowns.detector import SlowWindow
 from edgetop.analysis.slowdowns.from_start import taken_of
 from edgetop.analysis.slowdowns.serialization import fork
-from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause, Channel, Signals
+from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, LOAD_OF_OTHERS, Cause, Channel, Signals
 from edgetop.analysis.tracks import Bools, Floats
-from edgetop.formatting import clock_time, percent, reading
 from edgetop.frozen import frozen
-from edgetop.session.seconds import NS
 from edgetop.session.typed_json import NOT_EXPORTED
 
 NEAR_S = 3
@@ -39,7 +38,7 @@ EASE = 0.5  # share of the evidence that suffices for the cause named before
 DOUBT = 0.3  # share of the proof of the next cause that is taken off the confidence in the best
 CLOCK_ENOUGH = 0.5  # of the slowdown: a limit whose clock explains so much is certain
 LOW, HIGH = 0.2, 0.9  # quantiles that bound the usual range of a signal
-_STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", "load of other processes"})
+_STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", LOAD_OF_OTHERS})
 _HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no clock shows them
 
 
@@ -257,7 +256,7 @@ def _quantile(in_order: Floats, share: float) -> float:
 class Finding:
     cause: Cause
     confidence: float  # 0 to 1
-    sentences: tuple[str, ...]
+    clues: tuple[Clue, ...]
 
     @property
     def proof(self) -> float:
@@ -291,22 +290,22 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     others = sorted((cause for cause in beliefs if cause != best), key=lambda cause: -shares[cause])
     doubt = max((beliefs[other] * shares[other] for other in others), default=0.0)
     confidence = beliefs[best] * shares[best] - DOUBT * doubt
-    sentences = list(_sentences(best, evidence))
+    clues = list(_clues(best, evidence))
     for other in others:
-        first = next(_sentences(other, evidence), "")
-        sentences += [f"also {other}, {percent(shares[other])} of the time: {first}"] if first else []
-    return Finding(best, round(min(max(confidence, 0.05), 0.99), 2), tuple(sentences))
+        first = next(_clues(other, evidence), None)
+        clues += [replace(first, also=other, also_share=shares[other])] if first else []
+    return Finding(best, round(min(max(confidence, 0.05), 0.99), 2), tuple(clues))
 
 
 def _standing(evidence: Evidence) -> Finding:
     """Return contention that was there before the slowdown: nothing rose with it, but it explains the time."""
     share = evidence.stood / evidence.seconds
-    sentences = [f"others took the CPU all along, in {percent(share)} of the slow time"] + [
-        f"{channel.name} stood at {reading(tally.mean, channel.unit)} {channel.unit} before it and in it"
+    clues = [Clue("all-along", share=share)] + [
+        Clue("stood", channel.name, channel.unit, tally.mean)
         for channel, tally in evidence.pairs
         if channel.cause == "contention" and tally.known and channel.name in _STANDING
     ]
-    return Finding("contention", round(STANDING * share, 2), tuple(sentences))
+    return Finding("contention", round(STANDING * share, 2), tuple(clues))
 
 
 def _clock_part(evidence: Evidence, level: float) -> float | None:
@@ -335,53 +334,41 @@ def _belief(cause: Cause, evidence: Evidence, clock: float | None) -> float:
     return 1 - doubt
 
 
-def _sentences(cause: Cause, evidence: Evidence) -> Iterator[str]:
-    """Yield the evidence of this cause in words, with the clocks that it lowered."""
+def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
+    """Yield the evidence of this cause, with the clocks that it lowered."""
     for channel, tally in evidence.pairs:
         if channel.cause == cause and channel.role == "proof" and tally.beyond:
             if evidence.began_with_it(tally):
-                yield _sentence(channel, tally)
+                yield _clue(channel, tally)
             elif cause in LIMITS and evidence.held_at_it(tally):
-                yield f"{channel.name} was in force already"
+                yield Clue("in-force", channel.name)
     if cause not in LIMITS and cause != "clock-change":
         return
     for channel, tally in evidence.pairs:
         if channel.role in ("clock", "cap") and evidence.began_with_it(tally) and tally.beyond:
-            yield _sentence(channel, tally)
+            yield _clue(channel, tally)
     for channel, tally in evidence.pairs:
         if channel.role == "trip" and channel.cause == cause and tally.beyond:
-            yield f"a zone was {abs(tally.most):.1f} °C {'below' if tally.most < 0 else 'above'} its trip"
+            yield Clue("trip", value=tally.most)
 
 
-def _sentence(channel: Channel, tally: Tally) -> str:
-    when = clock_time(tally.first_s * NS)
+def _clue(channel: Channel, tally: Tally) -> Clue:
+    median = None if math.isnan(tally.median) else tally.median
     if channel.name.startswith("throttle/"):
-        return f"{channel.name} was set at {when}, and in {percent(tally.beyond / tally.known)} of the slow time"
+        return Clue("set", channel.name, share=tally.beyond / tally.known, at_s=tally.first_s)
     if channel.name.startswith("cooling/"):
-        return f"{channel.name} went from state {tally.median:.0f} to {tally.most:.0f} at {when}"
-    mean, has_median = f"{reading(tally.mean, channel.unit)} {channel.unit}", not math.isnan(tally.median)
-    if has_median and (tally.mean < tally.median) != channel.falls:  # beyond a fixed limit before and after, now nearer
-        return f"{channel.name} was {mean} at {when}"
-    usual = f"from {reading(tally.median, channel.unit)} " if has_median else ""
-    return f"{channel.name} {'fell' if channel.falls else 'rose'} {usual}to {mean} at {when}"
+        return Clue("state", channel.name, value=tally.most, usual=median, at_s=tally.first_s)
+    kind: ClueKind = "fell" if channel.falls else "rose"
+    if median is not None and (tally.mean < median) != channel.falls:  # beyond a fixed limit before and after
+        kind, median = "was", None
+    return Clue(kind, channel.name, channel.unit, tally.mean, median, at_s=tally.first_s)
 
 
 def _unknown(evidence: Evidence) -> Finding:
     """Report which causes were examined, and for which this board has no sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
-    examined = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause in seen)
-    missing = ", ".join(_EXAMINED[cause] for cause in CAUSES if cause not in seen)
-    sentences = [f"nothing changed with it in {examined}"] if examined else []
-    sentences += [f"not reported by this board: {missing}"] if missing else []
-    return Finding("unknown", round(0.3 + 0.5 * len(seen) / len(CAUSES), 2), tuple(sentences))
-
-
-_EXAMINED: dict[Cause, str] = {
-    "under-voltage": "under-voltage flags and the input's voltage",
-    "power-cap": "power limits and over-current events",
-    "thermal": "thermal flags, cooling devices and trips",
-    "cpu-quota": "the CPU quota of its cgroup",
-    "contention": "run-queue wait, CPU pressure, steal and the load of others",
-    "memory-pressure": "major faults, swap-in and memory pressure",
-    "clock-change": "clocks and their caps",
-}
+    examined = tuple(cause for cause in CAUSES if cause in seen)
+    missing = tuple(cause for cause in CAUSES if cause not in seen)
+    clues = [Clue("unchanged", causes=examined)] if examined else []
+    clues += [Clue("unreported", causes=missing)] if missing else []
+    return Finding("unknown", round(0.3 + 0.5 * len(seen) / len(CAUSES), 2), tuple(clues))

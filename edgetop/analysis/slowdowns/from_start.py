@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from edgetop.analysis.slowdowns.clue import Clue, ClueKind
 from edgetop.analysis.slowdowns.detector import INTERRUPTION_S
 from edgetop.analysis.slowdowns.signals import (
     AT_TRIP_C,
@@ -27,10 +28,8 @@ from edgetop.analysis.slowdowns.signals import (
     is_flag,
 )
 from edgetop.analysis.tracks import Bools, Floats
-from edgetop.formatting import clock_time, percent, reading
 from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
-from edgetop.session.seconds import NS
 
 # Limits.
 LIMITED_OPENING_S = 6  # of the measurement, in which it is judged
@@ -58,8 +57,6 @@ WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
     "rate/call-run-queue-wait",
 )  # fmt: skip
 REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is high says who or what it is
-_SAID = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
-_UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 
 
 @frozen
@@ -165,14 +162,13 @@ class Limited:
         most = max(self.causes.values(), default=self.low_clock * 0.7)
         return round(min(0.95, 0.95 * most / self.slow_seconds), 2)
 
-    def sentences(self) -> Iterator[str]:
+    def clues(self) -> Iterator[Clue]:
+        kind: ClueKind = "set-from-start" if self.from_s is None else "set-since"
         for name, times in self.flags.items():
             if times:
-                since = "from the start," if self.from_s is None else f"at {clock_time(self.from_s * NS)}, and"
-                yield f"{name} was set {since} in {percent(times / self.slow_seconds)} of the seconds"
+                yield Clue(kind, name, share=times / self.slow_seconds, at_s=self.from_s)
         if self.low_clock:
-            mhz, allowed = reading(self.clock_mhz, "MHz"), reading(self.allowed_mhz, "MHz")
-            yield f"the CPU ran at {mhz} MHz under load where its governor allows {allowed} MHz"
+            yield Clue("low-clock", unit="MHz", value=self.clock_mhz, usual=self.allowed_mhz)
 
 
 def _low_clock(
@@ -269,19 +265,16 @@ def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
     return np.asarray(by_load | (np.isnan(others) & (pressure >= PRESSED_ALONE_PCT) & ~fills_all))
 
 
-def now_words(signals: Signals, until_s: int, name: str, name_pct: float) -> str:
-    """Name what took the CPU in the last seconds: `python3 155 %`."""
+def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clue:
+    """Return who or what took the CPU in the last seconds. `name`: a process with its CPU in % of a core, or ""."""
     high = read_taken(signals, max(0, until_s - RECENT_S), until_s).values
     means = {kind: float(np.nanmean(values)) for kind, values in high.items() if not np.isnan(values).all()}
     if STEAL in means:
-        return f"steal {means[STEAL]:.0f} %"
+        return Clue("taken-now", STEAL, value=means[STEAL])
     if name:
-        return f"{name} {name_pct:.0f} %"
-    if OTHERS in means:
-        return f"others {means[OTHERS]:.0f} %"
-    if WAIT in means:
-        return f"run-queue wait {means[WAIT]:.0f} ms/s"
-    return f"CPU pressure {means[PRESSURE]:.0f} %" if PRESSURE in means else "others"
+        return Clue("process-now", name, value=name_pct)
+    kind = next((kind for kind in (OTHERS, WAIT, PRESSURE) if kind in means), "")
+    return Clue("taken-now", kind, value=means.get(kind))
 
 
 @dataclass(slots=True)
@@ -298,7 +291,7 @@ class Contention:
     contended_s: int = 0
     sums: dict[str, int] = field(default_factory=dict)  # by name in REPORTED, over contended seconds, in thousandths
     counts: dict[str, int] = field(default_factory=dict)  # of seconds
-    named: str = ""  # who took most, once it is over
+    named: Clue | None = None  # who took most, once it is over; None: unknown
     level_sum: int = 0  # of the medians of seconds, in millionths of a neper
     level_count: int = 0
 
@@ -333,12 +326,12 @@ class Contention:
                 self.sums[kind] = self.sums.get(kind, 0) + round(float(values[place]) * 1000)
                 self.counts[kind] = self.counts.get(kind, 0) + 1
 
-    def sentences(self) -> Iterator[str]:
-        means = {kind: self.sums[kind] / self.counts[kind] / 1000 for kind in REPORTED if kind in self.sums}
-        said = [f"{_SAID[kind]} {mean:.0f} {_UNITS[kind]}" for kind, mean in means.items()]
-        if said:
-            yield f"{said[0]} from the start, in {percent(self.share)} of the seconds"
-            yield from said[1:]
+    def clues(self) -> Iterator[Clue]:
+        means = [(kind, self.sums[kind] / self.counts[kind] / 1000) for kind in REPORTED if kind in self.sums]
+        for kind, mean in means[:1]:
+            yield Clue("taken-from-start", kind, value=mean, share=self.share)
+        for kind, mean in means[1:]:
+            yield Clue("taken", kind, value=mean)
 
     @property
     def share(self) -> float:

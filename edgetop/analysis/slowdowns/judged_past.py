@@ -24,7 +24,7 @@ from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 
-VERSION = 3
+VERSION = 4
 SEARCHED_BACK_S = RISE_S + 5  # before the stored windows
 MAX_LEVEL = 100_000_000  # a hundred nepers
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
-from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, now_words
+from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, taken_now
 from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
 from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
@@ -92,7 +93,7 @@ class Judgement:
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
         """Restart the detector after a contention from the start: only now can a burst be measured."""
         self.is_anew = True
-        self.contention.named = signals.events.competitors(opening_s, from_s)
+        self.contention.named = _process(signals, opening_s, from_s)
         if self.detector.open:
             self.detector.open.end_s = from_s
             self._explain(signals)
@@ -151,7 +152,7 @@ class Judgement:
         rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows
         contended_now = None
         if self.contention.is_now:
-            contended_now = now_words(signals, self.until_s, *signals.events.competitor_now(self.until_s)) or "others"
+            contended_now = taken_now(signals, self.until_s, *signals.events.competitor_now(self.until_s))
         is_settled = self.detector.baseline is not None
         scatter = self.detector.noise.sigma if is_settled else None
         return SlowdownsView(burst, rows, is_settled, latest, total, contended_now, scatter)
@@ -162,7 +163,7 @@ class Judgement:
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
             to_s = self.until_s - limited.free_s  # as far as is known now
         slowdown = self._from_start(
-            to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence, tuple(limited.sentences())
+            to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence, tuple(limited.clues())
         )
         if limited.from_s is None:
             return [slowdown]
@@ -171,21 +172,27 @@ class Judgement:
 
     def _contended_from_start(self, signals: Signals) -> Slowdown:
         contention = self.contention
-        named = contention.named if self.is_anew else signals.events.competitors(self.opening_s or 0, self.until_s)
-        sentences = (named, *contention.sentences()) if named else tuple(contention.sentences())
+        named = contention.named if self.is_anew else _process(signals, self.opening_s or 0, self.until_s)
+        clues = (named, *contention.clues()) if named else tuple(contention.clues())
         count = contention.level_count if self.is_anew else 0
         confidence = round(0.95 * min(1.0, contention.share), 2)
-        return self._from_start(contention.over_s, "contention", contention.level_sum, count, confidence, sentences)
+        return self._from_start(contention.over_s, "contention", contention.level_sum, count, confidence, clues)
 
     def _from_start(
-        self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, sentences: tuple[str, ...]
+        self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, clues: tuple[Clue, ...]
     ) -> Slowdown:
         """Return a slowdown from the start. `level_sum`: of the levels of `count` seconds; `count` 0: unknown ratio."""
         ratio = None
         if self.detector.baseline and count:
             ratio = round(math.exp((level_sum / count - self.detector.baseline.level) / NEPER), 4)
         end_ns = None if to_s is None else to_s * NS
-        return Slowdown((self.opening_s or 0) * NS, end_ns, cause, ratio, confidence, sentences, from_start=True)
+        return Slowdown((self.opening_s or 0) * NS, end_ns, cause, ratio, confidence, clues, from_start=True)
+
+
+def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
+    """Return the process that took most of the CPU in this time; None: none was named."""
+    most = signals.events.competitors(start_s, end_s)
+    return Clue("process", most[0], value=most[1]) if most else None
 
 
 def _inside(rows: Rows, burst: Baseline) -> Rows:
@@ -210,18 +217,18 @@ def _stands(span: Span, stage: Stage) -> bool:
 def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slowdown:
     """Return the slowdown of a stage. `sigma`: the scatter of windows, in nepers."""
     finding, evidence = stage.best()
-    start_s, sentences = stage.start_s, finding.sentences
+    start_s, clues = stage.start_s, finding.clues
     if sigma > TOO_SCATTERED:  # then the proof of the cause shows better than the latency when it rose
         start_s = min(evidence.begins_s(finding.cause, start_s), stage.end_s or until_s)
     if finding.cause == "contention":  # the name of the process comes first
-        named = signals.events.competitors(start_s, until_s if stage.end_s is None else stage.end_s)
-        sentences = (named, *sentences) if named else sentences
+        named = _process(signals, start_s, until_s if stage.end_s is None else stage.end_s)
+        clues = (named, *clues) if named else clues
     return Slowdown(
         start_ns=start_s * NS,
         end_ns=None if stage.end_s is None else stage.end_s * NS,
         cause=finding.cause,
         latency_ratio=round(math.exp(stage.level / NEPER), 4),
         confidence=finding.confidence,
-        evidence=sentences,
+        evidence=clues,
         then=stage.then,
     )

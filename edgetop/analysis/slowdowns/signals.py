@@ -40,6 +40,7 @@ OTHERS_PCT = 30.0  # of a core: other processes that take less are not reported
 CLOCK_FELL = 0.04  # of its usual range
 CGROUP_LEFT_MIB = 2.0  # a group with less memory left is about to reclaim
 STICKY = "-sticky"
+LOAD_OF_OTHERS = "load-of-others"  # the name of a signal that may have no sensor of its own
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
 
@@ -80,7 +81,7 @@ def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple
     """Return every signal of these sensors. `trips_c`: the throttling temperatures of zones, by place in `infos`."""
     row = {info.id: place for place, info in enumerate(infos)}
     zones, trips = tuple(trips_c), tuple(trips_c.values())
-    heat = Channel("zone at its trip", "thermal", zones, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
+    heat = Channel("zone-at-trip", "thermal", zones, "trip", "margin", fixed=AT_TRIP_C, trips_c=trips)
     of_heat = [heat] if zones else []
     return (*_flags(infos), *_counts(row), *of_heat, *_clocks(infos), *_load_and_inputs(infos, row))
 
@@ -179,8 +180,8 @@ def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
 def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterator[Channel]:
     ids = ("load/others",) if "load/others" in row else ("load/cpu", "load/engine", "load/edgetop")
     if all(sensor_id in row for sensor_id in ids):
-        rows, name = tuple(row[sensor_id] for sensor_id in ids), "load of other processes"
-        yield Channel(name, "contention", rows, reduction="others", least=OTHERS_PCT, weight=0.5, unit="%")
+        rows = tuple(row[sensor_id] for sensor_id in ids)
+        yield Channel(LOAD_OF_OTHERS, "contention", rows, reduction="others", least=OTHERS_PCT, weight=0.5, unit="%")
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
             yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=0.8, unit="V")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.frozen import frozen
 from edgetop.session.event_kinds import Remark, SlowdownBegan
@@ -31,7 +32,7 @@ class Slowdown:
     cause: Cause
     latency_ratio: float | None  # to the burst baseline; None: there is none
     confidence: float  # in the cause, 0 to 1
-    evidence: tuple[str, ...]
+    evidence: tuple[Clue, ...]
     from_start: bool = False  # limited when the measurement began
     then: Then = ""  # what followed, if not full speed
 
@@ -43,7 +44,7 @@ class SlowdownsView:
     is_settled: bool  # the burst is complete, and slowdowns are detected
     slowdowns: tuple[Slowdown, ...]  # the latest MAX_SLOWDOWNS, oldest first; those from the start come first
     total: int
-    contended_now: str | None = None  # who or what takes the CPU that the engine would use; None: nothing
+    contended_now: Clue | None = None  # who or what takes the CPU that the engine would use; None: nothing
     scatter: float | None = None  # standard deviation of independent windows, in nepers; None: no burst yet
 
     @property

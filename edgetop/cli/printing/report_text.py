@@ -36,6 +36,7 @@ from edgetop.session.manifest import IMPORTED, Load, Manifest, Methodology
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
+from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.tail_words import tail_words
 
@@ -207,8 +208,8 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
         end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
         cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
         yield f"slowdown   {formatting.clock_time(slowdown.start_ns)} to {end}  {size}  {cause}"
-        for sentence in slowdown.evidence if evidence else ():
-            yield f"             {clean(sentence)}"
+        for clue in slowdown.evidence if evidence else ():
+            yield f"             {clean(clue_words(clue))}"
     if len(slowdowns) > most:
         yield f"           and {len(slowdowns) - most} shorter ones"
 

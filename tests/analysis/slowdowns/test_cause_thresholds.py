@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.slowdowns.evidence import Evidence, Finding, Tally, find_cause, normal_range
-from edgetop.analysis.slowdowns.signals import Cause, Channel, channels
+from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, Cause, Channel, channels
 from tests.analysis.slowdowns.test_causes_and_traps import HEALTHY, SLOW, changing, the_one
 from tests.analysis.slowdowns.test_thresholds import correlated
 from tests.support.sessions import make_sensor
@@ -113,8 +113,8 @@ SIGNALS = {
     "a clock that fell by five percent": ({"freq/cpu0": changing(1800, 1720)}, "freq/cpu0", True),
     "more than two MiB of a group left": ({"mem/cgroup-left": changing(400, 2.1)}, "mem/cgroup-left", False),
     "less than two MiB of a group left": ({"mem/cgroup-left": changing(400, 1.9)}, "mem/cgroup-left", True),
-    "others that take 29 percent of a core": ({"load/others": changing(0, 29)}, "load of other processes", False),
-    "others that take 31 percent of a core": ({"load/others": changing(0, 31)}, "load of other processes", True),
+    "others that take 29 percent of a core": ({"load/others": changing(0, 29)}, LOAD_OF_OTHERS, False),
+    "others that take 31 percent of a core": ({"load/others": changing(0, 31)}, LOAD_OF_OTHERS, True),
     "an input of 4.7 volts": ({"volt/EXT5V": changing(5.05, 4.7)}, "volt/EXT5V", False),
     "an input of 4.6 volts": ({"volt/EXT5V": changing(5.05, 4.6)}, "volt/EXT5V", True),
 }  # fmt: skip

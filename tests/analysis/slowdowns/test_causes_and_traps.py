@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.session.seconds import NS
 from tests.support.slow_sessions import slowdowns_of, stretch
@@ -75,23 +76,23 @@ def test_each_cause_is_found_by_what_proves_it(name: str) -> None:
     assert (found.confidence >= 0.4) == bool(sensors)
 
 
-def test_the_evidence_is_told_in_sentences() -> None:
+def test_the_evidence_has_its_values_and_times() -> None:
     sensors = {
         "freq/cpu0": changing(1800, 1200),
         "throttle/thermal": changing(0, 1),
         "temp/cpu-thermal": changing(80, 85),
     }
     assert the_one(sensors).evidence == (
-        "throttle/thermal was set at 00:01:10, and in 100.0 % of the slow time",
-        "freq/cpu0 fell from 1800 to 1200 MHz at 00:01:10",
-        "a zone was 0.0 °C above its trip",
+        Clue("set", "throttle/thermal", share=1.0, at_s=70),
+        Clue("fell", "freq/cpu0", "MHz", 1200, 1800, at_s=70),
+        Clue("trip", value=0.0),
     )
 
 
 def test_what_was_looked_at_is_told_where_nothing_explains_it() -> None:
     looked, untold = the_one({"freq/cpu0": changing(1800, 1800)}).evidence
-    assert "clocks and their caps" in looked
-    assert "thermal flags" in untold
+    assert (looked.kind, looked.causes) == ("unchanged", ("clock-change",))
+    assert (untold.kind, "thermal" in untold.causes) == ("unreported", True)
 
 
 # What proves nothing of itself.
@@ -135,7 +136,9 @@ def test_the_cause_that_explains_more_of_the_time_wins() -> None:
     long, short = changing(0, 1), stretch((HEALTHY, 0), (14, 200), (26, 0))
     found = the_one({"throttle/thermal": long, "rate/major-faults": short})
     assert found.cause == "thermal"
-    assert any(sentence.startswith("also memory-pressure, 35") for sentence in found.evidence)
+    assert [clue.also_share for clue in found.evidence if clue.also == "memory-pressure"] == [
+        pytest.approx(0.35, abs=0.005)
+    ]
     long, short = changing(0, 200), stretch((HEALTHY, 0), (14, 1), (26, 0))
     assert the_one({"throttle/thermal": short, "rate/major-faults": long}).cause == "memory-pressure"
 
@@ -170,4 +173,4 @@ def test_a_low_voltage_that_rose_is_not_said_to_have_fallen() -> None:
         "volt/EXT5V": stretch((34, 5.05), (20, 4.50), (6, 5.05), (20, 4.60)),
     }
     (found,) = slowdowns_of(stretch((60, 10.0), (20, 14.0)), sensors)
-    assert "volt/EXT5V was 4.600 V at 00:01:00" in found.evidence
+    assert Clue("was", "volt/EXT5V", "V", pytest.approx(4.6), at_s=60) in found.evidence

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.alerts.alerts import Findings, derived_alerts
+from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.batch import Batch
@@ -62,39 +64,40 @@ def flat(**values: float) -> dict[str, list[float]]:
 CONTENDED = {
     "five burners on two cores": (
         flat(load_others=165, load_engine=33, load_cpu=199, pressure_cpu__some=100, rate_run__queue__wait=630),
-        {}, "others 165 %"),
+        {}, (OTHERS, 165)),
     "the same without the scheduler's account": (
-        flat(load_others=165, load_engine=33, load_cpu=199, pressure_cpu__some=100), {}, "others 165 %"),
-    "the load of the system alone": (flat(load_cpu=199, load_engine=33, load_edgetop=2), {}, "others 164 %"),
-    "cores that nobody counted": (flat(load_others=165, load_engine=33), {"cores": None}, "others 165 %"),
-    "pressure alone": (flat(pressure_cpu__some=96), {}, "CPU pressure 96 %"),
-    "pressure beside an engine": (flat(pressure_cpu__some=96, load_engine=50), {}, "CPU pressure 96 %"),
-    "waits alone": (flat(rate_run__queue__wait=600), {}, "run-queue wait 600 ms/s"),
+        flat(load_others=165, load_engine=33, load_cpu=199, pressure_cpu__some=100), {}, (OTHERS, 165)),
+    "the load of the system alone": (flat(load_cpu=199, load_engine=33, load_edgetop=2), {}, (OTHERS, 164)),
+    "cores that nobody counted": (flat(load_others=165, load_engine=33), {"cores": None}, (OTHERS, 165)),
+    "pressure alone": (flat(pressure_cpu__some=96), {}, (PRESSURE, 96)),
+    "pressure beside an engine": (flat(pressure_cpu__some=96, load_engine=50), {}, (PRESSURE, 96)),
+    "waits alone": (flat(rate_run__queue__wait=600), {}, (WAIT, 600)),
     "waits of one thread that is held to a CPU of eight": (
         flat(load_others=100, load_engine=50, load_cpu=151, rate_run__queue__wait=500),
-        {"cores": 8, "threads": 1}, "others 100 %"),
-    "steal": (flat(load_steal=40, load_cpu=160, load_engine=150, rate_run__queue__wait=2), {}, "steal 40 %"),
+        {"cores": 8, "threads": 1}, (OTHERS, 100)),
+    "steal": (flat(load_steal=40, load_cpu=160, load_engine=150, rate_run__queue__wait=2), {}, (STEAL, 40)),
     "many threads, and others beside": (
         flat(load_others=100, load_engine=98, load_cpu=199, rate_run__queue__wait=2900),
-        {"threads": 4}, "others 100 %"),
+        {"threads": 4}, (OTHERS, 100)),
     "a paced model": (
-        flat(load_others=190, load_engine=10, rate_run__queue__wait=80), {"load": PACED}, "others 190 %"),
+        flat(load_others=190, load_engine=10, rate_run__queue__wait=80), {"load": PACED}, (OTHERS, 190)),
     "a program whose calls wait": (
         flat(load_others=190, load_engine=10, rate_run__queue__wait=80, rate_call__run__queue__wait=400),
-        {"watched": PROGRAM}, "others 190 %"),
+        {"watched": PROGRAM}, (OTHERS, 190)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONTENDED)
 def test_it_is_contended_from_the_start(name: str) -> None:
-    sensors, setting, words = CONTENDED[name]
+    sensors, setting, taken = CONTENDED[name]
     view = view_of(session(sensors, **setting))
     (one,) = view.slowdowns
     assert (one.start_ns, one.end_ns, one.cause, one.from_start) == (0, None, "contention", True)
     assert one.confidence >= 0.9
     assert one.evidence
     assert view.now is one
-    assert view.contended_now == words
+    assert view.contended_now is not None
+    assert (view.contended_now.name, round(view.contended_now.value or 0)) == taken
 
 
 NOT_CONTENDED = {
@@ -151,8 +154,8 @@ LOW = (3, 98, 104, 2, 4)  # the same sensors once they are gone
 def test_the_process_is_named_with_its_share() -> None:
     names = tuple(named(second, "python3", 155.0) for second in (3, 33))
     view = view_of(session(BURNERS, names=names))
-    assert view.contended_now == "python3 155 %"
-    assert view.slowdowns[0].evidence[0] == "python3 took 155 % of a core"
+    assert view.contended_now == Clue("process-now", "python3", value=155)
+    assert view.slowdowns[0].evidence[0] == Clue("process", "python3", value=155)
 
 
 def test_others_are_no_limit_of_the_board() -> None:
@@ -167,7 +170,7 @@ def test_the_burst_after_others_shows_how_much_slower_it_was() -> None:
     view = view_of(session(sensors, stretch((40, 28.0), (60, 10.0)), names=(named(3, "python3", 155.0),)))
     (one,) = view.slowdowns
     assert (one.from_start, one.end_ns, one.latency_ratio) == (True, 40 * NS, pytest.approx(2.8, rel=0.02))
-    assert one.evidence[0] == "python3 took 155 % of a core"
+    assert one.evidence[0] == Clue("process", "python3", value=155)
     assert view.burst is not None
     assert view.burst.from_s == 40
     assert (view.now, view.contended_now) == (None, None)
@@ -207,7 +210,7 @@ def test_a_moment_of_others_is_no_contention_from_the_start() -> None:
 def test_later_others_are_reported_while_they_take_the_cpu() -> None:
     sensors = {name: [low] * 40 + values[:20] for (name, values), low in zip(BURNERS.items(), LOW, strict=True)}
     view = view_of(session(sensors))
-    assert (view.slowdowns, view.contended_now) == ((), "others 165 %")
+    assert (view.slowdowns, view.contended_now) == ((), Clue("taken-now", OTHERS, value=165))
 
 
 def test_a_limit_that_comes_on_top_is_told_beside_it() -> None:
@@ -223,7 +226,7 @@ def test_a_slowdown_in_it_is_not_unknown_because_nothing_rose() -> None:
     first, second = view_of(session(BURNERS, stretch((40, 28.0), (20, 36.0)))).slowdowns
     assert (first.from_start, second.from_start) == (True, False)
     assert (second.cause, second.start_ns) == ("contention", 40 * NS)
-    assert second.evidence[0] == "others took the CPU all along, in 100.0 % of the slow time"
+    assert second.evidence[0] == Clue("all-along", share=1.0)
     assert 0.4 <= second.confidence < 0.7
 
 

@@ -34,4 +34,4 @@ def test_a_raspberry_pi_zone_counts_at_its_firmware_limit() -> None:
     assert [info.id for info in signals.infos] == ["temp/cpu-thermal"]
     [channel] = signals.channels
     held, _ = signals.held(1, 2)
-    assert (channel.name, channel.values(held).tolist()) == ("zone at its trip", [-0.5])
+    assert (channel.name, channel.values(held).tolist()) == ("zone-at-trip", [-0.5])

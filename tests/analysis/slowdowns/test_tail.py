@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.slowdowns.from_start import STEAL
 from edgetop.analysis.slowdowns.tail import KEPT, TailView
-from edgetop.analysis.verdict_reasons import Lasts, State, Told
+from edgetop.analysis.verdict_reasons import Lasts, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
@@ -340,7 +342,10 @@ def test_contention_names_the_process_in_the_slowdown() -> None:
     ).batches()])  # fmt: skip
     (slowdown,) = analysis.slowdowns.view().slowdowns
     assert slowdown.cause == "contention"
-    assert slowdown.evidence[0] == "stress-ng took 98 % of a core"
+    assert slowdown.evidence[0] == Clue("process", "stress-ng", value=98.4)
     verdict = analysis.view(None).verdict
-    assert (verdict.state, verdict.reasons) == (State.CONTENDED, (Told("steal 40 %"), Lasts(30 * NS)))
+    assert (verdict.state, verdict.reasons) == (
+        State.CONTENDED,
+        (TakenBy(Clue("taken-now", STEAL, value=40)), Lasts(30 * NS)),
+    )
     assert verdict.p50_change == pytest.approx(0.5, abs=0.005)

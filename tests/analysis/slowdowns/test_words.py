@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.verdict_reasons import Lasts, LimitedBy, SlowedBy, State, Told
+from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.slowdowns.from_start import STEAL
+from edgetop.analysis.verdict_reasons import Lasts, LimitedBy, SlowedBy, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
@@ -71,7 +73,10 @@ def test_the_verdict_separates_the_board_from_others() -> None:
     assert verdict.reasons == (LimitedBy("thermal"), Lasts(19 * NS + NS // 2))
     verdict = analysed(stretch((60, 10.0), (60, 14.0)), CONTENTION).view(None).verdict
     assert (verdict.state, verdict.level) == (State.CONTENDED, "warning")
-    assert (verdict.reasons, verdict.p50_change) == ((Told("steal 30 %"), Lasts(60 * NS)), pytest.approx(0.4))
+    assert (verdict.reasons, verdict.p50_change) == (
+        (TakenBy(Clue("taken-now", STEAL, value=30)), Lasts(60 * NS)),
+        pytest.approx(0.4),
+    )
 
 
 def test_the_verdict_is_steady_with_a_burst_and_after_a_slowdown() -> None:

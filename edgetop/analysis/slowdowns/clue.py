@@ -1,0 +1,42 @@
+"""A piece of evidence of a slowdown, as values; `edgetop.wording.clue_words` has its sentence."""
+
+from typing import Literal
+
+from edgetop.analysis.slowdowns.signals import Cause
+from edgetop.frozen import frozen
+
+ClueKind = Literal[
+    "set",  # the flag `name` was set at `at_s`, in `share` of the slow time
+    "set-from-start",  # the same since the measurement began
+    "set-since",  # the same since `at_s`, in a limitation that began with the measurement or soon after
+    "in-force",  # the limit `name` was in force before the slowdown
+    "state",  # the cooling device `name` went from `usual` to `value`
+    "fell",
+    "rose",
+    "was",  # beyond a fixed limit before and after, now nearer to it
+    "trip",  # a zone was `value` °C above its trip
+    "low-clock",  # the CPU ran at `value` MHz under load where its governor allows `usual`
+    "all-along",  # others took the CPU before and in the slowdown, in `share` of the slow time
+    "stood",  # the signal `name` had this value before and in the slowdown
+    "process",  # the process `name` took `value` % of a core
+    "process-now",  # the same in the last seconds
+    "taken",  # the signal `name` of contention had this mean
+    "taken-from-start",  # the same since the measurement began, in `share` of the seconds
+    "taken-now",  # the same in the last seconds; without a name: unknown who or what takes the CPU
+    "unchanged",  # nothing changed in the signals of `causes`
+    "unreported",  # the board has no sensor for `causes`
+]
+
+
+@frozen
+class Clue:
+    kind: ClueKind
+    name: str = ""  # of the signal or the process
+    unit: str = ""
+    value: float | None = None
+    usual: float | None = None  # before; None: unknown
+    share: float | None = None  # of the slow time
+    at_s: int | None = None  # the second of the session in which it began
+    causes: tuple[Cause, ...] = ()
+    also: str = ""  # another cause than that of the slowdown, which this is evidence of
+    also_share: float | None = None  # of the slow time that the other cause explains

@@ -1,0 +1,85 @@
+"""The evidence of slowdowns in sentences."""
+
+from collections.abc import Mapping
+
+from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
+from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, Cause
+from edgetop.formatting import clock_time, percent, reading
+from edgetop.session.seconds import NS
+
+EXAMINED: Mapping[Cause, str] = {
+    "under-voltage": "under-voltage flags and the input's voltage",
+    "power-cap": "power limits and over-current events",
+    "thermal": "thermal flags, cooling devices and trips",
+    "cpu-quota": "the CPU quota of its cgroup",
+    "contention": "run-queue wait, CPU pressure, steal and the load of others",
+    "memory-pressure": "major faults, swap-in and memory pressure",
+    "clock-change": "clocks and their caps",
+}
+_TOOK = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
+_UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
+_NOW = {STEAL: "steal", OTHERS: "others", WAIT: "run-queue wait", PRESSURE: "CPU pressure"}
+_NOW_UNITS = {WAIT: "ms/s"}
+_NAMES = {LOAD_OF_OTHERS: "load of other processes"}
+
+
+def clue_words(clue: Clue, begin_s: int | None = None) -> str:
+    """Return the piece of evidence as a sentence. Its time is left out if that is `begin_s`, told beside it."""
+    words = _words(clue, "" if clue.at_s is None or clue.at_s == begin_s else f" at {clock_time(clue.at_s * NS)}")
+    return f"also {clue.also}, {percent(clue.also_share or 0.0)} of the time: {words}" if clue.also else words
+
+
+def _words(clue: Clue, when: str) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each kind
+    name, value, share = _NAMES.get(clue.name, clue.name), clue.value or 0.0, percent(clue.share or 0.0)
+    at = "" if clue.at_s is None else f" at {clock_time(clue.at_s * NS)}"  # within the sentence it always stands
+    measured = f"{reading(value, clue.unit)} {clue.unit}"
+    match clue.kind:
+        case "set":
+            return f"{name} was set{at}, and in {share} of the slow time"
+        case "set-from-start":
+            return f"{name} was set from the start, in {share} of the seconds"
+        case "set-since":
+            return f"{name} was set{at}, and in {share} of the seconds"
+        case "in-force":
+            return f"{name} was in force already"
+        case "state":
+            return f"{name} went from state {_state(clue.usual)} to {value:.0f}{when}"
+        case "was":
+            return f"{name} was {measured}{when}"
+        case "fell" | "rose":
+            usual = "" if clue.usual is None else f"from {reading(clue.usual, clue.unit)} "
+            return f"{name} {clue.kind} {usual}to {measured}{when}"
+        case "trip":
+            return f"a zone was {abs(value):.1f} °C {'below' if value < 0 else 'above'} its trip"
+        case "low-clock":
+            mhz, allowed = reading(value, "MHz"), reading(clue.usual, "MHz")
+            return f"the CPU ran at {mhz} MHz under load where its governor allows {allowed} MHz"
+        case "all-along":
+            return f"others took the CPU all along, in {share} of the slow time"
+        case "stood":
+            return f"{name} stood at {measured} before it and in it"
+        case "process":
+            return f"{name} took {value:.0f} % of a core"
+        case "process-now":
+            return f"{name} {value:.0f} %"
+        case "taken":
+            return f"{_TOOK.get(name, name)} {value:.0f} {_UNITS.get(name, '%')}"
+        case "taken-from-start":
+            return (
+                f"{_TOOK.get(name, name)} {value:.0f} {_UNITS.get(name, '%')} from the start, in {share} of the seconds"
+            )
+        case "taken-now":
+            return f"{_NOW.get(name, name)} {value:.0f} {_NOW_UNITS.get(name, '%')}" if name else "others"
+        case "unchanged":
+            return f"nothing changed with it in {_examined(clue)}"
+        case "unreported":
+            return f"not reported by this board: {_examined(clue)}"
+
+
+def _state(state: float | None) -> str:
+    return "nan" if state is None else f"{state:.0f}"
+
+
+def _examined(clue: Clue) -> str:
+    return ", ".join(EXAMINED[cause] for cause in clue.causes)
