@@ -133,6 +133,33 @@ def onnx_branch() -> bytes:
     )
 
 
+def onnx_loop(steps: int, *, rows: int = 16, width: int = 128, unrolled: bool = False) -> bytes:
+    """`steps` times a MatMul and a Tanh: in the body of a Loop, or `unrolled` one after the other."""
+    weights = {"w": noise(width, width, scale=0.05)}
+    if unrolled:
+        nodes = []
+        for step in range(steps):
+            nodes.append(make_node("MatMul", [f"h{step}" if step else "x", "w"], [f"m{step}"], f"product{step}"))
+            nodes.append(make_node("Tanh", [f"m{step}"], [f"h{step + 1}" if step + 1 < steps else "y"], f"bend{step}"))
+        return _model({"x": [rows, width]}, nodes, {"y": [rows, width]}, weights)
+    body = helper.make_graph(
+        [
+            make_node("MatMul", ["h", "w"], ["m"], "product"),
+            make_node("Tanh", ["m"], ["bent"], "bend"),
+            make_node("Identity", ["goes_on"], ["still"], "goes_on"),
+        ],
+        "body",
+        _infos({"step": (INT64, []), "goes_on": (BOOL, []), "h": [rows, width]}),
+        _infos({"still": (BOOL, []), "bent": [rows, width]}),
+    )
+    return _model(
+        {"x": [rows, width]},
+        [make_node("Loop", ["steps", "true", "x"], ["y"], "loop", body=body)],
+        {"y": [rows, width]},
+        {**weights, "steps": np.array(steps, np.int64), "true": np.array(True)},
+    )
+
+
 def onnx_many_inputs() -> bytes:
     """An input of every kind that can be fed, a rank-0 one among them; `total` is the sum of all their elements."""
     inputs: Infos = {

@@ -67,6 +67,32 @@ def test_a_node_with_a_body_takes_what_its_body_does_not() -> None:
     }  # fmt: skip
 
 
+def looped(steps: int, cost: int, own: int) -> list[dict[str, object]]:
+    """A Loop of two nodes that take 20 and 10 us; recording an event takes `cost`, and the Loop `own` us a step."""
+    events, now = [], 100 + cost // 2
+    for _ in range(steps):
+        for name, took in (("product", 20), ("bend", 10)):
+            events.append(node(name, now, took, "MatMul"))
+            now += took + cost
+        now += cost // 2 + own
+    return [node("loop", 100, now - 100, "Loop"), *events]
+
+
+@pytest.mark.parametrize("own", [0, 4])
+def test_recording_the_events_of_a_body_is_no_time_of_the_loop(own: int) -> None:
+    found = {row[0]: row[4] for row in operators(*looped(50, 6, own))}
+    assert (found["product"], found["bend"]) == (1_000_000, 500_000)
+    assert found["loop"] == pytest.approx(50 * own * 1000, abs=4_000)
+
+
+def test_a_thread_that_is_held_up_in_a_body_does_not_raise_the_cost_of_an_event() -> None:
+    events = looped(50, 6, 4)
+    held_up = [{**event, "ts": event["ts"] + 9_000 * (k > 40)} for k, event in enumerate(events)]  # type: ignore[operator]
+    held_up[0] = node("loop", 100, events[0]["dur"] + 9_000, "Loop")  # type: ignore[operator]
+    found = {row[0]: row[4] for row in operators(*held_up)}
+    assert found["loop"] == pytest.approx(9_000_000 + 50 * 4 * 1000, abs=4_000)
+
+
 def test_of_many_sizes_of_blocks_only_the_number_is_read() -> None:
     stats = '{"main_thread": {"thread_pool_name": "p", "block_size": [%s], "core": 1}, "sub_threads": {"5": {}}}'
     texts = {json.dumps(list(range(90_000)))[1:-1]: 90_000, "1": 1, "": 0}
