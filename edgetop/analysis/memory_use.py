@@ -2,7 +2,7 @@
 
 Every runtime grows while it warms up, and again when an input is larger than those before.
 A leak does not stop: it is reported when the growth is significant, more than a MiB an hour, spread
-over the whole time, and not levelling off.
+over the whole time, and not levelling off. The growth itself, with its interval, is told from the first minute on.
 """
 
 # ruff: noqa: RUF009  `_of` makes fields of a dataclass
@@ -30,7 +30,8 @@ from edgetop.session.seconds import NS
 ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
 
 LEAK_MIB_PER_H = 1.0
-LEAST_S = 120  # of measuring
+GROWTH_S = 60  # of measuring, for the growth: its interval says how sure it is
+LEAST_S = 120  # of measuring, for the verdict: whether growth levels off shows no earlier
 POINTS = 24  # that the slope is made of: three in each of the parts below
 SETTLING = 0.1  # of the time, left out at its beginning
 LEAST_RISE_MIB = 0.5  # a heap fluctuates by as much, a page at a time
@@ -68,8 +69,9 @@ class GrowthView:
     """The growth of the engine's memory in the measured phase, without file pages, with swapped-out memory."""
 
     mib_per_h: Slope | None = None  # None: too short to tell
-    is_leak: bool | None = None
-    hours_left: float | None = None  # until the cgroup's limit or the board's memory is reached; None: no leak
+    is_leak: bool | None = None  # None: too short to tell
+    # Until the cgroup's limit or the board's memory is reached, at this growth. None: it levels off, or may be none.
+    hours_left: float | None = None
 
 
 def _of(sensor_id: str) -> Any:
@@ -193,18 +195,19 @@ class MemoryGrowth:
         if seen != self._judged_for:
             self._judged_for, self._view = seen, self._judged(name, whole)
         view, slope = self._view, self._view.mib_per_h
-        if not view.is_leak or slope is None or room_mib is None:
+        if view.is_leak is False or slope is None or slope.low <= 0 or room_mib is None:
             return view
         return replace(view, hours_left=room_mib / slope.value)
 
     def _judged(self, name: str, whole: int) -> GrowthView:
         t_s, mib = self._series(name, whole)
-        if len(t_s) < POINTS or t_s[-1] - t_s[0] < LEAST_S * (1 - SETTLING):
+        if len(t_s) < POINTS or t_s[-1] - t_s[0] < GROWTH_S * (1 - SETTLING):
             return GrowthView()
+        is_early = t_s[-1] - t_s[0] < LEAST_S * (1 - SETTLING)
         # Neighbours are averaged: a fluctuation of some seconds is no trend.
         t_h, mib = (np.array([part.mean() for part in np.array_split(of, POINTS)]) for of in (t_s / HOUR_S, mib))
         slope = robust_slope(t_h, mib)
-        return GrowthView(slope, slope is not None and bool(_is_leak(slope, t_h, mib)))
+        return GrowthView(slope, None if is_early else slope is not None and bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
         """Times in s, and the engine's memory in MiB, of each block of the measured phase without its beginning."""

@@ -12,6 +12,7 @@ from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
 CPU, MEMORY, OWN = "load/engine", "mem/rss", "load/edgetop"
+HIGH_WATER = "mem/rss-peak"  # the kernel's own maximum, since the process began; readings miss what rises between them
 # The kernel counts no network bytes per process (edgetop.sensors.traffic): those are the board's.
 BYTES = {
     "net_rx_bytes": "net/rx", "net_tx_bytes": "net/tx",
@@ -30,7 +31,7 @@ class UsageFigures:
     cpu_mean_pct: float | None  # 100: one core
     cpu_peak_pct: float | None  # of a reading, which is the mean of a second
     mem_mean_mib: float | None
-    mem_peak_mib: float | None
+    mem_peak_mib: float | None  # the kernel's high-water mark, with the loading of the model; else of the readings
     net_rx_bytes: int | None
     net_tx_bytes: int | None
     block_read_bytes: int | None
@@ -39,7 +40,7 @@ class UsageFigures:
 
 
 def _averages(info: SensorInfo) -> bool | None:
-    return info.id != MEMORY if info.id in (CPU, MEMORY, *BYTES.values()) else None
+    return info.id not in (MEMORY, HIGH_WATER) if info.id in (CPU, MEMORY, HIGH_WATER, *BYTES.values()) else None
 
 
 class Usage:
@@ -54,14 +55,16 @@ class Usage:
         if not measured_ns:
             return None
         unread = (RailEnergy(),)
-        cpu, memory, *traffic = (
-            self._integrals.by_id.get(name, unread)[0].until(until_ns) for name in (CPU, MEMORY, *BYTES.values())
+        cpu, memory, high_water, *traffic = (
+            self._integrals.by_id.get(name, unread)[0].until(until_ns)
+            for name in (CPU, MEMORY, HIGH_WATER, *BYTES.values())
         )
+        peaks_mib = [peak for peak in (memory.peak_w, high_water.peak_w) if peak is not None]
         return UsageFigures(
             rounded(cpu.mean_w),
             rounded(cpu.peak_w),
             rounded(memory.mean_w),
-            rounded(memory.peak_w),
+            rounded(max(peaks_mib, default=None)),
             **dict(zip(BYTES, map(_count, traffic), strict=True)),
             total_time_ms=rounded_ms(measured_ns),
         )
@@ -94,6 +97,6 @@ class OwnLoad:
 
 
 def _count(sums: Integral) -> int | None:
-    """Return the count from a rate; time without readings counts at the mean rate. None: under half was read."""
+    """Return what was counted, of a rate. Time without readings adds nothing. None: under half was read."""
     covered = sums.covered_s * 1e9 / sums.length_ns if sums.length_ns else 0.0
-    return round(sums.energy_j / min(covered, 1.0)) if covered >= LEAST_COVERED else None
+    return round(sums.energy_j) if covered >= LEAST_COVERED else None

@@ -101,8 +101,23 @@ def test_a_leak_below_a_mib_an_hour_is_none() -> None:
     assert view_of(100 + np.arange(30_000) * 0.8 / 3600).is_leak is False
 
 
-def test_before_two_minutes_nothing_is_told() -> None:
-    assert view_of(100 + np.arange(120) * 1.0) == GrowthView()
+def test_growth_is_told_from_the_first_minute_and_a_leak_from_the_second() -> None:
+    assert view_of(100 + np.arange(55) * 0.5) == GrowthView()
+    for seed in range(5):
+        early = grown(100 + np.arange(75) * 0.5 + wandering(np.random.default_rng(seed), 75))
+        view = early.view(75 * NS, 900.0)
+        assert view.is_leak is None
+        assert view.mib_per_h is not None
+        assert view.mib_per_h.low < 1_800 < view.mib_per_h.high
+        assert view.mib_per_h.value == pytest.approx(1_800, rel=0.2)
+        assert view.hours_left == pytest.approx(0.5, rel=0.25)
+
+
+def test_an_early_growth_that_may_be_none_has_no_end() -> None:
+    view = grown(100 + np.random.default_rng(0).normal(0, 1, 75)).view(75 * NS, 900.0)
+    assert view.mib_per_h is not None
+    assert view.mib_per_h.low < 0 < view.mib_per_h.high
+    assert view.hours_left is None
 
 
 def test_the_warm_up_is_left_out() -> None:

@@ -1,5 +1,7 @@
 """What the measured phase took of the board: loads and rates over it, and no longer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -60,6 +62,24 @@ def test_only_the_measured_phase_counts() -> None:
         40_000, 80_000, 120_000, 0,
     ]  # fmt: skip
     assert usage["total_time_ms"] == 40_000.0
+
+
+def test_bytes_are_those_that_were_counted() -> None:
+    """Two seconds at the end of the phase were not read."""
+    made = session()
+    rows = made.readings[made.readings["t_ns"] <= 58 * NS]
+    usage = usage_of(replace(made, readings=rows))
+    assert [usage[f"net_{way}_bytes"] for way in ("rx", "tx")] == [38_000, 76_000]
+    late = made.readings[made.readings["t_ns"] >= 50 * NS]
+    assert usage_of(replace(made, readings=late))["net_rx_bytes"] is None
+
+
+def test_the_peak_of_memory_is_the_kernels() -> None:
+    made = session((*SENSORS[:2], make_sensor("mem/rss-peak")))
+    peaks = make_readings(*((second * NS, 2, 358.5) for second in range(1, 62)))
+    both = np.concatenate([made.readings[made.readings["sensor"] < 2], peaks])
+    usage = usage_of(replace(made, readings=both[np.argsort(both["t_ns"], kind="stable")]))
+    assert (usage["mem_mean_mib"], usage["mem_peak_mib"]) == (pytest.approx(140.0), 358.5)
 
 
 def test_what_the_board_does_not_tell_is_none() -> None:

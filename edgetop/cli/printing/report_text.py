@@ -332,7 +332,10 @@ def _memory(memory: Memory) -> Iterator[str]:
     yield f"memory     engine RSS {_mib(memory.rss_end_mib)} at the end, {_mib(memory.rss_peak_mib)} at most"
     if memory.growth_mib_per_h is not None and (interval := memory.growth_ci95_mib_per_h):
         word = "LEAKING" if memory.leak else "grows by"
-        yield f"           {word} {memory.growth_mib_per_h:.1f} MiB/h (95 %: {interval[0]:.1f} to {interval[1]:.1f})"
+        left = or_unknown(memory.hours_to_limit, lambda hours: formatting.duration(hours * 3600e9))
+        full = "" if memory.hours_to_limit is None else f"; what is left lasts {left}"
+        ends = f"(95 %: {interval[0]:.1f} to {interval[1]:.1f})"
+        yield f"           {word} {memory.growth_mib_per_h:.1f} MiB/h {ends}{full}"
     if memory.accelerator_peak_mib is not None:
         yield f"           and {_mib(memory.accelerator_peak_mib)} at most of GPU memory, which is not part of RSS"
     if memory.stages:

@@ -10,7 +10,7 @@ def rows(script: Script, width: int = 60, height: int = 8) -> list[str]:
 
 
 def test_each_figure_stands_with_what_it_means() -> None:
-    table = rows(measured(75), height=4)
+    table = rows(measured(50), height=4)
     assert [row.split()[0] for row in table] == ["engine", "peak", "PSS", "system"]
     assert table[0].split() == ["engine", "RSS", "108.5"]
     assert table[2].split() == ["PSS", "100.5", "USS", "99.5,", "swapped", "out", "0.0"]
