@@ -196,8 +196,9 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
     captured = _captured(graphs)
     folded = {(0, cost.operator.position) for cost in operators if cost.is_folded}
     homes: dict[Place, int | None] = {}  # parameters by the place where the tensor is defined
+    skipped = folded | _start_states(graphs)
     for number, graph in enumerate(graphs):
-        for operator in (op for op in graph.operators if (number, op.position) not in folded):
+        for operator in (op for op in graph.operators if (number, op.position) not in skipped):
             for place in operator.inputs:
                 home = captured.get((number, place), (number, place))
                 tensor = graphs[home[0]].tensors[home[1]]
@@ -212,6 +213,24 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
         sizes[str(form.dtype)] += form.size_bytes or 0
     by_dtype = {dtype: (counts[dtype], sizes[dtype]) for dtype in sorted(counts, key=lambda dtype: -sizes[dtype])}
     return Weights(parameters, size, by_dtype, unknown, _unread(graphs, captured))
+
+
+def _start_states(graphs: Sequence[Graph]) -> set[Place]:
+    """Return the operators that give a state its value before the first inference, as (graph, position in it).
+
+    They are in a graph of CALL_ONCE. In a model whose inferences assign no variable, the variables are weights.
+    """
+    once = {
+        1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs
+    }
+    assigned = {
+        (number, op.position)
+        for number, graph in enumerate(graphs)
+        for op in graph.operators
+        if op.op_type == "ASSIGN_VARIABLE"
+    }
+    starts = {place for place in assigned if place[0] in once}
+    return starts if assigned - starts else set()
 
 
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:

@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as generated
 from ai_edge_litert.interpreter import Interpreter
 
 from edgetop.models import tflite_file as schema
+from edgetop.models.inspection import inspected
 from edgetop.models.reading_limits import MalformedError
 from edgetop.models.tflite_file import read_tflite
 from tests.support import tflite_models
@@ -113,6 +116,18 @@ def test_further_graphs_are_separate_and_linked_to_operators():
     model = read(tflite_models.tflite_stateful())
     assert len(model.subgraphs) == 1
     assert [op.subgraphs for op in model.graph.operators if op.op_type == "CALL_ONCE"] == [(0,)]
+
+
+def test_the_start_of_a_state_is_no_parameter():
+    weights = inspected(read(tflite_models.tflite_stateful()), {}).weights
+    assert (weights.parameters, weights.unread) == (0, 0)
+
+
+def test_a_variable_that_no_inference_assigns_is_a_weight():
+    model = read(tflite_models.tflite_stateful())
+    kept = tuple(op for op in model.graph.operators if op.op_type != "ASSIGN_VARIABLE")
+    model = replace(model, graph=replace(model.graph, operators=kept))
+    assert inspected(model, {}).weights.parameters == 4
 
 
 def test_version_description_and_signatures_are_read():

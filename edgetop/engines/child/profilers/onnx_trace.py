@@ -191,7 +191,7 @@ def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
     thread was held up do not count. From one run of a body to the next there is the container's own work as well, so
     these gaps do not count either.
     """
-    gaps = []
+    gaps: List[int] = []
     for places in families.values():
         seen = set()
         for before, after in zip(places, places[1:]):
@@ -204,7 +204,7 @@ def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
         return 0.0
     limit = 3 * sorted(gaps)[len(gaps) // 2] + 1
     usual = [gap for gap in gaps if gap <= limit]
-    return max(0.0, sum(usual) / len(usual) * 1000)
+    return max(0.0, float(sum(usual)) / len(usual) * 1000)
 
 
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
