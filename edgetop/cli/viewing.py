@@ -24,9 +24,9 @@ def require_screen(otherwise: str) -> None:
 def why_no_screen(otherwise: str) -> InputError | None:
     """Return the error of a command whose screen cannot be drawn, with its advice; None: it can be drawn."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return InputError("the screen needs a terminal for its input and its drawing", otherwise)
+        return InputError("the screen needs a terminal as input and output", otherwise)
     if os.environ.get("TERM") == "dumb":
-        return InputError("TERM=dumb: this terminal cannot draw a screen", otherwise)
+        return InputError("TERM=dumb: this terminal cannot show a screen", otherwise)
     return None
 
 

@@ -63,7 +63,7 @@ def test_boards_come_from_arguments_and_file_by_group_and_label(file):
         ("boards = 5", "has no boards"),
         ("[bords.a]", "unknown key bords"),
         ("[boards.a]\nshh = 'x'", r"boards.a: unknown key shh \(did you mean ssh\?\)"),
-        ("[boards.a]\nssh = 5", "boards.a: ssh, group and command are texts"),
+        ("[boards.a]\nssh = 5", "boards.a: ssh, group and command must be strings"),
         ("[boards.a]\nlabels = {a = 1}\nssh = 'b'", "labels a table of strings"),
         ("[boards.a]\nssh = '-oProxyCommand=reboot'", r"boards.a: ssh = '\[USER@\]HOST\[:SESSION\]'"),
         ("[boards.a]", "boards.a: ssh ="),

@@ -108,7 +108,7 @@ def test_d_detaches_and_an_attached_screen_can_mark_and_stop(home: Path) -> None
     try:
         terminal.wait_for("p50")
         terminal.send("dd")
-        terminal.wait_for("the run goes on", "edgetop attach one", "edgetop stop one", "back: 0")
+        terminal.wait_for("the run continues", "edgetop attach one", "edgetop stop one", "back: 0")
         assert terminal.attributes() == terminal.attributes_before
         assert is_live(folder)
         (writer,) = writers_of(folder)

@@ -103,7 +103,7 @@ def test_stopped_it_says_how_to_go_on(home: Path) -> None:
     assert (busy.returncode, busy.stderr.count("\n")) == (2, 1)
     assert "this sweep is already running" in busy.stderr
     stopped = edgetop("stop", "s.sweep", home=home)
-    assert (stopped.returncode, stopped.stdout) == (0, "stopped; edgetop sweep --resume s.sweep goes on\n")
+    assert (stopped.returncode, stopped.stdout) == (0, "stopped; edgetop sweep --resume s.sweep continues it\n")
     _, said = process.communicate()
     assert process.returncode == 0
     assert "stopped after 0 of 2 runs; continue: edgetop sweep --resume" in said
@@ -131,7 +131,7 @@ def test_what_it_cannot_do_it_says_in_one_line(arguments: tuple[str, ...], words
     [
         (("probe.onnx", "--speed", "20x"), "--speed needs --scenario"),
         (("probe.onnx", "--duration", "5"), "'5' is not a duration"),
-        (("--resume", "nowhere", "--threads", "2"), "--threads cannot change it"),
+        (("--resume", "nowhere", "--threads", "2"), "--threads cannot change"),
         (("probe.onnx", "--json", "--detach"), "--json and --detach contradict each other"),
     ],
 )

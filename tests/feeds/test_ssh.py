@@ -105,7 +105,7 @@ def why(script: str, tmp_path) -> str:
 
 def test_an_edgetop_that_is_not_found_is_told_with_what_to_do(ssh, tmp_path):
     words = why("echo sh: 1: edgetop: not found >&2; exit 127", tmp_path)
-    assert words.startswith("no edgetop on pi@board: install it there from a copy of its folder")
+    assert words.startswith("no edgetop on pi@board: install it there")
     assert "--remote-command '~/.local/bin/edgetop'" in words
 
 

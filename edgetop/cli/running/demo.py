@@ -55,7 +55,7 @@ PARAMS = (
     option(
         "--scenario", type=scenario, default=DEFAULT, show_default=True, metavar="NAME",
         shell_complete=completion.scenarios,
-        help=f"Fault to simulate: {', '.join(SCENARIOS)}.",
+        help=f"Scenario: {', '.join(SCENARIOS)}.",
     ),
     option(
         "--speed", type=speed, default="20x", show_default=True, metavar="20x",
