@@ -133,7 +133,7 @@ def onnx_branch() -> bytes:
     )
 
 
-def onnx_loop(steps: int, *, rows: int = 16, width: int = 128, unrolled: bool = False) -> bytes:
+def loop_of_products(steps: int, *, rows: int = 16, width: int = 128, unrolled: bool = False) -> bytes:
     """`steps` times a MatMul and a Tanh: in the body of a Loop, or `unrolled` one after the other."""
     weights = {"w": noise(width, width, scale=0.05)}
     if unrolled:

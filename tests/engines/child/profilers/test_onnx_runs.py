@@ -74,7 +74,7 @@ def test_what_a_node_with_a_body_takes_counts_once(profiler: RunProfiler) -> Non
 def shares(folder: Path, *, unrolled: bool) -> dict[str, float]:
     """The share of each type of operator in the fastest of forty profiled runs, which nothing held up."""
     path = folder / f"{unrolled}.onnx"
-    path.write_bytes(onnx_models.onnx_loop(50, unrolled=unrolled))
+    path.write_bytes(onnx_models.loop_of_products(50, unrolled=unrolled))
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
