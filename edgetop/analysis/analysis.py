@@ -16,7 +16,7 @@ from edgetop.analysis.folds import Folds
 from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.program_frames import FramesView
-from edgetop.analysis.rolling_latency import LatencyView
+from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
 from edgetop.analysis.timeline import Axis, Lens
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
@@ -31,6 +31,7 @@ class Analysis(Folds):
 
     gate_results = session_report.gate_results
     verdict = session_report.verdict
+    chosen_stream = ""  # the stream whose latency is shown, by its name; "": the busiest
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
@@ -45,8 +46,31 @@ class Analysis(Folds):
         return MonitorView(self, window_ns, lens, kinds)
 
     def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
-        """Return the view of the latency since the last reset."""
-        return (self._since_reset or self.latency).view(window_ns, self.progress.measured_until_ns, axis)
+        """Return the view of the latency since the last reset: of several streams that of the chosen one."""
+        now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
+        view = replace(latency.view(window_ns, now_ns, axis), totals=self.totals(), stream=name)
+        if not name:
+            return view
+        each = ((of.name, of.shown_latency) for of in self.stream_views())
+        rows = (StreamLatency(name, of.window(window_ns, now_ns), of.statistics(now_ns)) for name, of in each)
+        return replace(view, streams=tuple(rows))
+
+    def _shown(self) -> tuple[RollingLatency, str]:
+        """Return the latency to show, with the name of its stream; "" if there is only one."""
+        views = self.stream_views()
+        if len(views) == 1:
+            return self._since_reset or self.latency if not self.has_streams else views[0].shown_latency, ""
+        shown = next((view for view in views if view.name == self.chosen_stream), views[0])
+        return shown.shown_latency, shown.name
+
+    def choose_stream(self) -> str:
+        """Show the next of several streams, in the order of their numbers, and return its name; "" if there is one."""
+        names = [view.name for view in sorted(self.stream_views(), key=lambda view: view.number)]
+        if len(names) == 1:
+            return ""
+        _, shown = self._shown()
+        self.chosen_stream = names[(names.index(shown) + 1) % len(names)]
+        return self.chosen_stream
 
     def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
         """Return an earlier frozen view along another lens. Its timelines end at the time of the view.
@@ -59,7 +83,7 @@ class Analysis(Folds):
     def _along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str]) -> "MonitorView":
         now_s, leading = view.progress.now_ns / NS, view.power.leading
         axis = lens.axis(now_s, whole=view.latency.window_ns is None)
-        latency = self._since_reset if self._since_reset and view.latency.since_ns else self.latency
+        latency, _ = self._shown()
         power = self.tracks.points(leading.track.info.id, axis, now_s) if leading else None
         return view.replaced(
             axis=axis,
@@ -112,12 +136,13 @@ class MonitorView:
     memory = _Part(lambda view: view.analysis.memory_view(view.axis))
     operators = _Part(lambda view: view.analysis.operators.view())
     burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))  # where operators were profiled
-    slowdowns = _Part(lambda view: view.analysis.slowdowns.view())
+    slowdowns = _Part(lambda view: view.analysis.slowdowns_view())
     tail = _Part(lambda view: view.analysis.tail())
     events = _Part(lambda view: view.analysis.events_view())
     sensors = _Part(lambda view: view.analysis.tracks.views())
     missing = _Part(lambda view: view.analysis.tracks.missing)
     notices = _Part(lambda view: notices_now(view.analysis))
+    streams = _Part(lambda view: view.analysis.stream_views())  # the busiest first
     precision = _Part(lambda view: view.analysis.precision_view())  # of the whole session's percentiles
     own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # what edgetop itself costs
     own_memory = _Part(lambda view: view.analysis.tracks.one("mem/edgetop"))

@@ -25,6 +25,7 @@ class MissCause:
     full_speed_ns: float | None = None  # p50 of the burst; None: unknown
     is_random: bool = False  # whether the arrivals of the load are random
     parts: tuple[TailPart, ...] = ()  # the slow inferences by their causes, most first
+    stream: str = ""  # the name of the stream that misses most, in a session with several
 
 
 @frozen

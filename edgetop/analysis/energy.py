@@ -15,7 +15,7 @@ from dataclasses import replace
 from edgetop import formatting
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.rail_energy import SensorIntegrals
-from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.statistics import Counted
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.frozen import frozen
@@ -170,7 +170,7 @@ def accuracy_rank(info: SensorInfo) -> int:
 
 def view_energy(
     power: PowerView,
-    statistics: Statistics | None,
+    statistics: Counted | None,
     measured_ns: int | None,
     manifest: Manifest | None,
     *,
@@ -192,7 +192,7 @@ def view_energy(
     return EnergyView(total, parts, _lasting(battery, total, statistics, load) if battery else None)
 
 
-def _cost(rail: RailView, covered: float, statistics: Statistics | None, load: Load, rested: bool) -> CostView:
+def _cost(rail: RailView, covered: float, statistics: Counted | None, load: Load, rested: bool) -> CostView:
     """`rested`: an idle baseline was asked for."""
     if statistics is None or not (rate_hz := statistics.throughput_hz):
         return CostView(rail, covered, reason="nothing was measured yet")
@@ -229,7 +229,7 @@ def _each(power_w: Mean, rate_hz: float) -> Mean:
     return Mean(power_w.value / rate_hz, power_w.half_width / rate_hz, power_w.batches)
 
 
-def _unknown_power(rail: RailView, covered: float, statistics: Statistics, load: Load) -> str:
+def _unknown_power(rail: RailView, covered: float, statistics: Counted, load: Load) -> str:
     """Return why the mean power is not known; "" if it is."""
     if covered < LEAST_COVERED:
         return f"readings cover only {formatting.percent(covered)} of the measured phase"
@@ -244,7 +244,7 @@ def _unknown_power(rail: RailView, covered: float, statistics: Statistics, load:
     return ""
 
 
-def _is_in_step(rail: RailView, statistics: Statistics, load: Load) -> bool:
+def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
     """Whether readings may be in step with the load, and so always see the same phase of it.
 
     If 30 of each 100 ms are busy and readings come evenly at 10 Hz, the energy is wrong by half.
@@ -256,7 +256,7 @@ def _is_in_step(rail: RailView, statistics: Statistics, load: Load) -> bool:
     return rail.is_even and not sees_all
 
 
-def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | None, load: Load) -> BatteryView:
+def _lasting(battery: Battery, total: CostView | None, statistics: Counted | None, load: Load) -> BatteryView:
     ran_hz = statistics.throughput_hz if statistics else None
     if total is None or total.rail.mean_w is None or statistics is None or not ran_hz:
         why = "nothing was measured yet" if total else "no sensor here tells what the whole board draws"
@@ -276,7 +276,7 @@ def _lasting(battery: Battery, total: CostView | None, statistics: Statistics | 
 
 
 def _board_w(
-    total: CostView, statistics: Statistics, load: Load, ran_hz: float, rate_hz: float
+    total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, str]:
     """Return the board's power in W at a rate (None: unknown), and why that or the energy of one inference is unknown.
 

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import GeneratorType
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from edgetop.frozen import frozen
 
@@ -247,3 +247,24 @@ def note(names: Collection[str]) -> None:
     """Add to what a figure that is being made was made of."""
     if names and _notes.names is not None:
         _notes.names.extend(names)
+
+
+class noted(Generic[T]):  # noqa: N801  read like functools.cached_property
+    """A property that is made once. Every figure that reads it is told which failed folds it was made of."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+        self.__doc__ = make.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._key = f"_noted_{name}"
+
+    def __get__(self, of: Any, owner: type) -> T:
+        made = vars(of)
+        if self._key not in made:
+            with noting() as failed:
+                value = self._make(of)
+            made[self._key] = value, frozenset(failed)
+        else:
+            note(made[self._key][1])
+        return cast("T", made[self._key][0])

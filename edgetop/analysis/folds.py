@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
@@ -11,7 +11,7 @@ from edgetop.analysis.ab_figures import AbFold, AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alert_rules import AlertRule
 from edgetop.analysis.alerts.alerts import Alerts, Findings
-from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
+from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.event_index import Competitors
 from edgetop.analysis.faults import Fault, Faults, aside, guarded, note
@@ -20,18 +20,27 @@ from edgetop.analysis.hotspots import Operators
 from edgetop.analysis.memory_use import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
 from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.overload import Backlog
-from edgetop.analysis.precision import Precision, PrecisionView
+from edgetop.analysis.precision import UNJUDGED, Precision, PrecisionView
 from edgetop.analysis.program_frames import Frames
 from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.recent_events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.session_gates import Gate, parse_gate
-from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
-from edgetop.analysis.statistics import Statistics
-from edgetop.analysis.steady import SpanFigures, figures, sustained
+from edgetop.analysis.statistics import MOST_JUDGED, Counted, Statistics
+from edgetop.analysis.steady import SpanFigures
+from edgetop.analysis.streams import (
+    Moment,
+    StreamFolds,
+    StreamView,
+    join_deadlines,
+    join_slowdowns,
+    join_tails,
+    stream_names,
+)
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
@@ -39,7 +48,7 @@ from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import GateSet, ToolSummary
 from edgetop.session.events import Event
-from edgetop.session.manifest import Load, Manifest
+from edgetop.session.manifest import Manifest
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import NO_SECONDS, NS
 
@@ -78,6 +87,7 @@ FOLDS: dict[str, Any] = {
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
+OF_STREAMS = ("slowdowns", "precision")  # the folds that each stream has
 _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
 
 
@@ -97,14 +107,12 @@ class Folds:
     usage: Usage
     frames: Frames
     events: EventLog
-    slowdowns: Slowdowns
     throttles: Throttles
     forecast: Forecast
     alerts: Alerts
     backlog: Backlog
     memory_stages: MemoryStages
     growth: MemoryGrowth
-    precision: Precision
     competitors: Competitors
     burst_hints: BurstHints
     recording: RecordingState
@@ -123,19 +131,25 @@ class Folds:
         self.manifest: Manifest | None = None
         self.faults = Faults()
         self.phases = Phases()
-        tracks = FOLDS["tracks"]()
-        for name, kind in FOLDS.items():
-            given: tuple[Any, ...] = (self._rules,) if name == "alerts" else ()
-            given += (tracks,) if name in READ_TRACKS else ()
-            given += (self.phases,) if name in ASK_PHASES else ()
-            fold = tracks if name == "tracks" else kind(*given)
-            setattr(self, name, guarded(name, fold, self.faults, _READERS.get(name, ())))
+        self._bare_tracks = FOLDS["tracks"]()
+        for name in FOLDS:
+            if name not in OF_STREAMS:
+                setattr(self, name, self._begin(name))
+        # By number. As long as there is only one stream, its latency is that of the whole session.
+        self.streams = {0: StreamFolds(self.latency, *(self._begin(name) for name in OF_STREAMS))}
         self._since_reset: RollingLatency | None = None
         self._derived_events = DerivedEvents()
         self.gates: tuple[Gate, ...] = ()
         self.tool_summary: ToolSummary | None = None  # what a tool printed of inferences that are not here
-        self._burst: tuple[Baseline | None, SpanFigures | None] = (None, None)
         self._reported: frozenset[str] = frozenset()  # faults
+
+    def _begin(self, name: str) -> Any:
+        """Return a new fold behind its guard."""
+        given: tuple[Any, ...] = (self._rules,) if name == "alerts" else ()
+        given += (self._bare_tracks,) if name in READ_TRACKS else ()
+        given += (self.phases,) if name in ASK_PHASES else ()
+        fold = self._bare_tracks if name == "tracks" else FOLDS[name](*given)
+        return guarded(name, fold, self.faults, _READERS.get(name, ()))
 
     def catch_up(self, feed: Feed) -> None:
         """Fold the next batch of the feed, if there is one. Any thread may call this."""
@@ -163,10 +177,7 @@ class Folds:
         if batch.checkpoint is not None:
             vars(self).update(batch.checkpoint)
         if batch.manifest is not None:
-            self.manifest, self.faults.session = batch.manifest, batch.manifest.name
-            self.latency.load = batch.manifest.load
-            if self._since_reset:
-                self._since_reset.load = batch.manifest.load
+            self._fold_manifest(batch.manifest)
         self.faults.now_ns = max(self.faults.now_ns, batch.until_ns)
         self._fold_phases(batch)
         self.events.fold(batch.events)
@@ -175,14 +186,18 @@ class Folds:
         self.progress.fold(batch)
         for event in batch.events:
             self._on_event(event)
+        self._begin_streams(batch)
         self.latency.fold(batch)
-        self.backlog.fold(batch.seconds, self.latency.load)
         if self._since_reset:
             self._since_reset.fold(batch)
+        self.backlog.fold(batch.seconds, self.latency.load)
         in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
-            # The turns of two models are no slowdowns of one model.
-            self.slowdowns.fold(replace(part, seconds=NO_SECONDS) if in_turns else part)
+            for number, stream in self.streams.items():
+                # The turns of two models are no slowdowns of one model.
+                seconds = NO_SECONDS if in_turns else part.seconds.of_stream(number)
+                judged = None if number else part.judged
+                stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
             self.throttles.fold(part)
             self.alerts.fold(part)
         self.operators.fold(batch)
@@ -190,19 +205,51 @@ class Folds:
         self.power.fold(batch)
         self.usage.fold(batch)
         self.frames.fold(batch)
-        self.precision.fold(batch.seconds)
+        for number, stream in self.streams.items():
+            stream.fold(batch, number, has_latency=self.has_streams)
         self.forecast.fold(batch)
+
+    @property
+    def has_streams(self) -> bool:
+        """Whether the inferences are of several streams, which have nothing in common but the board."""
+        return len(self.streams) > 1
+
+    def _begin_streams(self, batch: Batch) -> None:
+        """Begin the folds of the streams that appear in this batch."""
+        for number in batch.seconds.stream_numbers():
+            if number in self.streams or len(self.streams) >= MOST_JUDGED:
+                continue
+            first = self.streams[0]
+            if not self.has_streams:  # what came so far was of this stream
+                first.latency = guarded("latency", self.latency.of_seconds(), self.faults)
+                first.since_reset = self._since_reset.of_seconds() if self._since_reset else None
+            latency = guarded("latency", self.latency.successor(), self.faults)
+            stream = StreamFolds(latency, *(self._begin(name) for name in OF_STREAMS))
+            stream.since_reset = self._since_reset.successor() if self._since_reset else None
+            stream.slowdowns.join(first.slowdowns)
+            self.streams[number] = stream
+
+    def _latencies(self) -> Iterator[RollingLatency]:
+        yield self.latency
+        if self.has_streams:
+            yield from (latency for stream in self.streams.values() for latency in stream.latencies())
+        if self._since_reset:
+            yield self._since_reset
+
+    def _fold_manifest(self, manifest: Manifest) -> None:
+        self.manifest, self.faults.session = manifest, manifest.name
+        for latency in self._latencies():
+            latency.load = manifest.load
 
     def _fold_phases(self, batch: Batch) -> None:
         before_ns = self.phases.measured_from_ns
         self.phases.fold(batch.events)
         began_ns = self.phases.measured_from_ns
         if began_ns is not None and began_ns != before_ns:
-            self.latency.began(began_ns)
+            for latency in self._latencies():
+                latency.began(began_ns)
             self.power.began(began_ns)
             self.usage.began(began_ns)
-            if self._since_reset:
-                self._since_reset.began(began_ns)
 
     def _on_event(self, event: Event) -> None:
         match event.body:
@@ -231,45 +278,68 @@ class Folds:
         """
         with self.lock:
             now_ns = self.progress.view().now_ns
-            since_reset = RollingLatency(since_ns=(now_ns // NS + 1) * NS)
-            self._since_reset = guarded("latency since the reset", since_reset, self.faults)
-            self._since_reset.load = self.latency.load
+            self._since_reset = self._from(now_ns)
+            for stream in self.streams.values() if self.has_streams else ():
+                stream.since_reset = self._from(now_ns)
+                stream.since_reset.forget_single()
+
+    def _from(self, now_ns: int) -> RollingLatency:
+        """Return statistics that begin with the next whole second."""
+        latency = guarded("latency since the reset", RollingLatency((now_ns // NS + 1) * NS), self.faults)
+        latency.load = self.latency.load
+        return latency
 
     # Of the whole session up to now, for every printer.
 
-    def statistics(self) -> Statistics | None:
-        """Return the latency statistics of the whole session."""
+    @once
+    def stream_views(self) -> tuple[StreamView, ...]:
+        """Return the streams in which something was measured, the busiest first; of none, the only one."""
+        moment = Moment(self.progress.measured_until_ns, self.progress.view().phase == "over")
+        with aside():
+            missing = self.alerts.missing_since()
+        names = stream_names(self.manifest)
+        views = [
+            StreamView(
+                number, names[number] if number < len(names) else f"stream {number}", folds, moment, missing.get(number)
+            )
+            for number, folds in self.streams.items()
+        ]
+        ran = [view for view in views if view.statistics]
+        return tuple(sorted(ran, key=lambda view: (-view.busy_ns, view.number))) or (views[0],)
+
+    @property
+    def only_stream(self) -> StreamView | None:
+        """Return the stream of a session that has one; None if there are several."""
+        views = self.stream_views()
+        return views[0] if len(views) == 1 else None
+
+    def totals(self) -> Counted | None:
+        """Return the counts of the whole session, which add up over its streams; None: nothing was measured."""
         return self.latency.statistics(self.progress.measured_until_ns)
 
+    def statistics(self) -> Statistics | None:
+        """Return the latency statistics of the whole session. Without a measurement, or of several streams: None."""
+        only = self.only_stream
+        return only.statistics if only else None
+
     def response(self) -> Statistics | None:
-        """Return the response times of the whole session; None under a closed load."""
-        return self.latency.response(self.progress.measured_until_ns)
+        """Return the response times of the whole session; None under a closed load, and of several streams."""
+        only = self.only_stream
+        return only.response if only else None
+
+    @once
+    def slowdowns_view(self) -> SlowdownsView:
+        """Return the slowdowns of all streams. The burst is that of the only one."""
+        only = self.only_stream
+        return only.slowdowns if only else join_slowdowns(self.stream_views())
 
     @once
     def deadline(self) -> DeadlineView | None:
         """Return how the whole session met its deadline."""
-        load = self.latency.load
-        if load.deadline_ns is None:
-            return None
-        statistics, response = self.statistics(), self.response()
-        with aside():
-            since_ns = next((span.begin_ns for span in self.alerts.missing()[-1:] if span.end_ns is None), None)
-            cause = self._miss_cause(load, since_ns)
-        return view_deadline(load, statistics, response, since_ns, cause)
-
-    def _miss_cause(self, load: Load, since_ns: int | None) -> MissCause | None:
-        """Return the cause of the misses of the last seconds or, where there are none, of the whole session."""
-        whole, recent = self.statistics(), self.latency.recent(self.progress.measured_until_ns)
-        if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
-            return None
-        if since_ns is not None and recent.misses and recent.p50_ns and self.progress.view().phase != "over":
-            tail = [one for one in self.tail().recent if one.t_ns >= since_ns]
-            late = Late(recent.p50_ns, recent.misses, recent.slow, tail)
-        else:
-            slow = histogram.count_above(self.latency.buckets, load.deadline_ns)
-            late = Late(whole.percentile_ns(0.50), whole.misses or 0, slow, self.tail().slowest)
-        burst = self.slowdowns.view().burst
-        return why_late(late, load.deadline_ns, burst.p50_ns if burst else None, at_random=load.is_random)
+        only, totals = self.only_stream, self.totals()
+        if only:
+            return only.deadline
+        return join_deadlines(self.stream_views(), totals) if totals else None
 
     def power_view(self, axis: Axis | None = None) -> PowerView:
         """Return the power over the measured phase; with an axis, also the timeline of the leading rail along it."""
@@ -282,7 +352,7 @@ class Folds:
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """Return the energy of an inference, from the `power` of the whole session."""
         measured_ns = self.progress.view().measured_ns
-        return view_energy(power, self.statistics(), measured_ns, self.manifest, only_leading=only_leading)
+        return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
 
     @once
     def ab_view(self) -> AbView | None:
@@ -292,8 +362,8 @@ class Folds:
     @once
     def tail(self) -> TailView:
         """Return the slowest inferences of the whole session, and of the last ten minutes."""
-        statistics = self.statistics()
-        return self.slowdowns.tail(statistics.percentile_ns(0.50) if statistics else None)
+        only = self.only_stream
+        return only.tail if only else join_tails(self.stream_views())
 
     @once
     def forecast_view(self) -> ForecastView:
@@ -309,8 +379,12 @@ class Folds:
     @once
     def precision_view(self) -> PrecisionView:
         """Return the precision of the session's percentiles; some seconds old while it is measured."""
-        is_final = self.progress.view().phase == "over"
-        return self.precision.view(self.statistics(), self.latency.buckets, is_final=is_final)
+        only = self.only_stream
+        return only.precision if only else UNJUDGED
+
+    def parts(self, count: int) -> list[histogram.Counts]:
+        """Return the histograms of `count` successive parts of the session; [] of several streams or of a short one."""
+        return [] if self.has_streams else self.streams[0].precision.parts(count)
 
     @once
     def alerts_view(self) -> AlertsView:
@@ -320,19 +394,20 @@ class Folds:
         return self.alerts.view(findings, self.faults.distinct)
 
     def _findings(self) -> Findings:
-        now, stalls = self.progress.view(), tuple(self.alerts.stalls.spans)
-        deadline = self.deadline()
+        now, stalls, views = self.progress.view(), tuple(self.alerts.stalls.spans), self.stream_views()
+        missed = ((view.number, view.deadline.cause) for view in views if view.deadline and view.deadline.cause)
         is_open = is_stalled(now, self.alerts.stalls.longest_ns or None, self.manifest)
         going_on = (now.now_ns - (now.silent_ns or 0), None)
         return Findings(
-            slowdowns=self.slowdowns.view().slowdowns,
+            slowdowns=self.slowdowns_view().slowdowns,
             throttles=self.throttles.view(),
             overload=self.backlog.view(),
             overloads=self.backlog.spans,
             stalls=(*stalls, going_on) if is_open else stalls,
             growth=self.growth_view(),
             began_measuring_ns=self.progress.began_measuring_ns,
-            why_missed=deadline.cause if deadline else None,
+            why_missed=dict(missed),
+            names={view.number: view.name for view in views} if len(views) > 1 else {},
         )
 
     def memory_left_mib(self) -> float | None:
@@ -342,18 +417,14 @@ class Folds:
 
     @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return the figures of the burst and of the sustained span; None: not known."""
-        view = self.slowdowns.view()
-        is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
-        return self.burst(), None if is_early else sustained(self.latency.latest_rows(), view.burst)
+        """Return the figures of the burst and of the sustained span; None: not known, or of several streams."""
+        only = self.only_stream
+        return (only.burst, only.sustained) if only else (None, None)
 
     def burst(self) -> SpanFigures | None:
-        """Return the figures of the burst; None: not known yet."""
-        view = self.slowdowns.view()
-        if self._burst[0] != view.burst:
-            burst = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
-            self._burst = view.burst, burst
-        return self._burst[1]
+        """Return the figures of the burst; None: not known yet, or of several streams."""
+        only = self.only_stream
+        return only.burst if only else None
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -369,7 +440,7 @@ class Folds:
     def events_view(self) -> EventsView:
         """Return the recorded events with those that analysis derives."""
         with aside():
-            derived = self.slowdowns.view(), self.throttles.view(), self.alerts_view()
+            derived = self.slowdowns_view(), self.throttles.view(), self.alerts_view()
         return self._derived_events.joined(self.events.view(), *derived)
 
     def sensor_series(self, axis: Axis, kinds: Sequence[str], until_s: float | None = None) -> dict[str, Points]:

@@ -14,6 +14,7 @@ from edgetop.analysis.folds import Folds
 from edgetop.analysis.memory_use import StageView
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
+from edgetop.analysis.streams import StreamView
 from edgetop.formatting import rounded, rounded_mj, rounded_ms
 from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest
@@ -77,7 +78,23 @@ class LatencyFigures(Times):
 
 
 def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
-    statistics = analysis.statistics()
+    """Return the latency of the whole session. Of several streams it has what adds up, and no percentiles."""
+    if (only := analysis.only_stream) is not None:
+        return stream_latency(only, analysis, manifest)
+    totals = analysis.totals()
+    throughput = totals.throughput_hz if totals else None
+    return LatencyFigures(
+        count=totals.count if totals else 0,
+        errors=analysis.latency.errors,
+        throughput_hz=rounded(throughput, 4),
+        items_per_s=rounded(throughput and throughput * (manifest.load.batch or 1), 4),
+        deadline=analysis.deadline(),
+    )
+
+
+def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> LatencyFigures:
+    """Return the latency of one stream."""
+    statistics = view.statistics
     if statistics is None:
         return _imported_latency(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
     throughput = statistics.throughput_hz
@@ -85,7 +102,7 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
         printed = analysis.tool_summary.figures.get("throughput_hz")
         if isinstance(printed, int | float):  # of a tool that prints how long inferences took, and not when they began
             throughput = float(printed)
-    precision, response, response_figures = analysis.precision_view(), analysis.response(), None
+    precision, response, response_figures = view.precision, view.response, None
     if response is not None:
         overloaded, asked_hz = analysis.backlog.view() is not None, manifest.load.asked_hz
         response_figures = ResponseFigures(**_times(response), asked_hz=asked_hz, overloaded=overloaded)
@@ -95,12 +112,12 @@ def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
         streams = tuple(StreamFigures(i, n, round(hz * n / statistics.count, 4)) for i, n in shares)
     return LatencyFigures(
         count=statistics.count,
-        errors=analysis.latency.errors,
+        errors=view.latency.errors,
         **_times(statistics),
         throughput_hz=rounded(throughput, 4),
         items_per_s=rounded(throughput and throughput * (manifest.load.batch or 1), 4),
         response=response_figures,
-        deadline=analysis.deadline(),
+        deadline=view.deadline,
         ci95={
             f"{key}_ms": interval and tuple(map(rounded_ms, interval))
             for key, interval in zip(PERCENTILE_KEYS, precision.intervals_ns, strict=True)
@@ -164,7 +181,7 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 
 def is_throttled(analysis: Folds) -> bool | None:
     """Whether a limit was in force in the measured phase; None: the board has no flag to show it."""
-    view, slow = analysis.throttles.view(), analysis.slowdowns.view().slowdowns
+    view, slow = analysis.throttles.view(), analysis.slowdowns_view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.has_flag else None
 

@@ -1,10 +1,12 @@
 """Rolling and whole-session latency: exact in small windows, by mergeable histogram in large ones."""
 
+import copy
+
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.latest import LatestInferences, LatestSeconds
-from edgetop.analysis.statistics import Statistics, Totals, as_response, of_inferences, that_ran
+from edgetop.analysis.statistics import Counted, Statistics, Totals, as_response, of_inferences, that_ran
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session import histogram
@@ -14,11 +16,23 @@ from edgetop.session.records import measured
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
 RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11  # inferences: as many as settle a median
+NEVER_NS = 2**62
 RECENT_SECONDS = 601  # kept as histograms: the longest window, and the second in which it begins
 
 
 @frozen
+class StreamLatency:
+    """The latency of one of several streams, for a table of them."""
+
+    name: str
+    window: Statistics | None  # None: nothing measured in it
+    session: Statistics | None
+
+
+@frozen
 class LatencyView:
+    """The latency of the only stream, or of one of several: of different models together there is none."""
+
     window_ns: int | None  # None: since the start, or the last reset
     window: Statistics | None  # None: nothing measured in it
     session: Statistics | None
@@ -28,6 +42,9 @@ class LatencyView:
     since_ns: int = 0  # after a reset: what started earlier does not count
     window_response: Statistics | None = None  # from the intended starts; None: nothing waits, or nothing was measured
     session_response: Statistics | None = None
+    totals: Counted | None = None  # of all streams since the start of the session; None: nothing measured
+    stream: str = ""  # the stream that the rest is of, in a session with several
+    streams: tuple[StreamLatency, ...] = ()  # all of several, the busiest first
 
 
 @frozen
@@ -62,6 +79,27 @@ class RollingLatency:
     def began(self, t_ns: int) -> None:
         """Begin the measured phase."""
         self._began_ns = max(t_ns, self._since_ns)
+
+    def successor(self) -> "RollingLatency":
+        """Return an empty one for a stream that begins now. It is fed seconds alone, no single inferences."""
+        other = RollingLatency(self._since_ns)
+        other.load = self.load
+        other.forget_single()
+        if self._began_ns is not None:
+            other.began(self._began_ns)
+        return other
+
+    def of_seconds(self) -> "RollingLatency":
+        """Return a copy that is fed seconds alone, no single inferences."""
+        other = copy.deepcopy(self)
+        other.forget_single()
+        return other
+
+    def forget_single(self) -> None:
+        """Drop the single inferences, and take none from now on."""
+        self._latest = LatestInferences(NEVER_NS)
+        self._open = self._whole = None
+        self._figures = {}
 
     def fold(self, batch: Batch) -> None:
         self._open = self._whole = None
@@ -100,6 +138,10 @@ class RollingLatency:
             window_ns, window, session, is_exact, self.points(axis), buckets, self._since_ns,
             window_response, response,
         )  # fmt: skip
+
+    def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
+        """Return the statistics of the window. `window_ns` as for `view`."""
+        return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
         """Sum up the last RECENT_S seconds or, for a slow model or pace, the last minute.

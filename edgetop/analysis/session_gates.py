@@ -8,6 +8,8 @@ has not passed.
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from edgetop.frozen import frozen
@@ -24,7 +26,9 @@ _GROWTH = {"MiB/h": 1.0, "KiB/h": 2**-10, "GiB/h": 2.0**10}
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
 }  # fmt: skip
-_GATE = re.compile(r"\s*([A-Za-z0-9_-]+)\s*(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?")
+_GATE = re.compile(
+    r"\s*([A-Za-z0-9_-]+)\s*(?:\[([^\]]*)\]\s*)?(?:(>=|<=|>|<)\s*(-?\d+(?:\.\d*)?|-?\.\d+)\s*([^\s\d]*)\s*)?"
+)
 
 
 @frozen
@@ -36,6 +40,7 @@ class Metric:
     absent: str  # why it may not be known, where the report does not say
     only_grows: bool = False  # a limit that was exceeded stays exceeded
     example: str = ""
+    of_stream: bool = False  # each stream of a session has its own value
 
 
 @frozen
@@ -45,6 +50,7 @@ class Gate:
     compare: str = ""  # "" where the name alone is the condition: `throttled`
     limit: float = 0.0  # in `unit`
     unit: str = ""
+    stream: str = ""  # the stream that it limits; "": each
 
     @property
     def metric(self) -> Metric:
@@ -113,10 +119,10 @@ def _leak(report: Report, _unit: str) -> Number:
 _NOTHING_MEASURED = "nothing was measured"
 METRICS: dict[str, Metric] = {
     **{
-        name: Metric(_TIME, _latency(f"{name}_ms"), _NOTHING_MEASURED, name == "max", f"{name}>33ms")
+        name: Metric(_TIME, _latency(f"{name}_ms"), _NOTHING_MEASURED, name == "max", f"{name}>33ms", of_stream=True)
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
-    "misses": Metric(_SHARE | _COUNT, _misses, "no --deadline was given", True, "misses>0.1%"),
+    "misses": Metric(_SHARE | _COUNT, _misses, "no --deadline was given", True, "misses>0.1%", of_stream=True),
     "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), "the engine's memory was not read", True, "rss>512MiB"),
     "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, "no temperature was read", True, "temp>80C"),
     "power": Metric(
@@ -132,9 +138,11 @@ METRICS: dict[str, Metric] = {
     "throttled": Metric(
         _COUNT, _figure("throttled"), "the board has no throttle flag that edgetop reads", True, "throttled"
     ),
-    "drift": Metric(_SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%"),
+    "drift": Metric(
+        _SHARE, _drift, "there is no steady beginning and end to compare", False, "drift>10%", of_stream=True
+    ),
     "leak": Metric(_GROWTH, _leak, "growth is unknown before two minutes of measuring", False, "leak>1MiB/h"),
-    "errors": Metric(_COUNT | _SHARE, _errors, _NOTHING_MEASURED, True, "errors>0"),
+    "errors": Metric(_COUNT | _SHARE, _errors, _NOTHING_MEASURED, True, "errors>0", of_stream=True),
 }
 ALONE = ("throttled", "errors", "misses")  # names that are a condition by themselves: at least one
 
@@ -147,21 +155,56 @@ def parse_gate(text: str, what: str = "a gate", offered: Collection[str] = tuple
     match = _GATE.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not {what}; write NAME>LIMIT, as in p99>33ms")
-    name, compare, limit, unit = match.groups()
+    name, stream, compare, limit, unit = match.groups()
     if name not in METRICS:
         raise ValueError(f"{text!r}: no value is called {name} ({nearest_hint(name, offered)})")
     metric = METRICS[name]
+    if stream is not None and not (metric.of_stream and stream.strip()):
+        single = ", ".join(known for known in offered if METRICS[known].of_stream)
+        problem = "the brackets hold no name" if metric.of_stream else f"{name} is of the whole board"
+        raise ValueError(f"{text!r}: {problem}; a stream is named for one of {single}, as in p99[detector]>33ms")
+    stream = (stream or "").strip()
     if compare is None:
         if name not in ALONE:
             raise ValueError(f"{text!r}: give a limit, as in {metric.example}")
-        return Gate(text.strip(), name)
+        return Gate(text.strip(), name, stream=stream)
     if name == "throttled":
         raise ValueError(f"{text!r}: throttled is a condition by itself; write throttled")
     if unit not in metric.units:
         known = ", ".join(known for known in metric.units if known) or "no unit"
         problem = f"{unit} is no unit of {name}" if unit else "the unit is missing"
         raise ValueError(f"{text!r}: {problem}; it is given in {known}, as in {metric.example}")
-    return Gate(text.strip(), name, compare, float(limit), unit)
+    return Gate(text.strip(), name, compare, float(limit), unit, stream)
+
+
+def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
+    """Judge a gate on the streams that it limits; the result is that of the worst.
+
+    `streams`: the report of each, by its name. With several, the reason names the stream.
+    """
+    found = matching(gate.stream, streams) if gate.stream else list(streams)
+    if not found:
+        known = ", ".join(streams)
+        return GateResult(gate, None, ok=False, reason=f"{gate.text}: unknown: no stream is called that, of {known}")
+    results = [(judge_gate(gate, streams[name]), name) for name in found]
+    sign = -1.0 if gate.compare.startswith("<") else 1.0
+    worst, name = max(results, key=lambda one: (one[0].fails_for_sure, not one[0].ok, sign * float(one[0].value or 0)))
+    text, _, rest = worst.reason.partition(f"{gate.text}: ")
+    return replace(worst, reason=f"{gate.text}: {name}: {rest}") if len(streams) > 1 and not text else worst
+
+
+def matching(wanted: str, names: Collection[str]) -> list[str]:
+    """Return the names that a user can mean: the very name, else that of a file without its suffix, else a part of it.
+
+    >>> matching("det", ["det.onnx", "det_large.onnx", "rec.onnx"]), matching("LARGE", ["det.onnx", "det_large.onnx"])
+    (['det.onnx'], ['det_large.onnx'])
+    """
+    kinds: tuple[Callable[[str], bool], ...] = (
+        lambda name: name == wanted,
+        lambda name: PurePath(name).name == wanted or PurePath(name).stem == wanted,
+        lambda name: wanted.casefold() in name.casefold(),
+    )
+    return next((found for is_meant in kinds if (found := [name for name in names if is_meant(name)])), [])
 
 
 def judge_gate(gate: Gate, report: Report) -> GateResult:

@@ -13,8 +13,9 @@ from typing import Any
 
 from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
+from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerView
-from edgetop.analysis.faults import UnavailableError, note, noting
+from edgetop.analysis.faults import UnavailableError, note, noted, noting
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.notices import notices
@@ -44,11 +45,14 @@ from edgetop.analysis.report_parts import (
     phases,
     power_figures,
     span,
+    stream_latency,
 )
-from edgetop.analysis.session_gates import Gate, GateResult, judge_gate
+from edgetop.analysis.session_gates import Gate, GateResult, judge_gate, judge_streams
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
+from edgetop.analysis.stream_verdicts import Judged, join_verdicts
+from edgetop.analysis.streams import StreamView
 from edgetop.analysis.usage import UsageFigures
 from edgetop.analysis.verdict import Evidence, Verdict, judge, with_ab
 from edgetop.analysis.verdict_reasons import FaultFound, State
@@ -92,6 +96,15 @@ class _Parts:
         view: EnergyView = self._kept("energy", lambda: self.analysis.energy_view(self.power_view))
         return view
 
+    @property
+    def of_streams(self) -> Mapping[str, "_StreamParts"]:
+        """The parts of each stream by its name, the busiest first."""
+        views = self.analysis.stream_views()
+        made: Mapping[str, _StreamParts] = self._kept(
+            "streams", lambda: {view.name: _StreamParts(view, self.analysis, self.manifest) for view in views}
+        )
+        return made
+
     def _kept(self, name: str, make: Callable[[], Any]) -> Any:
         """Return a view that several parts are made of; each of them is told what of it failed."""
         if name not in self._views:
@@ -103,9 +116,52 @@ class _Parts:
         return view
 
 
+class _StreamParts:
+    """The parts of a stream's report, each made when it is first read."""
+
+    def __init__(self, view: StreamView, analysis: Folds, manifest: Manifest) -> None:
+        self._view, self._analysis, self._manifest = view, analysis, manifest
+
+    @noted
+    def latency(self) -> LatencyFigures:
+        return stream_latency(self._view, self._analysis, self._manifest)
+
+    @property
+    def drift_ratio(self) -> float | None:
+        return self._view.drift_ratio
+
+    def report(self) -> "StreamReport":
+        view, analysis = self._view, self._analysis
+        slowdowns = view.slowdowns
+        return StreamReport(
+            name=view.name,
+            latency=self.latency,
+            burst=span(view.burst, analysis),
+            sustained=span(view.sustained, analysis),
+            drift_ratio=view.drift_ratio,
+            slowdowns=slowdowns.slowdowns if slowdowns.is_settled or slowdowns.slowdowns else None,
+            verdict=judge(Evidence(analysis, (), view)),
+            deadline=view.deadline,
+        )
+
+
 def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
     """Declare a field of `Report` with the function that makes it."""
     return field(metadata={"make": make, **(metadata or {})})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamReport:
+    """The results of one stream: a model of a watched program, a side of an A/B session, or the only model."""
+
+    name: str  # unique in the session
+    latency: LatencyFigures
+    burst: Span | None
+    sustained: Span | None
+    drift_ratio: float | None
+    slowdowns: tuple[Slowdown, ...] | None
+    verdict: Verdict
+    deadline: DeadlineView | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +172,9 @@ class Report:
     verdict: Verdict = _part(lambda of: verdict(of.analysis))
     lost: Lost | None = _part(lambda of: of.manifest.lost)
     latency: LatencyFigures = _part(lambda of: latency_figures(of.analysis, of.manifest))
+    streams: tuple[StreamReport, ...] = _part(
+        lambda of: tuple(parts.report() for parts in of.of_streams.values())
+    )  # the busiest first
     tail: TailView = _part(lambda of: of.analysis.tail())
     phases: Phases = _part(lambda of: phases(of.analysis, of.manifest))
     burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis))
@@ -155,6 +214,7 @@ _MAKERS: Mapping[str, Callable[[_Parts], Any]] = {
 }
 _WITHOUT_FAILED = ("verdict", "alerts", "gates", "warnings")  # they say themselves what failed
 _NOTHING_KNOWN: Mapping[str, Any] = {
+    "streams": (),
     "latency": LatencyFigures(count=None, errors=None),
     "tail": TailView(),
     "phases": Phases(None, None, Warmup(None, None)),
@@ -194,8 +254,14 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
 def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
     """Judge a gate. If its value is not available, it fails: what was not checked has not passed."""
     faults, name = parts.analysis.faults, f"gate {gate.text}"
-    result, failed = faults.attempt(name, lambda: judge_gate(gate, parts), lambda: None)
+    result, failed = faults.attempt(name, lambda: _judged_by(gate, parts), lambda: None)
     return result or GateResult(gate, None, ok=False, reason=f"{gate.text}: {faults.words(failed)}")
+
+
+def _judged_by(gate: Gate, parts: _Parts) -> GateResult:
+    if gate.metric.of_stream and (gate.stream or parts.analysis.only_stream is None):
+        return judge_streams(gate, parts.of_streams)
+    return judge_gate(gate, parts)
 
 
 @once
@@ -212,8 +278,13 @@ def verdict(folds: Folds) -> Verdict:
 
 
 def _verdict(folds: Folds) -> Verdict:
-    seen = Evidence(folds, gate_results(folds))
-    return with_ab(judge(seen), folds.ab_view(), seen.progress)
+    gates, views = gate_results(folds), folds.stream_views()
+    verdicts = [judge(Evidence(folds, gates, view)) for view in views]
+    if len(views) > 1:
+        whole_ns = sum(view.busy_ns for view in views)
+        pairs = zip(views, verdicts, strict=True)
+        verdicts = [join_verdicts([Judged(view.name, view.busy_ns / whole_ns, verdict) for view, verdict in pairs])]
+    return with_ab(verdicts[0], folds.ab_view(), folds.progress.view())
 
 
 def _no_verdict(folds: Folds) -> Verdict:
@@ -229,7 +300,7 @@ def _drift_ratio(analysis: Folds) -> float | None:
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
     """Return the slowdowns; None: nothing was steady yet, so nothing can be compared."""
-    view = analysis.slowdowns.view()
+    view = analysis.slowdowns_view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.records import Inferences, copied, response_ns
 from edgetop.session.seconds import QUANTILES, Seconds
@@ -14,25 +13,33 @@ from edgetop.session.seconds import QUANTILES, Seconds
 # for at 99 % confidence with one above it allowed (early stopping, inference/loadgen/early_stopping.cc).
 SETTLED_COUNTS = {0.50: 11, 0.90: 64, 0.95: 130, 0.99: 662, 0.999: 6_636}
 
+MOST_JUDGED = 32  # streams, by number; the inferences of later ones are in the totals alone
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@frozen
-class Statistics:
-    """Statistics of inferences, all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """What adds up over the inferences of different models."""
 
     count: int
-    mean_ns: float
-    stdev_ns: float | None  # None under two samples
-    min_ns: int
+    mean_ns: float  # of the busy time of an inference
     max_ns: int
-    percentiles_ns: tuple[float, ...]
-    jitter_ns: float | None  # mean |difference| of successive latencies
     throughput_hz: float | None
     errors: int = 0
     misses: int | None = None  # None: no deadline
     longest_miss_run: int | None = None  # successive ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statistics(Counted):
+    """Statistics of inferences, all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
+
+    stdev_ns: float | None  # None under two samples
+    min_ns: int
+    percentiles_ns: tuple[float, ...]
+    jitter_ns: float | None  # mean |difference| of successive latencies
 
     def percentile_ns(self, quantile: float) -> float:
         return self.percentiles_ns[QUANTILES.index(quantile)]

@@ -19,6 +19,7 @@ from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST, LIMITS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
 from edgetop.analysis.slowdowns.throttles import ThrottleSpan, ThrottlesView
+from edgetop.analysis.streams import StreamView
 from edgetop.analysis.verdict_reasons import (
     AbDifference,
     AbTurn,
@@ -78,6 +79,7 @@ class Verdict:
     p50_change: float | None = None  # of the last seconds to the burst, as a share; None: unknown, or nothing is slower
     since_ns: int | None = None  # when the state of `now` began; None: unknown, or it has no beginning
     at_end: State | None = None  # of a session that is over: the state in which it ended
+    streams: tuple[str, ...] = ()  # in a session with several, those in this state, the one that slowed most first
     gist: Past | AbDifference | None = None  # of a session that is over: what a list shows; None: how it ended
 
     @property
@@ -87,23 +89,28 @@ class Verdict:
 
 
 class Evidence:
-    """The input of the verdict, of the whole session whatever part a screen shows."""
+    """The input of the verdict on a stream, of the whole session whatever part a screen shows."""
 
-    def __init__(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
+    def __init__(self, folds: "Folds", gates: tuple[GateResult, ...], stream: StreamView) -> None:
         with noting() as failed:
             self._read(folds, gates)
+            self._read_stream(stream)
         self.fault = folds.faults.first(failed)  # why something of it is not known; None: no fold of it has failed
 
     def _read(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
         self.progress, self.manifest, self.gates = folds.progress.view(), folds.manifest, gates
         self.until_ns = folds.progress.measured_until_ns  # now or, of a session that is over, its end
-        self.session = folds.statistics()
-        self.recent = folds.latency.recent(self.until_ns)  # the last seconds up to that
-        self.errors = folds.latency.errors  # how many inferences raised, in the whole session
-        self.events, self.slowdowns = folds.events.view(), folds.slowdowns.view()
-        self.throttles, self.growth = folds.throttles.view(), folds.growth_view()
+        self.events, self.throttles = folds.events.view(), folds.throttles.view()
+        self.growth, self.overload = folds.growth_view(), folds.backlog.view()
         self.recording_trouble = folds.recording.trouble  # why nothing is recorded just now; "": it is
-        self.overload, self.deadline = folds.backlog.view(), folds.deadline()
+        totals = folds.totals()
+        self.longest_ns = totals.max_ns if totals else None  # of all inferences
+
+    def _read_stream(self, stream: StreamView) -> None:
+        self.session = stream.statistics
+        self.recent = stream.recent  # the last seconds up to that
+        self.errors = stream.latency.errors  # how many inferences raised, in the whole session
+        self.slowdowns, self.deadline = stream.slowdowns, stream.deadline
 
 
 def judge(seen: Evidence) -> Verdict:
@@ -155,7 +162,7 @@ def _ceased(seen: Evidence) -> list[Verdict]:
     verdicts = []
     if seen.recording_trouble:
         verdicts.append(Verdict(State.NOT_RECORDING, "critical", (Told(seen.recording_trouble),)))
-    if is_stalled(seen.progress, seen.session.max_ns if seen.session else None, seen.manifest):
+    if is_stalled(seen.progress, seen.longest_ns, seen.manifest):
         verdicts.append(Verdict(State.STALLED, "critical", (Overdue(seen.progress.silent_ns or 0),)))
     return verdicts
 

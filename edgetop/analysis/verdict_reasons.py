@@ -288,4 +288,15 @@ class EndedAs:
     reason: Reason | None = None
 
 
-Past = FaultFound | WasThrottled | WasSlowed | WasOverloaded | Raised | MissedDeadline | Leaked | GatesFailed | EndedAs
+@frozen
+class OfStreams:
+    """A past trouble of some streams, in a session with several."""
+
+    names: tuple[str, ...]
+    trouble: "Past"
+
+
+Past = (
+    FaultFound | WasThrottled | WasSlowed | WasOverloaded | Raised | MissedDeadline | Leaked | GatesFailed | EndedAs
+    | OfStreams
+)  # fmt: skip

@@ -1,10 +1,12 @@
 """The vital signs: the distance of each quantity from its limit now. A quantity without a sensor is absent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from edgetop import formatting
+from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.memory_use import leak_ends, leak_rate
+from edgetop.analysis.rolling_latency import StreamLatency
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.verdict import Level
 from edgetop.frozen import frozen
@@ -37,7 +39,10 @@ def vitals(view: "MonitorView") -> tuple[Vital, ...]:
 def _tail(view: "MonitorView") -> Iterator[Vital]:
     """Yield p99 with the deadline, or with the p99 of the burst."""
     window, deadline = view.latency.window, view.deadline
-    if window is None or view.ab is not None:  # a p99 of two models together means nothing
+    if view.latency.streams and view.ab is None:
+        yield from _tail_of_streams(view.latency.streams, deadline)
+        return
+    if window is None or view.ab is not None:  # the figures of an A/B session stand elsewhere
         return
     # Against a deadline it counts from the intended start, if there is a rate.
     counted = (view.latency.window_response if deadline else None) or window
@@ -53,6 +58,18 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     before = f", was {formatting.milliseconds(first_ns)}" if first_ns and abs(ratio - 1) > SLOWER_SHARE else ""
     level: Level = "warning" if ratio > MUCH_SLOWER and not doubt else "good"
     yield Vital("p99", f"{formatting.milliseconds(p99_ns)}{doubt} ms{before}", None, level)
+
+
+def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView | None) -> Iterator[Vital]:
+    """Yield the highest p99 of the streams with the deadline, which all of them have."""
+    known = [(one.window, one.name) for one in streams if one.window]
+    if not known or not deadline:
+        return
+    window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
+    p99_ns = window.percentile_ns(0.99)
+    doubt, share = "" if window.is_settled(0.99) else "?", p99_ns / deadline.deadline_ns
+    text = f"{formatting.milliseconds(p99_ns)}{doubt} of {deadline.deadline_ns / 1e6:g} ms, {formatting.clean(name)}"
+    yield Vital("p99", text, share, _level(share))
 
 
 def _level(share: float) -> Level:
@@ -117,12 +134,12 @@ def _power(view: "MonitorView") -> Iterator[Vital]:
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
     """Yield the completed share of the requested runs or duration."""
-    progress, session = view.progress, view.latency.session
+    progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns and progress.measured_ns is not None:
         shares.append(progress.measured_ns / progress.duration_ns)
-    if progress.runs and session:
-        shares.append(session.count / progress.runs)
+    if progress.runs and totals:
+        shares.append(totals.count / progress.runs)
     if shares and progress.phase == "measure":
         share = min(1.0, max(shares))
         yield Vital("done", formatting.whole_percent(share), share, "neutral")

@@ -71,7 +71,7 @@ def sample(analysis: Analysis) -> Sample:
     """Make the sample of a session. Raises ValueError if the analysis has no manifest."""
     quarters = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
-        for counts in analysis.precision.parts(QUARTERS)
+        for counts in analysis.parts(QUARTERS)
         for percentiles in [histogram.percentiles(counts, QUANTILES, 0, 2**62)]
     ]
     others_pct, steal_pct = neighbours(analysis)

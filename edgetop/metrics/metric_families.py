@@ -4,7 +4,7 @@ An unknown value is absent, never 0. The number of series is limited to MOST per
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.slowdowns.signals import GRAVEST_FIRST
 from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.streams import StreamView
 from edgetop.analysis.tracks import TrackView
 from edgetop.analysis.verdict import ROTATED, final_verdict
 from edgetop.formatting import clean
@@ -174,8 +175,8 @@ def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     about = "1 if the session is over because its engine, its program, a gate or its disk failed."
     yield _one(FAILED, "gauge", about, float(failed))
     if progress.phase in ("warmup", "measure"):
-        service = analysis.statistics()
-        stalled = is_stalled(progress, service.max_ns if service else None, manifest)
+        totals = analysis.totals()
+        stalled = is_stalled(progress, totals.max_ns if totals else None, manifest)
         yield _one("stalled", "gauge", "1 while an inference is overdue.", float(stalled))
 
 
@@ -239,19 +240,34 @@ def _one(name: str, kind: Kind, about: str, value: float | Distribution, unit: s
 
 
 def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    latency, load = analysis.latency, manifest.load
-    service, response = analysis.statistics(), analysis.response()
-    if service:
-        about = "Service time of measured inferences, from their start to their outputs."
-        yield _one("inference_duration_seconds", "histogram", about, _distribution(latency.buckets, service), "seconds")
-    if response:
-        about, buckets = "Response time of measured inferences, from their intended start.", latency.response_buckets
-        yield _one("response_duration_seconds", "histogram", about, _distribution(buckets, response), "seconds")
-    yield _one("inference_errors", "counter", "Inferences that raised an error.", latency.errors)
+    load, views = manifest.load, analysis.stream_views()
+    about = "Service time of measured inferences, from their start to their outputs."
+    times = [(_labels(of, views), _distribution(of.latency.buckets, of.statistics)) for of in views if of.statistics]
+    if times:
+        yield _each("inference_duration_seconds", "histogram", about, times, "seconds")
+    about = "Response time of measured inferences, from their intended start."
+    times = [
+        (_labels(of, views), _distribution(of.latency.response_buckets, of.response)) for of in views if of.response
+    ]
+    if times:
+        yield _each("response_duration_seconds", "histogram", about, times, "seconds")
+    errors = [(_labels(of, views), float(of.latency.errors)) for of in views]
+    yield _each("inference_errors", "counter", "Inferences that raised an error.", errors)
     if load.deadline_ns is not None:
         yield _one("deadline_seconds", "gauge", "The deadline.", load.deadline_ns / 1e9, "seconds")
-        misses = (service.misses if service else 0) or 0
-        yield _one("deadline_misses", "counter", "Inferences that missed the deadline.", misses)
+        misses = [(_labels(of, views), float((of.statistics.misses if of.statistics else 0) or 0)) for of in views]
+        yield _each("deadline_misses", "counter", "Inferences that missed the deadline.", misses)
+
+
+def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:
+    """The stream, in a session with several."""
+    return (("stream", _text(view.name)),) if len(views) > 1 else ()
+
+
+def _each(
+    name: str, kind: Kind, about: str, values: Iterable[tuple[Labels, float | Distribution]], unit: str = ""
+) -> Family:
+    return Family(f"{PREFIX}{name}", kind, about, tuple(Sample(labels, value) for labels, value in values), unit)
 
 
 def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:

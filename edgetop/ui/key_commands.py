@@ -234,6 +234,12 @@ def _reset(screen: MonitorScreen) -> None:
     screen.report("statistics reset; the recording keeps everything", seconds=3)
 
 
+def _choose_stream(screen: MonitorScreen) -> None:
+    name = screen.analysis.choose_stream()
+    screen.draw()
+    screen.report(f"latency of {clean(name)}" if name else "this session has one model", seconds=3)
+
+
 def open_themes(screen: CommandedScreen) -> None:
     from edgetop.ui.dialogs import PaletteDialog
 
@@ -366,6 +372,7 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("recording", "r", "recording: path, size, pause", _open_recording, footer="recording"),
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
+    Command("stream", "M", "latency of the next model", _choose_stream),
     Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset",
             asks="resets the statistics on the screen"),
     Command("theme", "t", "choose a theme, with a preview", open_themes, footer="theme"),

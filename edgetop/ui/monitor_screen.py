@@ -158,7 +158,7 @@ class MonitorScreen(Screen[None]):
             player.save_checkpoint(scout.checkpoint)
             self.call_later(self._look_ahead, player, scout)
         else:
-            derived = derived_events(scout.slowdowns.view(), scout.throttles.view(), scout.alerts_view())
+            derived = derived_events(scout.slowdowns_view(), scout.throttles.view(), scout.alerts_view())
             found = [Mark(event.t_ns, event.kind, event.severity) for event in derived]
             recorded = [of for of in player.transport.marks if of.kind not in ("throttle-begin", "throttle-end")]
             self._marks = tuple(sorted([*recorded, *found], key=lambda mark: mark.t_ns))

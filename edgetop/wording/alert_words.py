@@ -9,7 +9,7 @@ from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView, leak_rate
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import begun_words
-from edgetop.formatting import duration, rounded
+from edgetop.formatting import clean, duration, rounded
 from edgetop.session.manifest import Manifest
 from edgetop.wording.load_words import late_words
 from edgetop.wording.slowdown_words import slowdown_words
@@ -22,8 +22,12 @@ _BY_NAME = {
 }
 
 
-def problem_words(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of problem
+def problem_words(alert: Alert) -> str:
     """Return the problem in words, without figures of a rule."""
+    return f"{clean(alert.stream)}: {_problem(alert)}" if alert.stream else _problem(alert)
+
+
+def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of problem
     match alert.about:
         case str(text):
             return text or _BY_NAME.get(alert.name, alert.name)
@@ -81,6 +85,7 @@ def alert_document(alert: Alert) -> dict[str, Any]:
         "event": alert.name,
         "rule": alert.rule or None,
         "severity": alert.severity,
+        "stream": alert.stream or None,
         "message": problem_words(alert),
         "begin_s": rounded(alert.begin_ns / 1e9),
         "end_s": None if alert.end_ns is None else rounded(alert.end_ns / 1e9),

@@ -1,7 +1,9 @@
 """Slowdowns in words, the same in verdict, report, alerts and event log."""
 
+from collections.abc import Sequence
+
 from edgetop.analysis.slowdowns.slowdown import Slowdown, Then, is_throttling
-from edgetop.formatting import duration
+from edgetop.formatting import clean, duration
 from edgetop.session.seconds import NS
 from edgetop.wording.clue_words import clue_words
 
@@ -32,7 +34,18 @@ def slowdown_words(slowdown: Slowdown) -> str:
     """
     if slowdown.from_start:
         return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {cause_words(slowdown)}"
-    return f"{slower_words(slowdown)}: {cause_words(slowdown)}"
+    named = f"{streams_words(slowdown.streams)} " if slowdown.streams else ""
+    return f"{named}{slower_words(slowdown)}: {cause_words(slowdown)}"
+
+
+def streams_words(names: Sequence[str]) -> str:
+    """Name the first of some streams, and count the others.
+
+    >>> streams_words(("yolo.onnx", "cls.onnx", "rec.onnx")), streams_words(("yolo.onnx",))
+    ('yolo.onnx and 2 more', 'yolo.onnx')
+    """
+    name, *more = names
+    return f"{clean(name)}{f' and {len(more)} more' if more else ''}"
 
 
 def slowdown_end_words(slowdown: Slowdown) -> str:

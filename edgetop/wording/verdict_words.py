@@ -11,7 +11,7 @@ from edgetop.analysis.verdict_reasons import State
 from edgetop.wording.ab_words import difference_words, turn_words
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import late_in_brief, late_words
-from edgetop.wording.slowdown_words import cause_words
+from edgetop.wording.slowdown_words import cause_words, streams_words
 
 STATES: Mapping[State, str] = {
     **{state: state.value.replace("-", " ").upper() for state in State},
@@ -57,8 +57,17 @@ def first(verdict: Verdict) -> str:
     'THROTTLING: thermal, for 0:27, p50 +32 %'
     """
     change = () if verdict.p50_change is None else (f"p50 {formatting.signed_percent(verdict.p50_change)}",)
-    said = (*details(verdict), *change)
-    return f"{state_word(verdict)}: {', '.join(said)}" if said else state_word(verdict)
+    said, begins = (*details(verdict), *change), _with_streams(verdict)
+    return f"{begins}: {', '.join(said)}" if said else begins
+
+
+def _with_streams(verdict: Verdict) -> str:
+    """Return the state with the stream that it is about.
+
+    >>> _with_streams(Verdict(State.SLOWED, "warning", streams=("yolo.onnx", "cls.onnx")))
+    'SLOWED yolo.onnx and 1 more'
+    """
+    return f"{state_word(verdict)} {streams_words(verdict.streams)}" if verdict.streams else state_word(verdict)
 
 
 def also(verdict: Verdict) -> tuple[str, ...]:
@@ -72,12 +81,12 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
     if verdict.state is State.MISSING_DEADLINE:
         share = next(one.share for one in verdict.reasons if isinstance(one, why.MissedNow))
         because = next((reason_words(one) for one in verdict.reasons if isinstance(one, why.LateBecause)), "")
-        return f"{state_word(verdict)} {formatting.fine_percent(share)}" + (
+        return f"{_with_streams(verdict)} {formatting.fine_percent(share)}" + (
             "" if is_explained or not because else f": {because}"
         )
     if verdict.state is State.LEAKING:
         return f"{state_word(verdict)} {reason_words(verdict.reasons[0])}"
-    return reason_words(verdict.reasons[0]) if verdict.state is State.AB else state_word(verdict)
+    return reason_words(verdict.reasons[0]) if verdict.state is State.AB else _with_streams(verdict)
 
 
 def past(verdict: Verdict) -> tuple[str, ...]:
@@ -174,7 +183,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
             return turn_words(turn)
 
 
-def past_words(trouble: why.Past) -> str:  # noqa: PLR0911  a sentence for each trouble
+def past_words(trouble: why.Past) -> str:  # noqa: C901, PLR0911  a sentence for each trouble
     """Return one past trouble in the past tense."""
     match trouble:
         case why.WasThrottled(times, causes, share, is_before_measuring):
@@ -197,6 +206,9 @@ def past_words(trouble: why.Past) -> str:  # noqa: PLR0911  a sentence for each 
             return "too short to say whether it is steady"
         case why.EndedAs(state, reason):
             return STATES[state].lower() + ("" if reason is None else f": {reason_words(reason)}")
+        case why.OfStreams(names, own):
+            is_sentence = isinstance(own, why.WasSlowed | why.MissedDeadline)
+            return f"{streams_words(names)}{'' if is_sentence else ':'} {past_words(own)}"
         case why.FaultFound() | why.Raised():
             return reason_words(trouble)
 
@@ -220,6 +232,8 @@ def past_in_brief(trouble: why.Past) -> str:  # noqa: PLR0911  as above
             return f"missed {formatting.fine_percent(share)}{f', {cause.name}' if cause else ''}"
         case why.FaultFound():
             return STATES[State.INTERNAL_ERROR].lower()
+        case why.OfStreams(names, own):
+            return f"{streams_words(names)} {past_in_brief(own)}"
         case _:
             return past_words(trouble)
 

@@ -10,7 +10,7 @@ import pytest
 from edgetop.analysis import faults
 from edgetop.analysis.analysis import PARTS, Analysis
 from edgetop.analysis.faults import FEEDING, Faults, UnavailableError, aside, guarded, noting
-from edgetop.analysis.folds import FOLDS, READ_TRACKS
+from edgetop.analysis.folds import FOLDS, OF_STREAMS, READ_TRACKS
 from edgetop.analysis.session_gates import METRICS, parse_gate
 from edgetop.analysis.session_report import judged_gates, report
 from edgetop.cli.printing.report_text import brief_summary, summary
@@ -118,8 +118,10 @@ def sound(batches: list[Batch]) -> dict[str, Any]:
 
 def test_every_fold_is_behind_a_guard(batches: list[Batch]) -> None:
     assert set(PRINCIPAL) == set(FOLDS)
+    analysis = Analysis()
+    stream = analysis.streams[0]
     for name in FOLDS:
-        assert type(vars(Analysis())[name]) is faults.Guard
+        assert type(getattr(stream, name) if name in OF_STREAMS else vars(analysis)[name]) is faults.Guard
 
 
 @pytest.mark.parametrize("feeding", [True, False], ids=["fed", "asked"])

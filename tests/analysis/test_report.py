@@ -56,7 +56,7 @@ def readings_of(*values: tuple[str, float], manifest_of: tuple[str, ...] = ()) -
 
 def test_the_keys_are_those_of_the_contract() -> None:
     assert list(document_of(measured())) == [
-        "session", "verdict", "lost", "latency", "tail", "phases", "burst", "sustained", "drift_ratio",
+        "session", "verdict", "lost", "latency", "streams", "tail", "phases", "burst", "sustained", "drift_ratio",
         "throttled", "throttled_share", "throttles", "slowdowns",
         "alerts", "temperature", "forecast", "power", "energy", "memory", "usage", "operators",
         "partitions", "profile", "roofline", "overhead", "gates", "warnings",

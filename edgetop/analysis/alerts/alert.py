@@ -74,11 +74,12 @@ class Alert:
     figures: Figures | None = None  # None: it is not about a value
     is_once: bool = False  # only the first one is reported to a person
     repeat_ns: int | None = None  # while it continues, it is reported again after so long
+    stream: str = ""  # the name of the stream that it is about, in a session with several
 
     @property
-    def key(self) -> tuple[str, str]:
+    def key(self) -> tuple[str, ...]:
         """Return the alert's identity: at most one alert with the same key is active at a time."""
-        return self.name, self.rule
+        return self.name, self.rule, self.stream
 
 
 @frozen
@@ -101,7 +102,7 @@ class AlertNews:
         """`each`: names of alerts that are reported every time, however soon after another."""
         self._each = each
         self._now_ns = 0
-        self._reported: dict[tuple[str, str], _Reported] = {}
+        self._reported: dict[tuple[str, ...], _Reported] = {}
         self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # of those that are reported every time
 
     def due(self, view: AlertsView) -> list[Alert]:
@@ -109,7 +110,7 @@ class AlertNews:
         if view.now_ns < self._now_ns:  # another session, whose time begins anew
             self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
         self._now_ns = view.now_ns
-        newest: dict[tuple[str, str], Alert] = {}
+        newest: dict[tuple[str, ...], Alert] = {}
         for alert in view.newest_first:
             if alert.name not in self._each:
                 newest.setdefault(alert.key, alert)

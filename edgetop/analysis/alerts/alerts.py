@@ -7,8 +7,8 @@ results of the other folds, from single events, and from seconds without inferen
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
 from operator import attrgetter
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView, Figures, Missed, Overloaded, ThrottleAt
 from edgetop.analysis.alerts.alert_codes import ENDED, INTERNAL_ERROR, NEAR_TRIP
 from edgetop.analysis.alerts.alert_rules import THROTTLED, AlertRule, Excursions, parse_rule
-from edgetop.analysis.alerts.values import MINUTE_S, InferenceValues, Piece, SensorValues
+from edgetop.analysis.alerts.values import LATENCY_SERIES, MINUTE_S, InferenceValues, SensorValues
 from edgetop.analysis.deadline import WORTH_REPORTING, MissCause, three_digits
 from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView
@@ -24,6 +24,7 @@ from edgetop.analysis.overload import OverloadView
 from edgetop.analysis.progress import STALLED_AFTER_LATENCIES, STALLED_AFTER_NS
 from edgetop.analysis.slowdowns.slowdown import Slowdown, is_throttling
 from edgetop.analysis.slowdowns.throttles import NO_THROTTLES, ThrottlesView
+from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
@@ -41,7 +42,7 @@ from edgetop.session.event_kinds import (
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.phases import Phases
-from edgetop.session.seconds import NS
+from edgetop.session.seconds import NS, Seconds
 
 # Edgetop's own rules, by the names of their alerts. Each has a hysteresis wider than the usual fluctuation.
 OWN = {
@@ -69,7 +70,13 @@ class Findings:
     stalls: tuple[Span, ...] = ()
     growth: GrowthView = NO_GROWTH
     began_measuring_ns: int | None = None
-    why_missed: MissCause | None = None  # the deadline, the last time; None: not known
+    # By the number of a stream:
+    why_missed: Mapping[int, MissCause] = field(default_factory=dict)  # the deadline, the last time
+    names: Mapping[int, str] = field(default_factory=dict)  # of a session with several streams
+
+    def named(self, number: int, alert: Alert) -> Alert:
+        """Return an alert about inferences with the name of its stream."""
+        return replace(alert, stream=self.names.get(number, ""))
 
 
 def derived_alerts(findings: Findings) -> Iterator[Alert]:
@@ -187,6 +194,42 @@ class Stalls:
         self._bursts = self._bursts[-MAX_BURSTS:]
 
 
+class StreamAlerts:
+    """The rules on the inferences of one stream."""
+
+    def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
+        """`rules`: each with the name of its alerts, "" for one that somebody wrote."""
+        self.excursions = [Excursions(rule, name) for rule, name in rules]
+        self.missing = Excursions(MISSING)
+        self._values = InferenceValues()
+        self._register()
+
+    def add(self, rule: AlertRule) -> None:
+        self.excursions.append(Excursions(rule))
+        self._register()
+
+    def _register(self) -> None:
+        self._values.wanted = {excursions.rule.series for excursions in (*self.excursions, self.missing)}
+
+    def fold(self, seconds: Seconds) -> None:
+        for first_s, series in self._values.fold(seconds):
+            for excursions in (*self.excursions, self.missing):
+                excursions.fold(first_s, series[excursions.rule.series])
+
+    def missing_spans(self) -> Sequence[Alert]:
+        """Return the times in which the deadline was missed, oldest first, each up to its last miss."""
+        rest_ns = (MINUTE_S - 1) * NS  # after the last miss, which is still in the last minute
+        return [
+            span if span.end_ns is None else replace(span, end_ns=span.end_ns - rest_ns)
+            for span in self.missing.alerts()
+        ]
+
+
+def is_of_inferences(rule: AlertRule) -> bool:
+    """Whether a rule is about inferences, so that it is checked for each stream by itself."""
+    return rule.series in (*LATENCY_SERIES, "misses", "misses%", "errors", "errors%")
+
+
 class Alerts(TracksReader):
     """Folds batches into alerts. `rules` are the viewer's; those of the session come as events."""
 
@@ -195,10 +238,10 @@ class Alerts(TracksReader):
     ) -> None:
         super().__init__(tracks)
         self._phases = phases or Phases()
-        self._rules = [Excursions(rule, name) for name, rule in OWN.items()] + [Excursions(rule) for rule in rules]
-        self._missing = Excursions(MISSING)
+        self._rules = [*((rule, name) for name, rule in OWN.items()), *((rule, "") for rule in rules)]
+        self._board = [Excursions(rule, name) for rule, name in self._rules if not is_of_inferences(rule)]
+        self._streams = {0: self._stream()}  # by number
         self._sensors = SensorValues(self._tracks)
-        self._inferences = InferenceValues()
         self.stalls = Stalls()
         self._incidents = Incidents()
         self._load = Load()
@@ -207,25 +250,24 @@ class Alerts(TracksReader):
 
     def _register(self) -> None:
         """Compute no series without a rule: for a day of readings that costs as much as the rest of the analysis."""
-        self._inferences.wanted = {excursions.rule.series for excursions in (*self._rules, self._missing)}
-        self._sensors.register(self._inferences.wanted)
+        self._sensors.register({excursions.rule.series for excursions in self._board})
 
-    def missing(self, why: MissCause | None = None) -> tuple[Alert, ...]:
-        """Return the times of missed deadlines, oldest first; a time ends at the last miss before a minute without one.
+    def _stream(self) -> StreamAlerts:
+        return StreamAlerts((rule, name) for rule, name in self._rules if is_of_inferences(rule))
 
-        `why`: the cause of the last one.
-        """
-        rest_ns = (MINUTE_S - 1) * NS  # after the last miss, which is still in the last minute
+    def missing_since(self) -> Mapping[int, int]:
+        """Return when the present misses of the deadline began, by the numbers of the streams that miss it."""
+        last = ((number, span) for number, of in self._streams.items() for span in of.missing_spans()[-1:])
+        return {number: span.begin_ns for number, span in last if span.end_ns is None}
+
+    def _missing(self, findings: Findings) -> Iterator[Alert]:
+        """Yield the times of missed deadlines; the last one of a stream with its cause."""
         deadline_ms = (self._load.deadline_ns or 0) / 1e6
-        spans = self._missing.alerts()
-        return tuple(
-            replace(
-                span,
-                about=Missed(deadline_ms, why if span is spans[-1] else None),
-                end_ns=None if span.end_ns is None else span.end_ns - rest_ns,
-            )
-            for span in spans
-        )
+        for number, stream in self._streams.items():
+            spans, why = stream.missing_spans(), findings.why_missed.get(number)
+            for span in spans:
+                about = Missed(deadline_ms, why if span is spans[-1] else None)
+                yield findings.named(number, replace(span, about=about))
 
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -237,28 +279,40 @@ class Alerts(TracksReader):
             match event.body:
                 case AlertRuleSet(rule) if len(self._rules) < MAX_RULES:
                     with contextlib.suppress(ValueError):  # of another version, or another program
-                        self._rules.append(Excursions(parse_rule(rule)))
-                        self._register()
+                        self._add(parse_rule(rule))
         self._incidents.fold(batch.events)
         self.stalls.fold(batch, self._load.longest_rest_ns)
-        self._judge(self._inferences.fold(batch.seconds))
-        self._judge(self._sensors.fold(self._phases.over_ns))
-
-    def _judge(self, pieces: Iterable[Piece]) -> None:
-        for first_s, series in pieces:
-            for excursions in (*self._rules, self._missing):
+        for number in batch.seconds.stream_numbers():
+            if number not in self._streams and len(self._streams) < MOST_JUDGED:
+                self._streams[number] = self._stream()
+        for number, stream in self._streams.items():
+            stream.fold(batch.seconds.of_stream(number))
+        for first_s, series in self._sensors.fold(self._phases.over_ns):
+            for excursions in self._board:
                 if excursions.rule.series in series:
                     excursions.fold(first_s, series[excursions.rule.series])
+
+    def _add(self, rule: AlertRule) -> None:
+        self._rules.append((rule, ""))
+        if is_of_inferences(rule):
+            for stream in self._streams.values():
+                stream.add(rule)
+        else:
+            self._board.append(Excursions(rule))
+            self._register()
 
     def view(self, findings: Findings, faults: Iterable[Fault] = ()) -> AlertsView:
         """Return the latest alerts of the session, and all that continue. `faults`: of the analysis."""
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
         alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, of) for of in faults]
-        for excursions in self._rules:
+        for excursions in self._board:
             if excursions.rule.series == THROTTLED:
                 alerts += throttled_alerts(excursions.rule, findings.throttles, self._now_ns)
             else:
                 alerts += excursions.alerts()
+        for number, stream in self._streams.items():
+            alerts += (findings.named(number, alert) for of in stream.excursions for alert in of.alerts())
         alerts.sort(key=attrgetter("begin_ns"), reverse=True)
         latest = tuple(alert for place, alert in enumerate(alerts) if place < MAX_ALERTS or alert.end_ns is None)
-        return AlertsView(latest, self._now_ns, self.missing(findings.why_missed))
+        missing = sorted(self._missing(findings), key=attrgetter("begin_ns"))
+        return AlertsView(latest, self._now_ns, tuple(missing))

@@ -35,6 +35,7 @@ class Slowdown:
     evidence: tuple[Clue, ...]
     from_start: bool = False  # limited when the measurement began
     then: Then = ""  # what followed, if not full speed
+    streams: tuple[str, ...] = ()  # in a session with several, those that slowed, the one that slowed most first
 
 
 @frozen

@@ -31,7 +31,8 @@ class Slowdowns(TracksReader):
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
         self._phases = phases or Phases()
-        self._signals = Signals(self._tracks)
+        self.signals = Signals(self._tracks)
+        self._has_own_signals = True
         self._end_s = float("inf")  # of the measurement
         self._rows = NO_SECONDS.rows  # not settled yet
         self.settled_s = 0  # the second up to which slowdowns are final
@@ -40,15 +41,21 @@ class Slowdowns(TracksReader):
         self._view: SlowdownsView | None = None
         self._newest_tail: Tail | None = None  # with the rows that are not settled yet
 
+    def join(self, first: "Slowdowns") -> None:
+        """Begin now, beside the slowdowns of another stream that is fed the same batches, with the same signals."""
+        self.signals, self._has_own_signals = first.signals, False
+        self.settled_s = self._judgement.until_s = first.settled_s
+
     def fold_part(self, batch: Batch) -> None:
         rows = batch.seconds.rows
-        if batch.manifest is not None:
-            self._signals.register(batch.manifest)
+        if batch.manifest is not None and self._has_own_signals:
+            self.signals.register(batch.manifest)
         if batch.judged is not None:
             with contextlib.suppress(ValueError):  # of another version: judge from here on alone
-                self._judgement = import_state(batch.judged, self._signals.channels, batch.until_ns)
+                self._judgement = import_state(batch.judged, self.signals.channels, batch.until_ns)
                 self._view = self._newest_tail = None
-        self._signals.events.on_event(batch.events)
+        if self._has_own_signals:
+            self.signals.events.on_event(batch.events)
         self._phases.fold(batch.events)
         end_ns = self._phases.measured_until_ns
         self._end_s = end_ns / NS if end_ns else float("inf")
@@ -56,7 +63,7 @@ class Slowdowns(TracksReader):
             self._view = self._newest_tail = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
         settled_s = self._newest_s - LATE_S
-        self._signals.events.forget(settled_s)
+        self.signals.events.forget(settled_s)
         if settled_s >= self.settled_s + SETTLED_AT_ONCE_S:
             self._settle_over_pauses(settled_s)
             self._rows = self._rows.copy()  # not a view of the whole batch
@@ -86,12 +93,12 @@ class Slowdowns(TracksReader):
         rows, self._rows = self._rows[:due], self._rows[due:]
         self.settled_s = until_s
         self._advance(self._judgement, rows, until_s)
-        self._tail.advance(rows, self._signals)
+        self._tail.advance(rows, self.signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
         """Judge the rows that are not judged yet."""
         if until_s > judgement.until_s:
-            judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self._signals)
+            judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
 
     def export_state(self) -> dict[str, JsonValue] | None:
         """Return the settled judgement as JSON, for a viewer that continues from here; None: not possible now."""
@@ -103,7 +110,7 @@ class Slowdowns(TracksReader):
             judgement = self._judgement.copy()
             judgement.detector.end_s = self._end_s
             self._advance(judgement, self._rows, self._newest_s)
-            self._view = judgement.view(self._signals)
+            self._view = judgement.view(self.signals)
         return self._view
 
     def tail(self, p50_ns: float | None) -> TailView:
@@ -112,8 +119,8 @@ class Slowdowns(TracksReader):
             return TailView()
         if self._newest_tail is None:
             self._newest_tail = self._tail.copy()
-            self._newest_tail.advance(self._rows, self._signals)
-        view = self._newest_tail.view(p50_ns, self.view().slowdowns, self._signals)
+            self._newest_tail.advance(self._rows, self.signals)
+        view = self._newest_tail.view(p50_ns, self.view().slowdowns, self.signals)
         self._tail.remember(self._newest_tail, self.settled_s)
         return view
 

@@ -54,6 +54,7 @@ class SlowInference:
     cause: str = "unexplained"  # one of CAUSES
     who: str = ""  # the process that took the CPU, or the cause of the slowdown; nothing where that is not known
     is_proven: bool = False  # by what the engine counted around it
+    stream: str = ""  # its name in a session with several
 
 
 @frozen
@@ -117,7 +118,16 @@ class Tail:
             if row["max_ns"] >= least_ns:
                 recent.append(_explained(self.examined[second], slowdowns))
         slowest = [_explained(found, slowdowns) for found in self._slowest if found.latency_ns >= least_ns]
-        return TailView(tuple(slowest), tail_parts(slowest), tuple(recent), tail_parts(recent))
+        return tail_of(slowest, recent)
+
+
+def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
+    """Return the view of these inferences: of both, as many as are kept."""
+    slowest, recent = (
+        tuple(sorted(found, key=lambda one: (-one.latency_ns, one.t_ns))[:most])
+        for found, most in ((slowest, KEPT), (recent, KEPT_RECENT))
+    )
+    return TailView(slowest, tail_parts(slowest), recent, tail_parts(recent))
 
 
 def _largest(rows: Rows, count: int) -> Rows:

@@ -38,9 +38,11 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
+from edgetop.wording.slowdown_words import streams_words
 from edgetop.wording.tail_words import tail_words
 
-MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS = 10, 3, 10  # most entries that are listed
+# Most entries that are listed:
+MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS, MOST_STREAMS = 10, 3, 10, 12
 WIDTH, BRIEF_LINES = 80, 23
 _LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
 NS = 1e9
@@ -156,9 +158,7 @@ def _watched(session: Manifest) -> Iterator[str]:
             at_once = f"{watched.at_once_mean:.2f} at once while any runs, {watched.at_once_max} at most"
             yield f"  calls    {at_once}; {outside} of the time outside inference"
         for number, stream in enumerate(watched.streams):
-            p50, p99 = (or_unknown(ns, formatting.milliseconds) for ns in (stream.p50_ns, stream.p99_ns))
-            runs = formatting.count(stream.runs)
-            yield f"  stream {number}  p50 {p50}  p99 {p99} ms  n {runs}  {shortened(stream.name or UNKNOWN, 36)}"
+            yield f"  stream {number}  {shortened(clean(stream.name or UNKNOWN), 60)}"
 
 
 def _verdict(verdict: Verdict, session: Manifest) -> Iterator[str]:
@@ -175,6 +175,9 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
 
     `most`: how many slowdowns are listed. `evidence`: whether to add the evidence of each slowdown.
     """
+    if len(report.streams) > 1:
+        yield from _several_streams(report, most, evidence=evidence)
+        return
     burst, sustained, drift = report.burst, report.sustained, report.drift_ratio
     missing = report.unavailable or {}
     if burst is None and sustained is None and not (report.slowdowns or report.throttles.spans):
@@ -187,6 +190,25 @@ def steadiness_lines(report: Report, *, most: int = MOST_SLOWDOWNS, evidence: bo
         yield "sustained  not known: no span after the burst was steady"
     if "burst" not in missing:
         yield f"burst      {_span(burst)}" if burst else "burst      not known"
+    if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
+        yield f"throttles  {words}"
+    if report.slowdowns is not None:
+        yield from _slowdowns(report.slowdowns, most, evidence=evidence)
+
+
+def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[str]:
+    """Yield a line for each stream, the busiest first, then throttles and slowdowns of all."""
+    yield ""
+    for one in report.streams[:MOST_STREAMS]:
+        latency, drift = one.latency, one.drift_ratio
+        change = "" if drift is None else f", {(drift - 1) * 100:+.0f} % vs burst"
+        count = or_unknown(latency.count, formatting.count)
+        figures = f"p50 {_ms(latency.p50_ms)}  p99 {_ms(latency.p99_ms)} ms  n {count}"
+        state = verdict_words.now(one.verdict).lower()
+        yield f"stream     {shortened(clean(one.name), 30)}  {figures}  {state}{change}"
+    if left := report.streams[MOST_STREAMS:]:
+        count = formatting.count(sum(one.latency.count or 0 for one in left))
+        yield f"           and {len(left)} more, with {count} inferences"
     if words := throttles_words(throttles_document(report.throttles), report.throttled_share):
         yield f"throttles  {words}"
     if report.slowdowns is not None:
@@ -207,6 +229,8 @@ def _slowdowns(slowdowns: tuple[Slowdown, ...], most: int, *, evidence: bool) ->
         size = or_unknown(slowdown.latency_ratio, lambda ratio: f"+{(ratio - 1) * 100:.0f} %")
         end = "the end" if slowdown.end_ns is None else formatting.clock_time(slowdown.end_ns)
         cause = f"{slowdown.cause} (confidence {slowdown.confidence:.2f})"
+        if slowdown.streams:
+            cause = f"{streams_words(slowdown.streams)}: {cause}"
         yield f"slowdown   {formatting.clock_time(slowdown.start_ns)} to {end}  {size}  {cause}"
         for clue in slowdown.evidence if evidence else ():
             yield f"             {clean(clue_words(clue))}"
@@ -226,6 +250,12 @@ def _latency(report: Report) -> Iterator[str]:
         return
     if not latency.count and tool is None:
         yield "latency    nothing was measured"
+        return
+    if len(report.streams) > 1:
+        rate = or_unknown(latency.throughput_hz, formatting.rate)
+        count = or_unknown(latency.count, formatting.count)
+        yield f"latency    of {len(report.streams)} models, each by itself (stream); together:"
+        yield f"           {count} inferences, {rate}/s, {or_unknown(latency.errors, formatting.count)} errors"
         return
     names = ("min", *PERCENTILE_KEYS, "max", "mean")
     marks = ["" if (latency.settled or {}).get(name, True) else "?" for name in names]

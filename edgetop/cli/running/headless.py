@@ -172,11 +172,13 @@ def progress_line(view: MonitorView) -> str:
     if view.verdict.state is State.STOPPING:  # what is waited for must not be cut
         window = session = None
     if window and view.ab is None:
+        if view.latency.stream:
+            words.append(clean(view.latency.stream))
         words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
         if window.throughput_hz is not None:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")
-    if session:
-        words.append(f"n {formatting.count(session.count)}")
+    if session and view.latency.totals:
+        words.append(f"n {formatting.count(view.latency.totals.count)}")
     details = verdict_words.words(view.verdict).removeprefix(verdict_words.state_word(view.verdict))
     return f"{' '.join(words)}{clean(details)}"
 
@@ -189,12 +191,12 @@ def percentile_words(statistics: Statistics, quantile: float) -> str:
 
 def progress_bar(view: MonitorView) -> str:
     """Return a bar for the share of the measured phase that is done, or "" if the phase has no set end."""
-    progress, session = view.progress, view.latency.session
+    progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns:
         shares.append((progress.measured_ns or 0) / progress.duration_ns)
     if progress.runs:
-        shares.append((session.count + session.errors if session else 0) / progress.runs)
+        shares.append((totals.count + totals.errors if totals else 0) / progress.runs)
     if not shares:
         return ""
     filled = round(min(1.0, max(shares)) * BAR_WIDTH)
@@ -232,6 +234,8 @@ def _figures(view: MonitorView) -> Iterator[str]:
     latency = view.latency.window or view.latency.session
     if latency:
         p50, p99 = (formatting.milliseconds(latency.percentile_ns(q)) for q in (0.50, 0.99))
+        if view.latency.stream:
+            yield f"Model {clean(view.latency.stream)}"
         yield f"Median latency {p50} milliseconds, 99th percentile {p99} milliseconds"
         if latency.throughput_hz is not None:
             yield f"{formatting.rate(latency.throughput_hz)} inferences a second"

@@ -8,10 +8,11 @@ from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.verdict_reasons import Lasts
 from edgetop.analysis.vitals import Vital, elapsed, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
-from edgetop.formatting import milliseconds, or_unknown
+from edgetop.formatting import clean, milliseconds, or_unknown, shortened
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import last, readout
@@ -95,6 +96,9 @@ def _figures(view: MonitorView) -> Iterator[tuple[int, str, str]]:
     p50, p99 = (f"{milliseconds(window.percentile_ns(of))}{'' if window.is_settled(of) else '?'}" for of in (0.5, 0.99))
     change = "" if view.verdict.p50_change is None else f" {formatting.signed_percent(view.verdict.p50_change)}"
     style = "dim" if view.progress.phase == "over" else "text"
+    if view.latency.stream:  # the change is of the stream that the verdict names
+        change = ""
+        yield -2, shortened(clean(view.latency.stream), STREAM_CELLS), style
     yield -1, f"{last(view)}p50 {p50} ms{change}", style
     yield 6, f"p99 {p99}", style
     if window.throughput_hz is not None:
@@ -176,6 +180,12 @@ def tiny_lines(view: MonitorView) -> list[Line]:
         return [line((p50_words(view.ab), "text"))]
     if session is None:
         return [line(("no samples yet", "dim"))]
+    if view.latency.stream:
+        return [line((clean(view.latency.stream), "dim")), *_tiny(session)]
+    return _tiny(session)
+
+
+def _tiny(session: Statistics) -> list[Line]:
     values = (
         ("p50", f"{milliseconds(session.percentile_ns(0.50))} ms"),
         ("p99", f"{milliseconds(session.percentile_ns(0.99))} ms"),
@@ -184,6 +194,7 @@ def tiny_lines(view: MonitorView) -> list[Line]:
     return [line((f"{name:>5} ", "dim"), text) for name, text in values]
 
 
+STREAM_CELLS = 20  # of the name of a model
 LEAST_BAR_CELLS = 10
 # Spans of marks by severity. Glyphs differ, because severity must not be shown by colour alone.
 MARK_SPANS = {"info": Span("|", "accent"), "warning": Span("!", "warning"), "critical": Span("X", "critical")}

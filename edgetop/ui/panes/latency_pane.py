@@ -10,7 +10,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
-from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
@@ -38,6 +38,7 @@ TITLE_CELLS = 19  # width of the name and the border in the title
 STRIP_ROWS = 10  # from this height on, the distribution is shown as a strip
 OUTSTANDING = 5.0  # a tail longer than this times the median p99 of a second exceeds the scale, marked with >
 DEADLINE_WITHIN = 5.0  # show the deadline up to this times the top of the scale; more would flatten the lines
+STREAM_CELLS = 20  # width of the name of a model
 STYLES = {"p50": "p50", "p99": "p99"}  # styles of percentile names, as those of their lines
 
 
@@ -48,6 +49,8 @@ def title(view: MonitorView, area: Area) -> str:
     name = "last" if view.progress.phase == "over" else "window"
     span = "all" if latency.window_ns is None else f"{name} {formatting.span(latency.window_ns)}"
     shown = [f"{span}{', since x' if latency.since_ns else ''}"]
+    if latency.stream:
+        shown.insert(0, f"{shortened(clean(latency.stream), STREAM_CELLS)} (M: the next)")
     few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
     if area.height > 2 and not latency.points.is_empty:
         shown += [f"{'service ' if latency.window_response else ''}lines: each 1s", *few]
@@ -65,9 +68,10 @@ def one_line(view: MonitorView, area: Area) -> Line:
     window = view.latency.window
     if window is None:
         return as_fits(area.width, ("latency  ", "dim"), "no samples yet")
+    label = f"{shortened(clean(view.latency.stream), STREAM_CELLS)}  " if view.latency.stream else ""
     named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
     numbers = [f"{name} {milliseconds(ns)}  " for name, ns in named]
-    return as_fits(area.width, ("latency  ", "dim"), *numbers, ("ms", "dim"))
+    return as_fits(area.width, ("latency  ", "dim"), label, *numbers, ("ms", "dim"))
 
 
 def body(view: MonitorView, area: Area) -> Sequence[Line]:
@@ -79,6 +83,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     else:
         lines = [_figures(view.latency.window, area.width, "service  " if response else "")]
         lines += [_figures(response, area.width, "response ")] * bool(response)
+    if view.latency.streams:
+        lines += _streams(view, area.resized(height=max(1, (area.height - len(lines)) // 3)))
     if area.height >= STRIP_ROWS and not is_whole and len(lines) != 2:
         lines.append(_strip(view, area))
     room = area.height - len(lines)
@@ -86,6 +92,27 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         return lines[: area.height]
     below = _histogram(view, area.resized(height=room * 2 // 5 - 1)) if is_whole else []
     return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _timeline(view, of)), *below]
+
+
+def _streams(view: MonitorView, area: Area) -> list[Line]:
+    """Draw a line for each of several streams, the busiest first; the last line counts those without room."""
+    streams = view.latency.streams
+    room = area.height if len(streams) <= area.height else area.height - 1
+    lines = []
+    for one in streams[:room]:
+        name = f"{shortened(clean(one.name), STREAM_CELLS):<{STREAM_CELLS}}  "
+        style = "text" if one.name == view.latency.stream else "dim"
+        figures: list[Piece] = [("nothing in this window", "dim")]
+        if (window := one.window) is not None:
+            p50, p99 = (f"{milliseconds(window.percentile_ns(of)):>7}" for of in (0.50, 0.99))
+            rate = or_unknown(window.throughput_hz, formatting.rate)
+            figures = [("p50", STYLES["p50"]), f"{p50}  ", ("p99", STYLES["p99"]), f"{p99}  ", f"{rate:>6}/s  "]
+        count = formatting.count(one.session.count) if one.session else "0"
+        lines.append(as_fits(area.width, (name, style), *figures, ("n ", "dim"), count))
+    if left := streams[room:]:
+        count = formatting.count(sum(one.session.count for one in left if one.session))
+        lines.append(line((f"and {len(left)} more, n {count}", "dim")))
+    return lines
 
 
 def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:

@@ -49,9 +49,7 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
             outside = f"{formatting.percent(watched.outside_share)} of the time outside inference"
             yield "calls", f"{watched.at_once_mean:.2f} at once while any runs, {outside}"
         for number, stream in enumerate(watched.streams):
-            p50, p99 = or_unknown(stream.p50_ns, milliseconds), or_unknown(stream.p99_ns, milliseconds)
-            said = f"p50 {p50} p99 {p99} ms n {formatting.count(stream.runs)} {stream.name or UNKNOWN}"
-            yield f"stream {number}", said
+            yield f"stream {number}", f"{stream.name or UNKNOWN} {stream.inputs or ''}".rstrip()
     for tensor in model.inputs:
         yield "input", f"{tensor.name} {tensor.dtype} [{','.join(map(str, tensor.shape))}], {manifest.load.input}"
     runtime = " ".join(part for part in (engine.runtime, engine.version) if part) or UNKNOWN

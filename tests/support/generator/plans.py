@@ -40,6 +40,7 @@ class Generated:
     events: tuple[Event, ...]
     end_s: float
     inferences: Inferences
+    world: World
 
     def batches(self, cuts_s: tuple[float, ...] = (), *, single: bool = False) -> Iterator[Batch]:
         """Cut at these times; `single`: with each inference."""
@@ -222,7 +223,7 @@ def _made(
         truth = tuple(replace(t, end_s=min(t.end_s, end_s)) for t in found if t.start_s < end_s - 6)
     missing = float(random.choice([0, 0.02, 0.05]))
     return Generated(
-        seed, name, kind, load, truth, manifest, seconds, board.readings(end_s, missing), events, end_s, runs
+        seed, name, kind, load, truth, manifest, seconds, board.readings(end_s, missing), events, end_s, runs, world
     )  # fmt: skip
 
 

@@ -1,0 +1,129 @@
+"""The verdict on a session with several streams, made of the verdicts on each.
+
+The state is the gravest of any stream, and names the streams in it. A stream that hardly runs is no reason to call the
+session unsettled, and neither is one that the program does not call at the moment.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from edgetop.analysis.verdict import UNDISTURBED, Level, Verdict
+from edgetop.analysis.verdict_reasons import (
+    EndedAs,
+    FaultFound,
+    GatesFailed,
+    Leaked,
+    MissedDeadline,
+    NothingRecent,
+    OfStreams,
+    Past,
+    Raised,
+    State,
+    WasOverloaded,
+    WasSlowed,
+    WasThrottled,
+)
+from edgetop.frozen import frozen
+
+# Of the time in all inferences: a stream with less of it is too rare to be judged steady or not. A choice: with a
+# twentieth of the time, a stream that doubles its latency costs the program as much as noise does.
+MINOR_SHARE = 0.05
+LEVELS: tuple[Level, ...] = ("critical", "warning", "neutral", "good")
+# States that a stream is in by itself. The others are those of the board or of the session, and so of all streams.
+OF_STREAM = frozenset(
+    {
+        State.FAILING, State.CONTENDED_FROM_START, State.CONTENDED, State.SLOWED, State.MISSING_DEADLINE,
+        State.THROTTLED_FROM_START, State.THROTTLING, State.UNSETTLED,
+    }
+)  # fmt: skip
+# The gravest first. What is above them in `State` comes before a measurement, and what is below them after it.
+_STATES = list(State)
+_ORDER = [*_STATES[_STATES.index(State.INTERNAL_ERROR) :], State.UNSETTLED, State.MEASURING, State.STEADY]
+_ORDER += [state for state in State if state not in _ORDER]
+_PAST = (GatesFailed, FaultFound, WasThrottled, WasOverloaded, WasSlowed, Raised, MissedDeadline, Leaked, EndedAs)
+
+
+@frozen
+class Judged:
+    """The verdict on one stream."""
+
+    name: str
+    share: float  # of the time in all inferences
+    verdict: Verdict
+
+
+def join_verdicts(judged: Sequence[Judged]) -> Verdict:
+    """Return the verdict on the session. Raises ValueError if there are no streams."""
+    relevant = [one for one in judged if not _is_ignored(one)] or [max(judged, key=lambda one: one.share)]
+    first, *others = _by_gravity(relevant)
+    past = sorted(_past(relevant), key=lambda one: _PAST.index(type(_trouble(one))))
+    gists = [one.verdict.gist for one in relevant if one.verdict.gist is not None]
+    troubles = (one for one in past if not isinstance(_trouble(one), GatesFailed | Leaked | EndedAs))
+    ends = [one.verdict.at_end for one in relevant if one.verdict.at_end is not None]
+    return replace(
+        first,
+        also=tuple(others),
+        past=tuple(past),
+        at_end=min(ends, key=_ORDER.index, default=None),
+        level=min((one.verdict.level for one in relevant), key=LEVELS.index),
+        gist=next(troubles, None) if gists else None,
+    )
+
+
+def _is_ignored(one: Judged) -> bool:
+    verdict = one.verdict
+    if (verdict.at_end or verdict.state) not in UNDISTURBED or verdict.also:
+        return False
+    is_idle = any(isinstance(reason, NothingRecent) for reason in verdict.reasons)
+    ended_idle = any(isinstance(past, EndedAs) and isinstance(past.reason, NothingRecent) for past in verdict.past)
+    has_past = any(not isinstance(past, EndedAs) for past in verdict.past)
+    return not has_past and (one.share < MINOR_SHARE or is_idle or ended_idle)
+
+
+def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
+    """Return every present state once, with the streams in it; the gravest first."""
+    found: dict[State, list[tuple[str, Verdict]]] = {}
+    for one in judged:
+        for verdict in (replace(one.verdict, also=()), *one.verdict.also):
+            found.setdefault(verdict.state, []).append((one.name, verdict))
+    if len(found) > 1:  # a stream without trouble says nothing beside one that has some
+        troubles = {state: of for state, of in found.items() if state not in UNDISTURBED}
+        doubts = {state: found[state] for state in (State.UNSETTLED, State.MEASURING) if state in found}
+        found = troubles or dict(list((doubts or found).items())[:1])
+    joined = [_joined(state, of) for state, of in found.items()]
+    return sorted(joined, key=lambda verdict: (LEVELS.index(verdict.level), _ORDER.index(verdict.state)))
+
+
+def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
+    """Return the verdict of the stream that slowed most, with all that share its state."""
+    ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
+    begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]
+    names = tuple(dict.fromkeys(name for name, _ in ordered)) if state in OF_STREAM else ()
+    return replace(ordered[0][1], streams=names, since_ns=min(begins, default=None))
+
+
+def _past(judged: Sequence[Judged]) -> Iterator[Past]:
+    """Yield the past troubles: those of the board once, those of streams with their names."""
+    pairs = [(one.name, past) for one in judged for past in one.verdict.past]
+    is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)
+    ends = {past.state for _, past in pairs if isinstance(past, EndedAs)}
+    same: dict[object, list[tuple[str, Past]]] = {}
+    for name, past in pairs:
+        if isinstance(past, WasSlowed):  # by the same cause: one slowdown, however long each was slow
+            same.setdefault((past.state, past.causes, past.who), []).append((name, past))
+        elif not isinstance(past, EndedAs):
+            same.setdefault(past, []).append((name, past))
+        elif not is_troubled:
+            same.setdefault(past if len(ends) > 1 else past.state, []).append((name, past))
+    for found in same.values():
+        past = found[0][1]
+        if isinstance(past, EndedAs) and len(ends) == 1:
+            yield EndedAs(past.state)
+        elif isinstance(past, WasSlowed | MissedDeadline | Raised | EndedAs):
+            yield OfStreams(tuple(name for name, _ in found), past)
+        else:
+            yield past
+
+
+def _trouble(past: Past) -> Past:
+    return past.trouble if isinstance(past, OfStreams) else past

@@ -1,0 +1,275 @@
+"""The streams of a session: the models of a watched program, and the two sides of an A/B session.
+
+The inferences of two models have no common distribution: its percentiles move if only the mix changes. So latency,
+baseline, slowdowns, tail and deadline are folded for each stream by itself. Throughput, errors and misses add up.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
+from edgetop.analysis.faults import noted
+from edgetop.analysis.precision import Precision, PrecisionView
+from edgetop.analysis.rolling_latency import Recent, RollingLatency
+from edgetop.analysis.slowdowns.baseline import Baseline
+from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.slowdowns.tail import TailView, tail_of
+from edgetop.analysis.statistics import Counted, Statistics
+from edgetop.analysis.steady import SpanFigures, figures, sustained
+from edgetop.frozen import frozen
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Manifest
+from edgetop.session.records import NO_INFERENCES
+from edgetop.session.seconds import NO_SECONDS, NS
+
+# Beginnings of slowdowns that are nearer to each other than this have one cause. A choice: each is dated to a few
+# seconds, and two models that slow within ten seconds for different reasons are rarer than one reason for both.
+ONE_ONSET_NS = 10 * NS
+
+
+@dataclass(slots=True)
+class StreamFolds:
+    """The folds of one stream."""
+
+    latency: RollingLatency
+    slowdowns: Slowdowns
+    precision: Precision
+    since_reset: RollingLatency | None = None  # as the user asked; None: he did not
+    burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # the burst with its figures, made once
+
+    def fold(self, batch: Batch, number: int, *, has_latency: bool) -> None:
+        """Fold what is in the batch of the stream with this number, except for its slowdowns.
+
+        `has_latency`: its latency is not that of the whole session, which is folded already.
+        """
+        seconds = batch.seconds.of_stream(number)
+        self.precision.fold(seconds)
+        if has_latency:
+            for latency in self.latencies():
+                latency.fold(replace(batch, seconds=seconds, inferences=NO_INFERENCES))
+
+    def latencies(self) -> Iterator[RollingLatency]:
+        yield self.latency
+        if self.since_reset:
+            yield self.since_reset
+
+    def burst_figures(self) -> SpanFigures | None:
+        """Return the figures of the burst; None if they are not known yet."""
+        view = self.slowdowns.view()
+        if self.burst[0] != view.burst:
+            found = figures(view.burst_rows, view.burst.from_s, view.burst.to_s) if view.burst else None
+            self.burst = view.burst, found
+        return self.burst[1]
+
+
+@frozen
+class Moment:
+    """The time of a view of streams."""
+
+    until_ns: int  # now or, of a session that is over, its end
+    is_over: bool
+
+
+class StreamView:
+    """The figures of one stream over the whole session, each made when it is first read. Valid until the next fold."""
+
+    def __init__(
+        self, number: int, name: str, folds: StreamFolds, moment: Moment, missing_since_ns: int | None = None
+    ) -> None:
+        """`name`: unique in the session. `missing_since_ns`: when the present misses of the deadline began."""
+        self.number, self.name = number, name
+        self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
+
+    @noted
+    def statistics(self) -> Statistics | None:
+        return self._folds.latency.statistics(self._moment.until_ns)
+
+    @noted
+    def response(self) -> Statistics | None:
+        """The response times; None under a closed load."""
+        return self._folds.latency.response(self._moment.until_ns)
+
+    @noted
+    def recent(self) -> Recent:
+        """The last seconds, by which the present is judged."""
+        return self._folds.latency.recent(self._moment.until_ns)
+
+    @noted
+    def slowdowns(self) -> SlowdownsView:
+        return self._folds.slowdowns.view()
+
+    @noted
+    def precision(self) -> PrecisionView:
+        """The precision of the percentiles; some seconds old while the session is measured."""
+        latency = self._folds.latency
+        return self._folds.precision.view(self.statistics, latency.buckets, is_final=self._moment.is_over)
+
+    @property
+    def latency(self) -> RollingLatency:
+        return self._folds.latency
+
+    @property
+    def shown_latency(self) -> RollingLatency:
+        """The latency since the last reset of the views."""
+        return self._folds.since_reset or self._folds.latency
+
+    @noted
+    def burst(self) -> SpanFigures | None:
+        return self._folds.burst_figures()
+
+    @noted
+    def sustained(self) -> SpanFigures | None:
+        view = self.slowdowns
+        is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
+        return None if is_early else sustained(self._folds.latency.latest_rows(), view.burst)
+
+    @noted
+    def drift_ratio(self) -> float | None:
+        """The sustained p50 divided by that of the burst; None if one is not known."""
+        burst, held = self.burst, self.sustained
+        return round(held.p50_ns / burst.p50_ns, 4) if burst and held else None
+
+    @noted
+    def tail(self) -> TailView:
+        """The slowest inferences of the whole session, and of the last ten minutes."""
+        return self._folds.slowdowns.tail(self.statistics.percentile_ns(0.50) if self.statistics else None)
+
+    @noted
+    def deadline(self) -> DeadlineView | None:
+        """How the stream met the deadline; None without a deadline or without inferences."""
+        load = self._folds.latency.load
+        if load.deadline_ns is None:
+            return None
+        return view_deadline(load, self.statistics, self.response, self._missing_since_ns, self._miss_cause())
+
+    def _miss_cause(self) -> MissCause | None:
+        """Return the cause of the misses of the last seconds or, where there are none, of the whole session."""
+        whole, recent, latency = self.statistics, self.recent, self._folds.latency
+        load = latency.load
+        if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
+            return None
+        since_ns = self._missing_since_ns
+        if since_ns is not None and recent.misses and recent.p50_ns and not self._moment.is_over:
+            tail = [one for one in self.tail.recent if one.t_ns >= since_ns]
+            late = Late(recent.p50_ns, recent.misses, recent.slow, tail)
+        else:
+            slow = histogram.count_above(latency.buckets, load.deadline_ns)
+            late = Late(whole.percentile_ns(0.50), whole.misses or 0, slow, self.tail.slowest)
+        burst = self.slowdowns.burst
+        return why_late(late, load.deadline_ns, burst.p50_ns if burst else None, at_random=load.is_random)
+
+    @noted
+    def busy_ns(self) -> float:
+        """The time in its inferences: of two streams, the busier one has more."""
+        return self.statistics.mean_ns * self.statistics.count if self.statistics else 0.0
+
+
+def stream_names(manifest: Manifest | None) -> tuple[str, ...]:
+    """Return the name of each stream by its number: unique, and the same in every output.
+
+    Models of one file name get as many of their folders as tell them apart, or a number.
+    """
+    if manifest is None:
+        return ()
+    if manifest.ab is not None:
+        return tuple(distinct_names([variant.name for variant in manifest.ab.variants]))
+    if manifest.watched is not None and manifest.watched.streams:
+        return tuple(distinct_names([stream.name for stream in manifest.watched.streams]))
+    return (manifest.model.path.rpartition("/")[2],)
+
+
+def distinct_names(paths: Sequence[str]) -> list[str]:
+    """Shorten paths to what distinguishes them.
+
+    >>> distinct_names(["/a/det/m.onnx", "/a/cls/m.onnx", "/a/rec.onnx", "/a/rec.onnx", ""])
+    ['det/m.onnx', 'cls/m.onnx', 'rec.onnx', 'rec.onnx #2', 'unnamed']
+    """
+    parts = [path.split("/") if path else ["unnamed"] for path in paths]
+    kept = [1] * len(paths)
+    while True:
+        names = ["/".join(part[-count:]) for part, count in zip(parts, kept, strict=True)]
+        unclear = {
+            place
+            for place, name in enumerate(names)
+            for other, its in enumerate(names)
+            if name == its and parts[place] != parts[other] and kept[place] < len(parts[place])
+        }
+        if not unclear:
+            break
+        for place in unclear:
+            kept[place] += 1
+    seen: dict[str, int] = {}
+    for place, name in enumerate(names):
+        seen[name] = seen.get(name, 0) + 1
+        names[place] = f"{name} #{seen[name]}" if seen[name] > 1 else name
+    return names
+
+
+def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
+    """Return the slowdowns of several streams as those of the session.
+
+    Slowdowns that begin together are one, with the cause that is surest and the ratio of the stream that slowed most.
+    """
+    ordered = sorted(
+        ((slowdown, view.name) for view in views for slowdown in view.slowdowns.slowdowns),
+        key=lambda pair: (not pair[0].from_start, pair[0].start_ns, pair[1]),
+    )
+    groups: list[list[tuple[Slowdown, str]]] = []
+    for slowdown, name in ordered:
+        last = groups[-1] if groups else None
+        if last and _is_same(last, slowdown, name):
+            last.append((slowdown, name))
+        else:
+            groups.append([(slowdown, name)])
+    joined = [_joined(group) for group in groups]
+    all_views = [view.slowdowns for view in views]
+    return SlowdownsView(
+        burst=None,
+        burst_rows=NO_SECONDS.rows,
+        is_settled=any(view.is_settled for view in all_views),
+        slowdowns=tuple(joined[-MAX_SLOWDOWNS:]),
+        total=max([len(joined), *(view.total for view in all_views)]),
+        contended_now=next((view.contended_now for view in all_views if view.contended_now), None),
+    )
+
+
+def _is_same(group: list[tuple[Slowdown, str]], slowdown: Slowdown, name: str) -> bool:
+    first = group[0][0]
+    is_near = slowdown.from_start == first.from_start and slowdown.start_ns - first.start_ns <= ONE_ONSET_NS
+    return is_near and name not in {other for _, other in group}
+
+
+def _joined(group: list[tuple[Slowdown, str]]) -> Slowdown:
+    surest = max((slowdown for slowdown, _ in group), key=lambda one: (one.cause != "unknown", one.confidence))
+    by_ratio = sorted(group, key=lambda pair: -(pair[0].latency_ratio or 0.0))
+    ends = [slowdown.end_ns for slowdown, _ in group]
+    return replace(
+        surest,
+        start_ns=min(slowdown.start_ns for slowdown, _ in group),
+        end_ns=None if None in ends else max(end_ns for end_ns in ends if end_ns is not None),
+        latency_ratio=by_ratio[0][0].latency_ratio,
+        streams=tuple(name for _, name in by_ratio),
+    )
+
+
+def join_tails(views: Sequence[StreamView]) -> TailView:
+    """Return the tails of several streams as that of the session, each inference with its stream."""
+    slowest = [replace(one, stream=view.name) for view in views for one in view.tail.slowest]
+    recent = [replace(one, stream=view.name) for view in views for one in view.tail.recent]
+    return tail_of(slowest, recent)
+
+
+def join_deadlines(views: Sequence[StreamView], counted: Counted) -> DeadlineView | None:
+    """Return how the session met its deadline: the misses of all streams, the headroom of the worst."""
+    found = [(view.deadline, view.name) for view in views if view.deadline]
+    if not found:
+        return None
+    worst, name = max(found, key=lambda pair: (pair[0].misses, -pair[0].headroom_ns))
+    cause = worst.cause and replace(worst.cause, stream=name)
+    return replace(
+        worst, misses=counted.misses or 0, count=counted.count, longest_run=counted.longest_miss_run or 0,
+        headroom_ns=min(deadline.headroom_ns for deadline, _ in found), max_rate_hz=None, cause=cause,
+        since_ns=min((deadline.since_ns for deadline, _ in found if deadline.since_ns is not None), default=None),
+    )  # fmt: skip

@@ -1,0 +1,187 @@
+"""Streams: the models of a program are judged each by itself, and the verdict names the one in trouble."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.session_gates import matching, parse_gate
+from edgetop.analysis.session_report import judged_gates
+from edgetop.analysis.streams import distinct_names
+from edgetop.analysis.verdict_reasons import OfStreams, State, WasSlowed
+from edgetop.session.batch import Batch
+from edgetop.session.manifest import Load, Watched, WatchedStream
+from edgetop.session.records import Inferences
+from edgetop.session.seconds import NS, SecondAggregator, concatenate
+from edgetop.wording import verdict_words
+from edgetop.wording.report_document import report_document
+from tests.support.generator.programs import generate_program
+from tests.support.sessions import MS, ended_event, make_inferences, make_manifest, phase_event
+
+DET, CLS = "det.onnx", "cls.onnx"
+
+
+def calls(
+    stream: int, from_s: float, to_s: float, every_ms: float, latency_ms: float, scatter: float = 0.01
+) -> Inferences:
+    """Return evenly spaced calls of one stream."""
+    start = np.arange(from_s * NS, to_s * NS, every_ms * MS).astype(np.int64)
+    noise = np.exp(np.random.default_rng(int(from_s) + stream).normal(0, 0.01, len(start)))
+    made = make_inferences(start, (latency_ms * MS * noise).astype(np.int64))
+    made["stream"] = stream
+    return made
+
+
+def analysed(*parts: Inferences, end_s: float = 120, deadline_ns: int | None = None, is_over: bool = True) -> Analysis:
+    """Return the analysis of a program with two models that made these calls."""
+    runs = np.concatenate(parts)
+    runs = runs[np.argsort(runs["t_ns"], kind="stable")]
+    aggregator = SecondAggregator(deadline_ns, split_by="stream")
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    watched = Watched(("./program",), streams=(WatchedStream(f"/m/{DET}"), WatchedStream(f"/m/{CLS}")))
+    manifest = make_manifest(load=Load(deadline_ns=deadline_ns), watched=watched)
+    ends = (ended_event(int(end_s * NS), "exit"),) if is_over else ()
+    whole = Batch(
+        int(end_s * NS), runs, seconds, events=(phase_event(0, "measure", runs=None), *ends), manifest=manifest
+    )
+    return Analysis.of([whole])
+
+
+@pytest.fixture(scope="module")
+def mixed() -> Analysis:
+    """A fast model and one that takes fifty times as long: their mix goes from 18 to 1 to 1 to 3, and none slows."""
+    return analysed(
+        calls(0, 0, 60, 10, 0.5), calls(1, 0, 60, 180, 25),
+        calls(0, 60, 120, 240, 0.5), calls(1, 60, 120, 80, 25),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def one_slow() -> Analysis:
+    """The classifier takes 1.5 times as long from the 60th second on; the detector does not."""
+    return analysed(calls(0, 0, 120, 20, 3), calls(1, 0, 60, 100, 25), calls(1, 60, 120, 100, 37.5))
+
+
+def test_a_mix_that_changes_is_no_slowdown(mixed: Analysis) -> None:
+    assert mixed.slowdowns_view().slowdowns == ()
+    verdict = mixed.verdict()
+    assert verdict.at_end is State.STEADY
+    assert verdict.level == "good"
+
+
+def test_no_percentile_of_a_mixture_is_given(mixed: Analysis) -> None:
+    document = report_document(mixed)
+    latency, streams = document["latency"], {one["name"]: one for one in document["streams"]}
+    assert {key: latency[key] for key in latency if key.endswith("_ms")} == dict.fromkeys(
+        [key for key in latency if key.endswith("_ms")]
+    )
+    assert latency["count"] == sum(one["latency"]["count"] for one in streams.values()) == 6000 + 333 + 1 + 250 + 750
+    assert streams[DET]["latency"]["p50_ms"] == pytest.approx(0.5, rel=0.02)
+    assert streams[CLS]["latency"]["p50_ms"] == pytest.approx(25, rel=0.02)
+    assert document["burst"] is document["sustained"] is document["drift_ratio"] is None
+    assert streams[DET]["drift_ratio"] == pytest.approx(1, abs=0.02)
+
+
+def test_the_stream_that_slowed_is_named(one_slow: Analysis) -> None:
+    (slowdown,) = one_slow.slowdowns_view().slowdowns
+    assert slowdown.streams == (CLS,)
+    assert slowdown.start_ns / NS == pytest.approx(60, abs=3)
+    assert slowdown.latency_ratio == pytest.approx(1.5, rel=0.03)
+    (past,) = one_slow.verdict().past
+    assert isinstance(past, OfStreams)
+    assert past.names == (CLS,)
+    assert isinstance(past.trouble, WasSlowed)
+
+
+def test_the_present_state_names_its_stream() -> None:
+    parts = calls(0, 0, 100, 20, 3), calls(1, 0, 60, 100, 25), calls(1, 60, 100, 100, 37.5)
+    verdict = analysed(*parts, end_s=100, is_over=False).verdict()
+    assert (verdict.state, verdict.streams) == (State.SLOWED, (CLS,))
+    assert verdict_words.first(verdict).startswith(f"SLOWED {CLS}: ")
+
+
+def test_a_slowdown_of_all_streams_is_one() -> None:
+    analysis = analysed(
+        calls(0, 0, 60, 20, 3), calls(0, 60, 120, 20, 4.2), calls(1, 0, 60, 100, 25), calls(1, 60, 120, 100, 35)
+    )
+    (slowdown,) = analysis.slowdowns_view().slowdowns
+    assert set(slowdown.streams) == {DET, CLS}
+
+
+def test_misses_are_told_by_stream() -> None:
+    analysis = analysed(calls(0, 0, 120, 20, 3), calls(1, 0, 120, 100, 40), deadline_ns=33 * MS)
+    deadline = analysis.deadline()
+    assert deadline
+    assert (deadline.misses, deadline.count) == (1200, 7200)
+    assert deadline.cause
+    assert deadline.cause.stream == CLS
+    by_name = {view.name: view.deadline for view in analysis.stream_views()}
+    assert (by_name[DET].misses, by_name[CLS].misses) == (0, 1200)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("gate", "ok", "about"),
+    [
+        ("p99[cls]>20ms", False, CLS),
+        ("p99[det]>20ms", True, DET),
+        ("p99>20ms", False, CLS),
+        ("p99>60ms", True, ""),
+        ("p50<2ms", True, DET),
+        ("p50<4ms", False, DET),
+        ("drift[cls.onnx]>10%", False, CLS),
+    ],
+)
+def test_a_gate_limits_one_stream_or_each(one_slow: Analysis, gate: str, ok: bool, about: str) -> None:
+    (result,) = judged_gates(one_slow, [parse_gate(gate)])
+    assert result.ok is ok
+    assert about in result.reason
+
+
+def test_a_gate_on_a_stream_that_is_not_there_is_unknown(one_slow: Analysis) -> None:
+    (result,) = judged_gates(one_slow, [parse_gate("p99[vad]>1ms")])
+    assert (result.ok, result.value) == (False, None)
+    assert DET in result.reason
+
+
+@pytest.mark.parametrize("text", ["power[det]>1W", "p99[]>3ms", "temp[ ]>3C"])
+def test_a_gate_cannot_name_a_stream_for_what_is_the_boards(text: str) -> None:
+    with pytest.raises(ValueError, match="stream"):
+        parse_gate(text)
+
+
+def test_a_name_means_the_file_before_a_part_of_it() -> None:
+    names = ["/a/det.onnx", "det_large.onnx", "rec.onnx"]
+    assert matching("det", names) == ["/a/det.onnx"]
+    assert matching("LARGE", names) == ["det_large.onnx"]
+    assert matching("e", names) == names
+
+
+def test_names_differ() -> None:
+    assert distinct_names(["/a/x/m.onnx", "/b/x/m.onnx", "m.onnx", "m.onnx"]) == [
+        "a/x/m.onnx", "b/x/m.onnx", "m.onnx", "m.onnx #2"
+    ]  # fmt: skip
+
+
+def test_the_result_does_not_depend_on_the_batches() -> None:
+    session = generate_program(5).session
+    whole = report_document(Analysis.of(session.batches()))
+    cut = report_document(Analysis.of(session.batches(tuple(np.arange(3.7, session.end_s, 7.3)))))
+    assert whole == cut
+
+
+@pytest.mark.parametrize("seed", [3, 12, 17, 20, 34, 60])
+def test_generated_programs_are_judged_as_they_are(seed: int) -> None:
+    program = generate_program(seed)
+    found = Analysis.of(program.session.batches()).slowdowns_view().slowdowns
+    truth = program.session.truth if program.slowed else ()
+    assert [of.cause for of in found] == [of.cause for of in truth]
+    for slowdown, true in zip(found, truth, strict=True):
+        assert slowdown.start_ns / NS == pytest.approx(true.start_s, abs=5)
+        assert set(slowdown.streams) <= set(program.slowed)
+
+
+def test_a_stream_that_hardly_runs_leaves_the_session_steady() -> None:
+    analysis = analysed(calls(0, 0, 120, 20, 3), calls(1, 50, 52, 500, 25))
+    assert analysis.verdict().at_end is State.STEADY
+    assert replace(analysis.verdict(), past=()).level == "good"
