@@ -142,7 +142,6 @@ class MonitorView:
     sensors = _Part(lambda view: view.analysis.tracks.views())
     missing = _Part(lambda view: view.analysis.tracks.missing)
     notices = _Part(lambda view: notices_now(view.analysis))
-    streams = _Part(lambda view: view.analysis.stream_views())  # the busiest first
     precision = _Part(lambda view: view.analysis.precision_view())  # of the whole session's percentiles
     own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # what edgetop itself costs
     own_memory = _Part(lambda view: view.analysis.tracks.one("mem/edgetop"))

@@ -85,7 +85,7 @@ def alert_document(alert: Alert) -> dict[str, Any]:
         "event": alert.name,
         "rule": alert.rule or None,
         "severity": alert.severity,
-        "stream": alert.stream or None,
+        **({"stream": alert.stream} if alert.stream else {}),
         "message": problem_words(alert),
         "begin_s": rounded(alert.begin_ns / 1e9),
         "end_s": None if alert.end_ns is None else rounded(alert.end_ns / 1e9),

@@ -75,7 +75,7 @@ def _deadline_json(deadline: DeadlineView) -> dict[str, Any]:
         "headroom_ms": round(deadline.headroom_ns / 1e6, 6),
         "max_rate_hz": rounded(deadline.max_rate_hz),
         "cause": late_words(deadline.cause) if deadline.cause else None,
-        "stream": deadline.cause.stream or None if deadline.cause else None,
+        **({"stream": deadline.cause.stream} if deadline.cause and deadline.cause.stream else {}),
     }
 
 
@@ -104,7 +104,7 @@ def _inference_json(one: SlowInference) -> dict[str, Any]:
         "latency_ms": round(one.latency_ns / 1e6, 6),
         "cause": one.cause,
         "who": one.who or None,
-        "stream": one.stream or None,
+        **({"stream": one.stream} if one.stream else {}),
         "proven": one.is_proven,
     }
 
@@ -119,7 +119,7 @@ def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
         "evidence": [clue_words(clue) for clue in slowdown.evidence],
         "from_start": slowdown.from_start,
         "then": slowdown.then or None,
-        "streams": list(slowdown.streams) or None,
+        **({"streams": list(slowdown.streams)} if slowdown.streams else {}),
     }
 
 

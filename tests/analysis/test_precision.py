@@ -176,7 +176,7 @@ def test_a_day_in_many_pieces_gives_the_same_in_equal_memory() -> None:
     split = folded([first, *(Batch(0, seconds=seconds) for seconds in later)])
     whole = folded([first, Batch(0, seconds=concatenate(later))])
     assert split.precision_view() == whole.precision_view()
-    assert split.precision._held.nbytes == folded([first]).precision._held.nbytes
+    assert split.streams[0].precision._held.nbytes == folded([first]).streams[0].precision._held.nbytes
 
 
 def test_the_report_has_the_interval_of_each_percentile_with_one() -> None:

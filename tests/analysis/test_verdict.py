@@ -487,7 +487,7 @@ def test_a_queue_without_end_outweighs_what_others_do() -> None:
 
 def test_a_queue_is_no_slowdown_for_service_time_is_judged() -> None:
     analysis = analysed(stretch((80, 10.0)), load=RATE, wait_ms=QUEUE)
-    assert analysis.slowdowns.view().slowdowns == ()
+    assert analysis.slowdowns_view().slowdowns == ()
     assert analysis.view(10 * NS).verdict.state is State.OVERLOADED
     assert analysis.response().percentile_ns(0.99) > 20 * analysis.statistics().percentile_ns(0.99)
 
@@ -511,7 +511,7 @@ def test_slowed_lasts_while_it_is_slow_not_until_surely_over() -> None:
     """An interruption of up to ten seconds belongs to a slowdown; line 1 speaks of now."""
     batch = session_of(stretch((60, 10.0), (20, 14.0), (8, 10.0)))
     analysis = folded([batch])
-    assert analysis.slowdowns.view().now is not None
+    assert analysis.slowdowns_view().now is not None
     assert analysis.view(10 * NS).verdict.state is State.STEADY
     assert analysed(stretch((60, 10.0), (20, 14.0), (3, 10.0))).view(10 * NS).verdict.state is State.SLOWED
 
@@ -519,7 +519,7 @@ def test_slowed_lasts_while_it_is_slow_not_until_surely_over() -> None:
 @pytest.mark.parametrize(("now_ms", "is_slow"), [(10.35, False), (10.45, True)])
 def test_a_slowdown_is_interrupted_under_four_percent(now_ms: float, is_slow: bool) -> None:
     analysis = analysed(stretch((60, 10.0), (20, 14.0), (9, now_ms)))
-    assert analysis.slowdowns.view().now is not None
+    assert analysis.slowdowns_view().now is not None
     assert (analysis.view(10 * NS).verdict.state == State.SLOWED) is is_slow
 
 

@@ -219,7 +219,16 @@ def test_what_is_kept_one_by_one_is_enough_for_every_view() -> None:
 
 def test_a_real_run_ends_in_the_view_in_which_its_replay_ends(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
-    arguments = [str(tmp_path / "model.onnx"), "--duration", "2s", "--threads", "1", "-o", str(tmp_path / "one")]
+    arguments = [
+        str(tmp_path / "model.onnx"),
+        "--duration",
+        "2s",
+        "--threads",
+        "1",
+        "--headless",
+        "-o",
+        str(tmp_path / "one"),
+    ]
     request = model_request(command.make_context("run", arguments).params)
     with contextlib.ExitStack() as stack:
         run = _assemble(request, stack, stack)

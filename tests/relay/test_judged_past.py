@@ -102,7 +102,7 @@ def recorded(folder: Path, whole: Batch) -> Recording:
 
 def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> None:
     here, there = folded(sent(past(recorded(tmp_path, whole), judged))), folded([whole])
-    assert differences(here.slowdowns.view(), there.slowdowns.view()) == []
+    assert differences(here.slowdowns_view(), there.slowdowns_view()) == []
     near, far = here.view(None).verdict, there.view(None).verdict
     # The memory's growth comes from rows of several seconds there, and is the same to the digits that are shown.
     assert (near.state, near.level, near.since_ns, near.p50_change) == (
@@ -119,7 +119,7 @@ def test_the_laptop_finds_what_the_board_finds(whole: Batch, tmp_path: Path) -> 
 def test_without_it_causes_are_lost(tmp_path: Path) -> None:
     whole = session("several with causes")
     here, there = folded(past(recorded(tmp_path, whole))), folded([whole])
-    assert differences(here.slowdowns.view(), there.slowdowns.view())
+    assert differences(here.slowdowns_view(), there.slowdowns_view())
 
 
 def test_without_it_throttling_follows_from_aggregates(tmp_path: Path) -> None:
@@ -176,13 +176,13 @@ def test_over_a_pipe_the_laptop_goes_on_with_what_comes(tmp_path: Path) -> None:
     analysis = Analysis()
     try:
         there = folded([first])
-        read_until(feed, analysis.fold, lambda: not differences(analysis.slowdowns.view(), there.slowdowns.view()))
-        assert analysis.slowdowns.view().now
+        read_until(feed, analysis.fold, lambda: not differences(analysis.slowdowns_view(), there.slowdowns_view()))
+        assert analysis.slowdowns_view().now
         live.put(later)
         there = folded([first, later])
-        read_until(feed, analysis.fold, lambda: analysis.slowdowns.view().now is None)
-        assert differences(analysis.slowdowns.view(), there.slowdowns.view()) == []
-        assert [s.cause for s in analysis.slowdowns.view().slowdowns][:3] == ["contention", "thermal", "contention"]
+        read_until(feed, analysis.fold, lambda: analysis.slowdowns_view().now is None)
+        assert differences(analysis.slowdowns_view(), there.slowdowns_view()) == []
+        assert [s.cause for s in analysis.slowdowns_view().slowdowns][:3] == ["contention", "thermal", "contention"]
     finally:
         feed.close(0.1)
         live.die()
@@ -221,7 +221,7 @@ def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: o
     with pytest.raises(ValueError, match=r"a judgement has an unexpected value|a row that cannot be"):
         import_state(changed(document, path, value), known, whole.until_ns)
     analysis = folded([replace(whole, judged=changed(document, path, value))])
-    assert differences(analysis.slowdowns.view(), found) == []
+    assert differences(analysis.slowdowns_view(), found) == []
 
 
 @cache
@@ -236,4 +236,4 @@ def board_in_a_slowdown() -> tuple[dict[str, Any], Any, SlowdownsView]:
     signals.register(whole.manifest)
     known = channels(signals.infos, signals.trips_c)
     assert import_state(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
-    return document, known, folded([whole]).slowdowns.view()
+    return document, known, folded([whole]).slowdowns_view()

@@ -133,7 +133,7 @@ def conclusions(analysis: Analysis) -> dict[str, Any]:
         "phase": (view.progress.phase, view.progress.end_reason, analysis.phases.measured_from_ns),
         "measured until": analysis.progress.measured_until_ns,
         "throttles": analysis.throttles.view(),
-        "slowdowns": analysis.slowdowns.view(),
+        "slowdowns": analysis.slowdowns_view(),
         "alerts": (alerts.newest_first, alerts.missing),
         "events": [one for one in analysis.events_view().newest_first if not isinstance(one.body, Cut)],
         "verdict": view.verdict,

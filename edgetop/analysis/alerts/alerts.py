@@ -14,7 +14,7 @@ from operator import attrgetter
 import numpy as np
 
 from edgetop.analysis.alerts.alert import MAX_ALERTS, Alert, AlertsView, Figures, Missed, Overloaded, ThrottleAt
-from edgetop.analysis.alerts.alert_codes import ENDED, INTERNAL_ERROR, NEAR_TRIP
+from edgetop.analysis.alerts.alert_codes import ENDED, INTERNAL_ERROR, NEAR_TRIP, RULE
 from edgetop.analysis.alerts.alert_rules import THROTTLED, AlertRule, Excursions, parse_rule
 from edgetop.analysis.alerts.values import LATENCY_SERIES, MINUTE_S, InferenceValues, SensorValues
 from edgetop.analysis.deadline import WORTH_REPORTING, MissCause, three_digits
@@ -198,7 +198,7 @@ class StreamAlerts:
     """The rules on the inferences of one stream."""
 
     def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
-        """`rules`: each with the name of its alerts, "" for one that somebody wrote."""
+        """`rules`: each with the name of its alerts."""
         self.excursions = [Excursions(rule, name) for rule, name in rules]
         self.missing = Excursions(MISSING)
         self._values = InferenceValues()
@@ -238,7 +238,7 @@ class Alerts(TracksReader):
     ) -> None:
         super().__init__(tracks)
         self._phases = phases or Phases()
-        self._rules = [*((rule, name) for name, rule in OWN.items()), *((rule, "") for rule in rules)]
+        self._rules = [*((rule, name) for name, rule in OWN.items()), *((rule, RULE) for rule in rules)]
         self._board = [Excursions(rule, name) for rule, name in self._rules if not is_of_inferences(rule)]
         self._streams = {0: self._stream()}  # by number
         self._sensors = SensorValues(self._tracks)
@@ -293,7 +293,7 @@ class Alerts(TracksReader):
                     excursions.fold(first_s, series[excursions.rule.series])
 
     def _add(self, rule: AlertRule) -> None:
-        self._rules.append((rule, ""))
+        self._rules.append((rule, RULE))
         if is_of_inferences(rule):
             for stream in self._streams.values():
                 stream.add(rule)

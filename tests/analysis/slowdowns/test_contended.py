@@ -161,7 +161,7 @@ def test_the_process_is_named_with_its_share() -> None:
 def test_others_are_no_limit_of_the_board() -> None:
     analysis = folded([session(BURNERS)])
     assert report_document(analysis)["throttled"] is None
-    (alert,) = derived_alerts(Findings(slowdowns=analysis.slowdowns.view().slowdowns))
+    (alert,) = derived_alerts(Findings(slowdowns=analysis.slowdowns_view().slowdowns))
     assert (alert.name, alert.severity) == ("slowed", "warning")
 
 

@@ -28,7 +28,7 @@ LIMITED = {
 def test_it_is_throttled_from_the_start(name: str) -> None:
     cause, sensors = LIMITED[name]
     analysis = analysed(TEN, sensors)
-    (found,) = analysis.slowdowns.view().slowdowns
+    (found,) = analysis.slowdowns_view().slowdowns
     assert (found.start_ns, found.end_ns, found.cause, found.from_start) == (0, None, cause, True)
     assert found.latency_ratio is None
     assert found.evidence
@@ -96,7 +96,7 @@ def test_a_limit_that_may_return_is_not_said_to_hold() -> None:
         State.MEASURING,
         (WasThrottled(1, ("thermal",), pytest.approx(0.86, abs=0.005)),),
     )
-    (found,) = analysis.slowdowns.view().slowdowns
+    (found,) = analysis.slowdowns_view().slowdowns
     assert found.end_ns == 30 * NS
 
 
@@ -109,7 +109,7 @@ def test_a_limit_before_the_burst_begins_with_its_flag(slow_ms: float, begins_s:
     during = analysed(latency[:20], {"throttle/thermal": SOON[:20]})
     verdict = during.view(None).verdict
     assert (verdict.state, verdict.since_ns) == (State.THROTTLING, 2.5 * NS)
-    assert during.slowdowns.view().slowdowns == ()  # there is nothing yet that it could be slower than
+    assert during.slowdowns_view().slowdowns == ()  # there is nothing yet that it could be slower than
     found = slowdowns_of(latency, {"throttle/thermal": SOON})
     assert [slowdown.start_ns / NS for slowdown in found] == begins_s
     assert not any(slowdown.from_start for slowdown in found)

@@ -340,7 +340,7 @@ def test_contention_names_the_process_in_the_slowdown() -> None:
     analysis = folded([Batch(restart=True), *MadeSession(
         session.manifests, slow, session.readings, session.events, session.end_ns
     ).batches()])  # fmt: skip
-    (slowdown,) = analysis.slowdowns.view().slowdowns
+    (slowdown,) = analysis.slowdowns_view().slowdowns
     assert slowdown.cause == "contention"
     assert slowdown.evidence[0] == Clue("process", "stress-ng", value=98.4)
     verdict = analysis.view(None).verdict
