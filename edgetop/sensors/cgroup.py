@@ -118,26 +118,53 @@ class Onset:
         return value
 
 
-def cpu_quota(root: Root, folder: str) -> Reader:
-    """Return a reader of the percentage of periods in which the engine used up its CPU quota and waited."""
-    file = root.file(f"{folder}/{CPU_STAT}")
+def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
+    """Return a reader of how often and how long the engine waited because a CPU quota was used up.
+
+    `folders` are those of its cgroup and of the cgroups above it that have a quota: each can stop the engine. The
+    figures are those of the quota that stops it most.
+    """
+    levels = [_Quota(root.file(f"{folder}/{CPU_STAT}")) for folder in folders]
     onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
-    before: tuple[int, int] | None = None  # number of periods, and of those in which it waited
 
     def read() -> Values:
-        nonlocal before
-        fields = parse_counters(file.read_text())
-        if not {"nr_periods", "nr_throttled"} <= fields.keys():
-            return [Gap("no count of periods in the file")]
-        last, before = before, (fields["nr_periods"], fields["nr_throttled"])
-        if last is None:
-            return [FIRST]
-        periods, waited = before[0] - last[0], before[1] - last[1]
-        return [onset.checked(100 * waited / periods if periods > 0 else 0.0)]
+        shares, stalls = zip(*(level.read(now()) for level in levels), strict=True)
+        return [onset.checked(_most(shares)), _most(stalls)]
 
-    note = "share of its periods in which the engine waited for the next one"
-    info = sensor("pressure", "cpu-quota", root.absolute(file.relative), note=note)
-    return Reader((info,), read, name="cgroup CPU quota", events=onset.events)
+    source = root.absolute(levels[0].file.relative)
+    share = "share of its periods in which the engine waited for the next one"
+    stall = "ms a second, for which the quota stopped its threads, of all CPUs together"
+    infos = sensor("pressure", "cpu-quota", source, note=share), sensor("rate", "cpu-throttled", source, note=stall)
+    return Reader(infos, read, name="cgroup CPU quota", events=onset.events)
+
+
+class _Quota:
+    """The counts of one cgroup's quota."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self._before: tuple[int, int] | None = None  # number of periods, and of those in which it waited
+        self._stall = Rate()
+
+    def read(self, at_s: float) -> tuple[float | Gap, float | Gap]:
+        """Return the percentage of periods in which the group waited, and for how many ms a second it did."""
+        fields = parse_counters(self.file.read_text())
+        # Version 2 counts microseconds, version 1 nanoseconds.
+        stalled_ms = fields.get("throttled_usec", 0) / 1e3 + fields.get("throttled_time", 0) / 1e6
+        is_timed = "throttled_usec" in fields or "throttled_time" in fields
+        stall = self._stall.per_second(stalled_ms, at_s) if is_timed else Gap("no throttled time in the file")
+        if not {"nr_periods", "nr_throttled"} <= fields.keys():
+            return Gap("no count of periods in the file"), stall
+        last, self._before = self._before, (fields["nr_periods"], fields["nr_throttled"])
+        if last is None:
+            return FIRST, stall
+        periods, waited = self._before[0] - last[0], self._before[1] - last[1]
+        return 100 * waited / periods if periods > 0 else 0.0, stall
+
+
+def _most(values: Sequence[float | Gap]) -> float | Gap:
+    """Return the highest value; the first gap if there is none."""
+    return max((value for value in values if not isinstance(value, Gap)), default=values[0])
 
 
 def _count(file: File) -> int:
@@ -185,12 +212,15 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
         return Found(missing=(Missing("mem/cgroup", f"/proc/{pid}/cgroup: {error.strerror}"),))
     group = locate(root, memberships, mounts)
     memory = Found(missing=(group,)) if isinstance(group, Missing) else Found((cgroup_memory(root, group),))
-    for folder in (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu")):
-        # Version 2: `max 100000`, or a number in place of `max`. Version 1: -1, or a number.
-        newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
-        if (newer is not None and not newer.startswith("max")) or (older is not None and older > 0):
-            return join([memory, Found((cpu_quota(root, folder),))])
-    return memory
+    folders = (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
+    limited = [folder for folder in folders if _has_quota(root, folder)]
+    return join([memory, Found((cpu_quota(root, limited),))]) if limited else memory
+
+
+def _has_quota(root: Root, folder: str) -> bool:
+    # Version 2: `max 100000`, or a number in place of `max`. Version 1: -1, or a number.
+    newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
+    return (newer is not None and not newer.startswith("max")) or (older is not None and older > 0)
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:

@@ -231,12 +231,16 @@ def _current(source: Source) -> str:
 
 def counted(source: Source, root: Root, name: str, *contents: str) -> list[float | Gap]:
     """What the source's last sensor reads while a file changes."""
-    values = []
+    return [values[-1] for values in read_while(source, root, name, *contents)]
+
+
+def read_while(source: Source, root: Root, name: str, *contents: str) -> list[tuple[float | Gap, ...]]:
+    """What the source reads while a file changes."""
+    found = []
     for content in contents:
         Path(root.real(name)).write_text(content)
-        (*_, value) = source.read()
-        values.append(value)
-    return values
+        found.append(tuple(source.read()))
+    return found
 
 
 V1_CPU_MOUNT = "39 32 0:34 / /sys/fs/cgroup/cpu rw,nosuid shared:14 - cgroup cgroup rw,cpu\n"
@@ -259,14 +263,37 @@ def test_a_quota_tells_in_how_many_periods_it_was_used_up(case: str, tmp_path: P
     about, files, stat = QUOTAS[case]
     root = plant(tmp_path, {**about, **files, stat: ""})
     (quota,) = cgroup.discover_engine(PID, shares_process=False, root=root).sources
-    assert [info.id for info in quota.sensors] == ["pressure/cpu-quota"]
+    assert [info.id for info in quota.sensors] == ["pressure/cpu-quota", "rate/cpu-throttled"]
     stats = [f"nr_periods {n}\nnr_throttled {m}\n" for n, m in ((100, 10), (110, 16), (110, 16), (130, 16), (140, 26))]
-    first, *shares = counted(quota, root, stat, *stats)
+    first, *shares = (share for share, _ in read_while(quota, root, stat, *stats))
     assert isinstance(first, Gap)
     assert shares == [60.0, 0.0, 0.0, 100.0]
     assert isinstance(quota, Notifying)
     assert [event.body.kind for event in quota.take_events()] == ["cpu-quota"]  # once, until it was quiet for long
     assert quota.take_events() == ()
+
+
+@pytest.mark.parametrize(("field", "unit"), [("throttled_usec", 1_000), ("throttled_time", 1_000_000)])
+def test_a_quota_tells_for_how_long_it_stopped_the_engine(field: str, unit: int, tmp_path: Path) -> None:
+    clock = iter(range(100))
+    root = plant(tmp_path, {"a/cpu.stat": ""})
+    source = cgroup.cpu_quota(root, ["a"], lambda: 2.0 * next(clock))
+    first, *stalls = counted(source, root, "a/cpu.stat", *(f"{field} {ms * unit}\n" for ms in (500, 500, 1500)))
+    assert isinstance(first, Gap)
+    assert stalls == [0.0, 500.0]
+
+
+def test_of_several_quotas_the_one_that_stops_the_engine_counts(tmp_path: Path) -> None:
+    """A service of its own in a container: only the container's quota is used up."""
+    stat = "nr_periods 10\nnr_throttled 0\n"
+    files = {"sys/fs/cgroup/a/b/cpu.max": "90000 100000\n", "sys/fs/cgroup/a/cpu.max": "50000 100000\n"}
+    files |= {"sys/fs/cgroup/a/b/cpu.stat": stat, "sys/fs/cgroup/a/cpu.stat": stat}
+    root = plant(tmp_path, {**process("0::/a/b\n", V2_MOUNT), **files})
+    (quota,) = cgroup.discover_engine(PID, shares_process=False, root=root).sources
+    quota.read()
+    Path(root.real("sys/fs/cgroup/a/b/cpu.stat")).write_text("nr_periods 20\nnr_throttled 0\n")
+    Path(root.real("sys/fs/cgroup/a/cpu.stat")).write_text("nr_periods 20\nnr_throttled 5\n")
+    assert next(iter(quota.read())) == 50.0
 
 
 def test_without_a_quota_there_is_none_to_use_up(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ near the one that its governor allows although the engine keeps one CPU busy. Th
 
 The engine's own threads do not count as others: of their waiting time, no more counts as lost than others ran, and no
 more than the engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself. A watched
-program does more than inferences: for it the waiting time within its calls counts.
+program does more than inferences: for it the waiting time within its calls counts. Nor does its own CPU quota count:
+of the waiting time, what the quota stopped the threads for is taken off.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,12 +21,17 @@ from edgetop.analysis.slowdowns.detector import INTERRUPTION_S
 from edgetop.analysis.slowdowns.signals import (
     AT_TRIP_C,
     OTHERS_PCT,
+    QUOTA,
     SET,
+    STALLS_MS,
+    THROTTLED,
     Cause,
     Machine,
     Signals,
+    beyond_quota,
     cause_of_flag,
     is_flag,
+    stalled_ms,
 )
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
@@ -56,6 +62,7 @@ WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
     "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some",
     "rate/call-run-queue-wait",
 )  # fmt: skip
+READ = frozenset({*ROWS, THROTTLED, QUOTA})
 REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is high says who or what it is
 
 
@@ -210,7 +217,7 @@ class Taken:
 
 
 def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
-    rows = [row for row, info in enumerate(signals.infos) if info.id in ROWS]
+    rows = [row for row, info in enumerate(signals.infos) if info.id in READ]
     held, _ = signals.held(begin_s, end_s, rows)
     return taken_of([signals.infos[row] for row in rows], held, signals.machine)
 
@@ -220,17 +227,22 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
     seconds = held.shape[1]
     unknown = np.full(seconds, np.nan)
     known = {info.id: values for info, values in zip(infos, held, strict=True)}
-    values = {name: known.get(name, unknown) for name in ROWS}
+    values = {name: known.get(name, unknown) for name in (*ROWS, THROTTLED, QUOTA)}
     beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
     values[OTHERS] = np.where(np.isnan(values[OTHERS]), beside, values[OTHERS])
     if (values[OTHERS] < OTHERS_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
         high = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
         return Taken(np.zeros(seconds, np.bool_), high)
+    stalled = stalled_ms(values[THROTTLED], values[QUOTA])
+    is_waited = ~np.isnan(values[WAIT])
+    values[WAIT], values[FELT] = (beyond_quota(values[name], stalled) for name in (WAIT, FELT))
+    values[PRESSURE] = beyond_quota(values[PRESSURE], stalled, 0.1)
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
         is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)
         by_load = np.zeros(seconds, np.bool_) if machine.is_program else _by_load(values, machine)
-        is_missed = np.where(np.isnan(values[WAIT]), by_load, _by_wait(values, machine))
+        by_load &= stalled < STALLS_MS  # the engine gets less than it needs, but its quota may be why
+        is_missed = np.where(is_waited, _by_wait(values, machine) & ~np.isnan(values[WAIT]), by_load)
         is_missed &= ~(values[FELT] < 1000 * LOST)  # other threads of a program may wait while its calls do not
         high = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
         high[OTHERS] = np.where(values[OTHERS] >= OTHERS_PCT, values[OTHERS], np.nan)

@@ -40,6 +40,11 @@ OTHERS_PCT = 30.0  # of a core: other processes that take less are not reported
 CLOCK_FELL = 0.04  # of its usual range
 CGROUP_LEFT_MIB = 2.0  # a group with less memory left is about to reclaim
 STICKY = "-sticky"
+QUOTA, THROTTLED = "pressure/cpu-quota", "rate/cpu-throttled"
+STALLS_MS = 30.0  # in each second, from which on a stall counts, as for `rate/run-queue-wait`
+# The kernel counts a stall when it ends, so a reading may miss that of the last period, one of ten at 100 ms. A choice:
+# a lower value takes that for other processes, a higher one hides as much real contention beside a quota.
+STALL_MARGIN = 1.25
 LOAD_OF_OTHERS = "load-of-others"  # the name of a signal that may have no sensor of its own
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
@@ -61,9 +66,19 @@ class Channel:
     unit: str = ""
     trips_c: tuple[float, ...] = ()  # for `margin`: the trips of the rows
     is_blind: bool = False  # for clocks: a cap of the firmware does not show in it
+    quota_rows: tuple[int | None, int | None] = (None, None)  # the sensors THROTTLED and QUOTA, whose stall shows in it
+    per_stalled_ms: float | None = None  # how much it rises by a ms/s of stall; None: it proves nothing in a stall
 
     def values(self, held: Floats) -> Floats:
         """Return the signal in each second, shape (seconds,); NaN: unknown. `held`: shape (sensors, seconds)."""
+        values = self._reduced(held)
+        if self.quota_rows == (None, None):
+            return values
+        unknown = np.full(held.shape[1], np.nan)
+        throttled, quota = (unknown if row is None else held[row] for row in self.quota_rows)
+        return beyond_quota(values, stalled_ms(throttled, quota), self.per_stalled_ms)
+
+    def _reduced(self, held: Floats) -> Floats:
         rows: Floats = held[list(self.rows)]
         if self.reduction == "others":
             rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
@@ -75,6 +90,26 @@ class Channel:
         lowest = self.reduction == "lowest"
         filled = np.where(np.isnan(rows), np.inf if lowest else -np.inf, rows)
         return np.asarray(np.where(known, filled.min(axis=0) if lowest else filled.max(axis=0), np.nan))
+
+
+def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
+    """Return the ms in each second that the engine waits through its own CPU quota; infinite: unknown, but some.
+
+    `throttled`: values of THROTTLED; `quota`: of QUOTA, which tells how often and not how long.
+    """
+    with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
+        unmeasured = np.where(quota > 0, np.inf, 0.0)
+    return np.asarray(np.where(np.isnan(throttled), unmeasured, STALL_MARGIN * throttled))
+
+
+def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) -> Floats:
+    """Return what is left of a signal of contention without the stall through the quota; NaN: unknown.
+
+    A throttled thread stays runnable, so the kernel counts its stall as run-queue wait and as CPU pressure.
+    """
+    if per_ms is None:
+        return np.where(stalled >= STALLS_MS, np.nan, values)
+    return np.where(np.isinf(stalled), np.nan, np.where(stalled > 0, np.maximum(values - per_ms * stalled, 0), values))
 
 
 def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple[Channel, ...]:
@@ -119,7 +154,8 @@ _COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
     "rate/core-thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
     "pressure/over-current": ("power-cap", 3.0, 0.5, 0.9, "%"),
     "rate/over-current-events": ("power-cap", 30.0, 0.5, 0.8, "/s"),
-    "pressure/cpu-quota": ("cpu-quota", 5.0, 0.5, 0.9, "%"),
+    QUOTA: ("cpu-quota", 5.0, 0.5, 0.9, "%"),
+    THROTTLED: ("cpu-quota", STALLS_MS, 0.5, 0.9, "ms/s"),
     "rate/run-queue-wait": ("contention", 30.0, 0.5, 0.9, "ms/s"),
     "load/steal": ("contention", 5.0, 0.5, 0.9, "%"),
     "pressure/cpu-some": ("contention", 10.0, 0.2, 0.8, "%"),
@@ -132,6 +168,10 @@ _COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
 }
 
 
+# Ms of wait a second, and percent of the time, that a ms/s of stall adds.
+_PER_STALLED_MS = {"rate/run-queue-wait": 1.0, "pressure/cpu-some": 0.1}
+
+
 def cause_of_count(sensor_id: str) -> Cause | None:
     """Return the cause that the sensor counts; None: it counts nothing that slows a board."""
     return _COUNTS[sensor_id][0] if sensor_id in _COUNTS else None
@@ -140,12 +180,20 @@ def cause_of_count(sensor_id: str) -> Cause | None:
 def _counts(row: dict[str, int]) -> Iterator[Channel]:
     for sensor_id, (cause, least, share, weight, unit) in _COUNTS.items():
         if sensor_id in row:
-            yield Channel(sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight, unit=unit)
+            is_felt = cause == "contention" and sensor_id != "load/steal"  # a hypervisor knows no quota
+            yield Channel(
+                sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight, unit=unit,
+                quota_rows=_quota_rows(row) if is_felt else (None, None), per_stalled_ms=_PER_STALLED_MS.get(sensor_id),
+            )  # fmt: skip
     if "mem/cgroup-left" in row:
         left = (row["mem/cgroup-left"],)
         yield Channel(
             "mem/cgroup-left", "memory-pressure", left, falls=True, fixed=CGROUP_LEFT_MIB, weight=0.6, unit="MiB"
         )
+
+
+def _quota_rows(row: Mapping[str, int]) -> tuple[int | None, int | None]:
+    return row.get(THROTTLED), row.get(QUOTA)
 
 
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
@@ -181,7 +229,10 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
     ids = ("load/others",) if "load/others" in row else ("load/cpu", "load/engine", "load/edgetop")
     if all(sensor_id in row for sensor_id in ids):
         rows = tuple(row[sensor_id] for sensor_id in ids)
-        yield Channel(LOAD_OF_OTHERS, "contention", rows, reduction="others", least=OTHERS_PCT, weight=0.5, unit="%")
+        yield Channel(
+            LOAD_OF_OTHERS, "contention", rows, reduction="others", least=OTHERS_PCT, weight=0.5, unit="%",
+            quota_rows=_quota_rows(row),
+        )  # fmt: skip
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
             yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=0.8, unit="V")

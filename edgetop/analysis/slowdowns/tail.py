@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
-from edgetop.analysis.slowdowns.signals import LIMITS, Signals
+from edgetop.analysis.slowdowns.signals import LIMITS, QUOTA, THROTTLED, Signals, stalled_ms
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools
 from edgetop.frozen import frozen
@@ -36,7 +36,7 @@ AFTER_BURST_NS = 100_000_000  # caches are cold after one
 
 # In the order in which coincidences are believed.
 CAUSES = (
-    "contention", "cpu-quota", "page-faults", "burst", "sensor-read", "slowdown", "memory-pressure", "limit", "clock",
+    "cpu-quota", "contention", "page-faults", "burst", "sensor-read", "slowdown", "memory-pressure", "limit", "clock",
     "unexplained",
 )  # fmt: skip
 
@@ -142,8 +142,9 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
         (dated for dated in events.in_second(Counted, second) if dated[1].latency_ns == max_ns), (second * NS, None)
     )
     until_ns = (second + 1) * NS if counted is None else t_ns + max_ns
-    proven = "" if counted is None else _proven(counted, max_ns - int(row["p50_ns"]))
-    if proven == "contention" and _is_out_of_quota(second, signals):  # a wait for the next period, not for others
+    lost_ns = max_ns - int(row["p50_ns"])
+    proven = "" if counted is None else _proven(counted, lost_ns)
+    if _is_of_quota(counted, proven, lost_ns, signals, (second, until_ns // NS + 1)):
         return SlowInference(t_ns, max_ns, "cpu-quota")
     if proven:
         cause = proven
@@ -165,10 +166,25 @@ def _proven(counted: Counted, lost_ns: int) -> str:
     return "page-faults" if counted.major_faults or has_many else ""
 
 
-def _is_out_of_quota(second: int, signals: Signals) -> bool:
-    rows = [row for row, info in enumerate(signals.infos) if info.id == "pressure/cpu-quota"]
-    held, _ = signals.held(second, second + 2)
-    return bool((held[rows] > 0).any())
+def _is_of_quota(
+    counted: Counted | None, proven: str, lost_ns: int, signals: Signals, seconds: tuple[int, int]
+) -> bool:
+    """Whether the inference waited for the next period of its CPU quota.
+
+    `seconds`: its first one, and the one after its last, which may hold the reading. A proven wait is for others only
+    as far as the quota stopped the engine for less. If nothing is proven, a stall as long as what was lost explains it.
+    """
+    rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
+    if not rows or proven == "page-faults":
+        return False
+    held, _ = signals.held(seconds[0], seconds[1] + 1, list(rows.values()))
+    known = dict(zip(rows, held, strict=True))
+    unknown = np.full(held.shape[1], np.nan)
+    stalled_ns = float(stalled_ms(known.get(THROTTLED, unknown), known.get(QUOTA, unknown)).sum()) * 1e6
+    if proven == "contention":
+        waited_ns = lost_ns if counted is None or counted.waited_ns is None else counted.waited_ns
+        return stalled_ns > 0 and waited_ns - stalled_ns < PART * lost_ns
+    return counted is None and max(lost_ns, 1) <= stalled_ns < float("inf")
 
 
 _AS_TAIL = {

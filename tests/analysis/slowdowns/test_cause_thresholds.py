@@ -87,6 +87,7 @@ COUNTS = {
     "pressure/over-current": (3, 150, 0.9),
     "rate/over-current-events": (30, 150, 0.8),
     "pressure/cpu-quota": (5, 150, 0.9),
+    "rate/cpu-throttled": (30, 150, 0.9),
     "rate/run-queue-wait": (30, 150, 0.9),
     "load/steal": (5, 150, 0.9),
     "pressure/cpu-some": (10, 120, 0.8),

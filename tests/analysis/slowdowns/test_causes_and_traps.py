@@ -23,6 +23,20 @@ def the_one(sensors: dict[str, list[float]], latency_ms: list[float] = SLOWER, *
     return found
 
 
+def mostly(before: float, during: float) -> list[float]:
+    """A sensor that changes with the slowdown, and is as before in two of each twelve of its seconds."""
+    return stretch((HEALTHY, before), *[(1, before if at % 12 in (5, 11) else during) for at in range(SLOW)])
+
+
+# The kernel counts the stall through the quota as waiting for a CPU.
+MOSTLY_STALLED = {
+    "pressure/cpu-quota": mostly(0, 100),
+    "rate/cpu-throttled": mostly(0, 480),
+    "rate/run-queue-wait": changing(4, 490),
+    "pressure/cpu-some": changing(3, 49),
+    "rate/involuntary-switches": changing(2, 60),
+}
+
 PROOFS = {
     "thermal by its flag": ("thermal", {"throttle/thermal": changing(0, 1)}),
     "thermal by a soft limit": ("thermal", {"throttle/soft-temp-limit": changing(0, 1)}),
@@ -52,6 +66,14 @@ PROOFS = {
     "a quota": ("cpu-quota", {"pressure/cpu-quota": changing(0, 60)}),
     "a quota, by which it waits as well": (
         "cpu-quota", {"pressure/cpu-quota": changing(0, 60), "rate/run-queue-wait": changing(6, 290)}),
+    "a quota whose reading misses two seconds of twelve, beside others": (
+        "cpu-quota", {**MOSTLY_STALLED, "load/others": changing(5, 60)}),
+    "the same in a recording without throttled time": (
+        "cpu-quota", {name: values for name, values in MOSTLY_STALLED.items() if name != "rate/cpu-throttled"}),
+    "others, beside a quota that is used up as ever": (
+        "contention", {
+            "pressure/cpu-quota": changing(80, 80), "rate/cpu-throttled": changing(200, 200),
+            "rate/run-queue-wait": changing(200, 700)}),
     "memory by its limit": ("memory-pressure", {"rate/memory-limit-hits": changing(0, 900)}),
     "memory by faults": ("memory-pressure", {"rate/major-faults": changing(0.1, 80)}),
     "memory by swapping": ("memory-pressure", {"rate/swap-in": changing(0, 900)}),

@@ -81,6 +81,9 @@ CONTENDED = {
         {"threads": 4}, (OTHERS, 100)),
     "a paced model": (
         flat(load_others=190, load_engine=10, rate_run__queue__wait=80), {"load": PACED}, (OTHERS, 190)),
+    "others beside a quota": (
+        flat(load_others=190, load_engine=30, load_cpu=199, rate_run__queue__wait=900, rate_cpu__throttled=300),
+        {}, (OTHERS, 190)),
     "a program whose calls wait": (
         flat(load_others=190, load_engine=10, rate_run__queue__wait=80, rate_call__run__queue__wait=400),
         {"watched": PROGRAM}, (OTHERS, 190)),
@@ -117,6 +120,17 @@ NOT_CONTENDED = {
     "a container's quota": (
         flat(load_engine=99, pressure_cpu__some=100, rate_run__queue__wait=900),
         {"threads": 2, "cores": 8, "cpus": 1.0}),
+    "a quota beside the load of others": (
+        flat(load_others=120, load_engine=50, load_cpu=172, pressure_cpu__some=50, rate_run__queue__wait=490,
+             pressure_cpu__quota=100, rate_cpu__throttled=480), {}),
+    "the same in a recording without throttled time": (
+        flat(load_others=120, load_engine=50, load_cpu=172, pressure_cpu__some=50, rate_run__queue__wait=490,
+             pressure_cpu__quota=100), {}),
+    "a quota without the scheduler's account": (
+        flat(load_others=140, load_engine=50, load_cpu=192, pressure_cpu__some=60, rate_cpu__throttled=480), {}),
+    "a program whose calls are stopped by its container's quota": (
+        flat(load_others=120, load_engine=50, rate_run__queue__wait=490, rate_call__run__queue__wait=480,
+             rate_cpu__throttled=480), {"watched": PROGRAM}),
     "more threads than cores, with nothing but their waits": (flat(rate_run__queue__wait=1900), {"threads": 4}),
     "others on the cores that it leaves": (
         flat(load_others=100, load_engine=99, load_cpu=200, pressure_cpu__some=40, rate_run__queue__wait=12),

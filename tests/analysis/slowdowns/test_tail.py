@@ -231,6 +231,22 @@ def test_a_wait_while_the_quota_is_used_up_is_not_for_others() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("stalled_ms", "waited_ms", "cause"), [(25, 30, "cpu-quota"), (5, 30, "contention"), (0, 30, "contention")]
+)
+def test_only_the_wait_beyond_the_stall_is_for_others(stalled_ms: float, waited_ms: int, cause: str) -> None:
+    waited = counted(60.5, 50, waited_ns=waited_ms * MS)
+    sensors = {"pressure/cpu-quota": [100.0] * LENGTH_S, "rate/cpu-throttled": changing(0.0, stalled_ms)}
+    assert cause_of(waited, sensors=sensors)[0] == cause
+
+
+@pytest.mark.parametrize(("stalled_ms", "cause"), [(500, "cpu-quota"), (10, "unexplained")])
+def test_a_stall_as_long_as_what_was_lost_explains_it_where_nothing_was_counted(stalled_ms: float, cause: str) -> None:
+    """A program under `watch`, stopped by its quota all along: nothing changes with the inference."""
+    sensors = {"rate/cpu-throttled": [stalled_ms] * LENGTH_S, "rate/run-queue-wait": [stalled_ms] * LENGTH_S}
+    assert cause_of(sensors=sensors)[0] == cause
+
+
 def slow_from_60(*events: Event) -> MadeSession:
     session = made(dict.fromkeys(range(60, 90), 8), *events, sensors={"throttle/thermal": [0.0] * 60 + [1.0] * 30})
     slow = session.inferences.copy()
