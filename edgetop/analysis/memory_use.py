@@ -22,7 +22,7 @@ from edgetop.formatting import DIGITS, rounded
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import EngineMemory
-from edgetop.session.events import Event, Notice
+from edgetop.session.events import Event
 from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
@@ -239,19 +239,6 @@ def leak_ends(growth: GrowthView) -> str:
     """`full in 12h32m`; empty if that is not known."""
     left = growth.hours_left
     return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"
-
-
-def leak_notices(growth: GrowthView) -> tuple[Notice, ...]:
-    rate, slope = leak_rate(growth), growth.mib_per_h
-    if not rate or slope is None:
-        return ()
-    scale = 1024 if rate.endswith("GiB/h") else 1
-    ends = f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"
-    text = f"the engine's memory grows by {rate} (95 %: {ends}) and does not level off"
-    if growth.hours_left is not None:
-        text += f"; what is left lasts {formatting.duration(growth.hours_left * HOUR_S * NS)}"
-    advice = "look for what is kept from inference to inference: in the runtime, a delegate, the outputs"
-    return (Notice("leak", text, advice),)
 
 
 def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:

@@ -10,6 +10,7 @@ from edgetop.comparison.sample import Group, Sample
 from edgetop.frozen import frozen
 from edgetop.session.events import Notice
 from edgetop.wording.load_words import load_words
+from edgetop.wording.notice_words import notice
 
 START_C = 2.0
 AMBIENT_C = 1.0
@@ -212,12 +213,12 @@ def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:
-        for notice in one.report.warnings:
-            if notice.code in DOUBTS:
-                found.setdefault(notice.code, (notice, []))[1].append(one.session.name)
-    for notice, names in found.values():
+        for finding in one.report.warnings:
+            if finding.code in DOUBTS:
+                found.setdefault(finding.code, (notice(finding), []))[1].append(one.session.name)
+    for doubt, names in found.values():
         if len(set(names)) < len(everyone):
-            yield Notice(notice.code, f"{_named(names)} only: {notice.message}", notice.advice)
+            yield Notice(doubt.code, f"{_named(names)} only: {doubt.message}", doubt.advice)
 
 
 def _named(names: Sequence[str]) -> str:

@@ -5,11 +5,12 @@ The keys are a contract (`edgetop help report`).
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.findings import Doubt
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView, forecast
 from edgetop.analysis.hotspots import ThreadView
@@ -29,6 +30,7 @@ from edgetop.wording.ab_words import ab_document
 from edgetop.wording.alert_words import alerts_document
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import late_words
+from edgetop.wording.notice_words import notice
 from edgetop.wording.tail_words import tail_words
 
 
@@ -139,4 +141,5 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     ForecastView: forecast,
     Ceilings: Ceilings.to_json,
     GateResult: GateResult.to_json,
+    **dict.fromkeys(get_args(Doubt), lambda finding: to_json(notice(finding))),
 }

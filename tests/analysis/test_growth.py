@@ -13,7 +13,6 @@ from edgetop.analysis.memory_use import (
     GrowthView,
     MemoryGrowth,
     Slope,
-    leak_notices,
     leak_rate,
     robust_slope,
     slope_between,
@@ -165,16 +164,9 @@ def test_a_leak_goes_on_where_the_board_becomes_slower() -> None:
     assert view.is_leak
 
 
-def test_a_leak_is_told_in_words_with_what_to_do() -> None:
-    leak = GrowthView(Slope(12.34, 11.8, 12.9), is_leak=True, hours_left=3.2)
-    assert leak_rate(leak) == "12 MiB/h"
-    (notice,) = leak_notices(leak)
-    assert notice.code == "leak"
-    assert notice.message == (
-        "the engine's memory grows by 12 MiB/h (95 %: 11.8 to 12.9) and does not level off; what is left lasts 3h12m"
-    )
+def test_the_rate_of_a_leak_has_words() -> None:
+    assert leak_rate(GrowthView(Slope(12.34, 11.8, 12.9), is_leak=True, hours_left=3.2)) == "12 MiB/h"
     assert leak_rate(GrowthView(Slope(2.34, 1.8, 2.9), is_leak=True)) == "2.3 MiB/h"
-    assert leak_notices(GrowthView(Slope(0.5, 0.4, 0.6), is_leak=False)) == ()
 
 
 @settings(deadline=None, max_examples=20)

@@ -8,11 +8,11 @@ PACKAGE = Path(__file__).parents[2] / "edgetop"
 CODEC = "session/event_codec.py"
 # Where an event's data leaves edgetop, or is shown key by key.
 WRITES_IT = {
-    "analysis/notices.py": "a notice repeats the event's figures",
     "recording/columns.py": "the event table",
     "recording/packing.py": "the journal and the wire",
     "recording/export/to_perfetto.py": "another format",
     "ui/panes/events_pane.py": "the detail of an event lists its data",
+    "wording/notice_words.py": "a notice repeats the event's figures",
 }
 
 

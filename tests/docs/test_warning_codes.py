@@ -5,11 +5,13 @@ import functools
 import re
 from importlib import resources
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 import edgetop
-from edgetop.analysis.notices import ADVICE, DOUBTS
+from edgetop.analysis.findings import EVENT_CODES, Doubt
+from edgetop.analysis.notices import LABELS
 from edgetop.analysis.slowdowns.tail import CAUSES
 from edgetop.comparison.fairness import CONDITIONS
 
@@ -17,13 +19,15 @@ pytestmark = pytest.mark.slow
 
 TOPIC = resources.files("edgetop").joinpath("docs/warnings.md").read_text(encoding="utf-8")
 CODES, REST = TOPIC.split("## Intervals")
+FIXED_CODES = {kind.code for kind in get_args(Doubt) if isinstance(kind.code, str)}
+SETTING_CODES = {f"{name.replace('_', '-')}-differs" for name in LABELS.values()}
 FOLDER = Path(edgetop.__file__).parent
 
 
 @functools.cache
 def codes_made() -> set[str]:
-    """The first argument of every Notice that the program makes, where it is a constant, and the tables of codes."""
-    codes = {*ADVICE, *DOUBTS, *(condition.code for condition in CONDITIONS)}
+    """The codes of findings, and the first argument of every Notice that the program makes, where it is a constant."""
+    codes = {*EVENT_CODES, *FIXED_CODES, *SETTING_CODES, *(condition.code for condition in CONDITIONS)}
     for path in FOLDER.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Notice":

@@ -38,6 +38,7 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.clue_words import clue_words
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
+from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.slowdown_words import streams_words
 from edgetop.wording.tail_words import tail_words
 
@@ -68,7 +69,7 @@ def summary_lines(report: Report) -> Iterator[str]:
         _board(report),
         _method(report.session),
         _operators(report),
-        notice_lines("warning", report.warnings),
+        notice_lines("warning", map(notice, report.warnings)),
     )
     return chain.from_iterable(parts)
 
@@ -97,7 +98,7 @@ def brief_summary(report: Report) -> str:
         islice(_energy(report), 1),
         islice(_memory(report.memory), int("memory" not in (report.unavailable or {}))),
         _largest_operator(report),
-        [f"warnings   {len(report.warnings)}: {clean(report.warnings[0].message)}"] if report.warnings else [],
+        [f"warnings   {len(report.warnings)}: {clean(notice_words(report.warnings[0]))}"] if report.warnings else [],
     )
     return "\n".join(islice(wrapped(chain.from_iterable(parts)), BRIEF_LINES))
 

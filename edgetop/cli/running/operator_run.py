@@ -12,7 +12,6 @@ from statistics import median
 import click
 
 from edgetop.analysis.hotspots import ThreadTally, ThreadView, TypeView, by_type
-from edgetop.analysis.notices import ADVICE
 from edgetop.analysis.operator_bounds import Rates, applicable, bound, rates
 from edgetop.analysis.operator_hints import operator_hints
 from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, overhead_ratio
@@ -37,6 +36,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Board
 from edgetop.session.operators import Operator, OperatorInfo, burst_of
+from edgetop.wording.notice_words import ADVICE
 
 
 @frozen

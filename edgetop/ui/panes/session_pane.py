@@ -10,6 +10,7 @@ from edgetop.session.manifest import Manifest
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.text import BLANK, Line, line, wrapped
 from edgetop.wording.load_words import load_words
+from edgetop.wording.notice_words import notice
 
 LABEL_CELLS = 11
 
@@ -23,9 +24,9 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
     if view.manifest is None:
         return [line(("no data yet", "dim"))]
     lines: list[Line] = []
-    for notice in view.notices:
-        lines += wrapped(area.clean(f"! {notice.message}"), area.width, "warning")
-        lines += wrapped(area.clean(notice.advice), area.width, "text", indent="  ")
+    for told in map(notice, view.notices):
+        lines += wrapped(area.clean(f"! {told.message}"), area.width, "warning")
+        lines += wrapped(area.clean(told.advice), area.width, "text", indent="  ")
         lines.append(BLANK)
     for gate in view.gates:
         style = "good" if gate.ok else "critical" if gate.fails_for_sure else "warning"
@@ -75,4 +76,9 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-SESSION = Drawing("session", title, body, scrolls=True, subject=lambda view: (view.manifest, view.notices, view.gates))
+def _subject(view: MonitorView) -> object:
+    """Return what is drawn. Findings are compared as text, which changes less often than their figures."""
+    return view.manifest, tuple(map(notice, view.notices)), view.gates
+
+
+SESSION = Drawing("session", title, body, scrolls=True, subject=_subject)

@@ -1,0 +1,210 @@
+"""What the analysis finds about a session that its reader should know: doubts about its figures, and hints.
+
+All of it is data. `edgetop.wording.notice_words` has the message and the advice of each. The codes are a contract
+(`edgetop help warnings`).
+"""
+
+from typing import ClassVar
+
+from edgetop.analysis.faults import Fault
+from edgetop.analysis.memory_use import GrowthView
+from edgetop.analysis.recent_events import Lasting
+from edgetop.frozen import frozen
+
+# Kinds of events that stay true for the whole session. Each is a finding, and its kind is the code.
+EVENT_CODES = frozenset(
+    {
+        "assumed-shape", "provider-dropped", "partly-accelerated", "records-lost", "inference-failed", "no-sensors",
+        "model-misnamed", "recording-failed", "recording-behind", "data-dependent", "governor-changed",
+        "power-mode-changed", "cpu-quota", "memory-limit", "clock-source", "coarse-times", "tool-summary", "no-starts",
+        "no-inference", "calls-unseen", "foreign-times", "streams-full", "left-behind", "recovered",
+    }
+)  # fmt: skip
+
+
+@frozen
+class PartsFailed:
+    """An error of edgetop, and everything that is not available because of it."""
+
+    parts: tuple[str, ...]  # names of folds and figures
+    fault: Fault
+
+    code: ClassVar[str] = "internal-error"
+
+
+@frozen
+class EventTold:
+    """A warning or an error that was recorded, and how often."""
+
+    lasting: Lasting
+
+    @property
+    def code(self) -> str:
+        return self.lasting.first.kind
+
+
+@frozen
+class QueueGrew:
+    """More inferences were asked for than were done."""
+
+    asked_hz: float
+    done_hz: float
+    is_over: bool  # it caught up later
+
+    code: ClassVar[str] = "overloaded"
+
+
+@frozen
+class WarmupShort:
+    runs: int
+    was_imported: bool  # from a file of trtexec
+
+    code: ClassVar[str] = "short-warmup"
+
+
+@frozen
+class NotSettled:
+    """Percentiles that more inferences may still move."""
+
+    quantiles: tuple[float, ...]
+    count: int  # of inferences
+    independent: int | None = None  # number of independent samples they are worth; None: they are simply too few
+
+    code: ClassVar[str] = "not-settled"
+
+
+@frozen
+class Leak:
+    growth: GrowthView
+
+    code: ClassVar[str] = "leak"
+
+
+@frozen
+class BackgroundLoad:
+    """CPU time that other processes took."""
+
+    mean_pct: float  # of a core
+    names: tuple[str, ...]  # of the processes that took most; (): unknown
+
+    code: ClassVar[str] = "background-load"
+
+
+@frozen
+class StillWarming:
+    """A temperature that still rose at the end."""
+
+    sensor: str
+    rose_c: float  # in the last two minutes
+
+    code: ClassVar[str] = "still-warming"
+
+
+@frozen
+class SettingDiffers:
+    """A label declares another governor or power mode than the board has."""
+
+    setting: str  # "governor" or "power-mode"
+    declared: str
+    was: str
+
+    @property
+    def code(self) -> str:
+        return f"{self.setting}-differs"
+
+
+@frozen
+class HalvesDiffer:
+    """The p99 of the second half is not that of the first."""
+
+    first_ns: float
+    second_ns: float
+
+    code: ClassVar[str] = "p99-differs"
+
+
+@frozen
+class ClockLimitMoved:
+    """The limit of a clock changed, by the user, the firmware or heat."""
+
+    sensor: str
+    low_mhz: float
+    high_mhz: float
+    clocks: int  # number of clocks with such a change, this one among them
+
+    code: ClassVar[str] = "clock-limit-changed"
+
+
+@frozen
+class ModeUnsustainable:
+    """A power mode that sets no limit."""
+
+    power_mode: str
+
+    code: ClassVar[str] = "unsustainable-mode"
+
+
+@frozen
+class NotSustained:
+    """The speed of the burst was not held."""
+
+    drift_ratio: float  # sustained p50 over burst p50
+
+    code: ClassVar[str] = "not-sustained"
+
+
+@frozen
+class Stolen:
+    """CPU time that a hypervisor took."""
+
+    mean_pct: float  # of a core
+
+    code: ClassVar[str] = "steal"
+
+
+@frozen
+class MonitorCost:
+    """CPU time that edgetop itself took."""
+
+    mean_pct: float  # of a core
+
+    code: ClassVar[str] = "monitor-cost"
+
+
+@frozen
+class SustainedShort:
+    """Sustained figures from a measurement that was shorter than heat needs."""
+
+    measured_ns: int
+
+    code: ClassVar[str] = "short-sustained"
+
+
+@frozen
+class PowerShort:
+    """Power from a measurement that was shorter than heat needs."""
+
+    measured_ns: int
+
+    code: ClassVar[str] = "short-power"
+
+
+Doubt = (
+    PartsFailed
+    | EventTold
+    | QueueGrew
+    | WarmupShort
+    | NotSettled
+    | Leak
+    | BackgroundLoad
+    | StillWarming
+    | SettingDiffers
+    | HalvesDiffer
+    | ClockLimitMoved
+    | ModeUnsustainable
+    | NotSustained
+    | Stolen
+    | MonitorCost
+    | SustainedShort
+    | PowerShort
+)

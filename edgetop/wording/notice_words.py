@@ -1,0 +1,184 @@
+"""The findings of the analysis as notices: the message of each, what to do about it, and the figures as JSON.
+
+The screen, the report, its JSON document and comparisons show the same notice.
+"""
+
+from collections.abc import Mapping
+
+from edgetop.analysis import findings as of
+from edgetop.analysis.deadline import overload_words
+from edgetop.analysis.findings import Doubt
+from edgetop.analysis.memory_use import HOUR_S, Slope, leak_rate
+from edgetop.analysis.precision import least_independent
+from edgetop.analysis.recent_events import Lasting
+from edgetop.analysis.statistics import SETTLED_COUNTS
+from edgetop.formatting import clean, clock_time, duration, milliseconds, rounded
+from edgetop.session.event_codec import data_of
+from edgetop.session.event_kinds import RecordsLost
+from edgetop.session.events import Notice
+from edgetop.session.seconds import NS
+from edgetop.session.typed_json import JsonValue
+
+# What to do about each code whose advice is always the same.
+ADVICE: Mapping[str, str] = {
+    "assumed-shape": "give the shape that deployment uses with --shape NAME:1,3,224,224",
+    "provider-dropped": "install the build of the runtime that has it, or run with --provider CPU",
+    "partly-accelerated": "each change of place waits and may copy: run all of it on the CPU as well and compare",
+    "records-lost": "the session is incomplete there; give edgetop a core of its own, or a slower --refresh",
+    "inference-failed": "look at the event log; the inputs may not suit the model",
+    "no-sensors": "edgetop sensors says what is missing, why, and what would bring it",
+    "model-misnamed": "rename the file, so that other tools know it too",
+    "recording-failed": "free space or record elsewhere with -o; the run itself went on",
+    "recording-behind": "record on a faster disk, or without single inferences: --no-raw",
+    "data-dependent": "measure with real samples: --input NAME=FILE.npy",
+    "governor-changed": "set it before the run, and see what else sets it: tuned, power-profiles-daemon, a script",
+    "power-mode-changed": "figures of two modes are mixed here: set the mode before the run and measure anew",
+    "cpu-quota": "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs give --limit cpus=N",
+    "memory-limit": "edgetop fit-memory finds the least memory with which it runs well",
+    "clock-source": "boot with the fast clock of this board (x86: clocksource=tsc), or trust only long inferences",
+    "coarse-times": "import a shorter run: trtexec keeps times as 32-bit floats of milliseconds since its start",
+    "tool-summary": "for each inference import what trtexec --exportTimes or onnxruntime_perf_test's result file has",
+    "no-starts": "import its printed output too, for the throughput; trends show the order of inferences, not times",
+    "no-inference": "edgetop help watch says what is seen; its own two lines report anything else (edgetop help probe)",
+    "calls-unseen": "edgetop help watch tells how processes report their calls, and where",
+    "foreign-times": "in Python time.monotonic_ns(), in C clock_gettime(CLOCK_MONOTONIC): edgetop help tap",
+    "streams-full": "figures of all calls together are complete; edgetop watch each program alone for the rest",
+    "left-behind": "start it so that it stays in the foreground, or watch it as it runs: edgetop watch --pid N",
+    "recovered": "the report says under lost what is missing; edgetop help recording tells what survives what",
+    # Doubts that follow from figures.
+    "internal-error": "the recording and the other figures stand; edgetop report says what to send",
+    "overloaded": "response times depend on the length of the run; ask for a --rate that the engine can keep",
+    "background-load": "what shares the board with the model belongs in the measurement only if production has it too",
+    "still-warming": "run until it no longer does: what is sustained is not known before",
+    "p99-differs": "one figure does not describe it: see what changed (slowdowns, events), or run until halves agree",
+    "clock-limit-changed": (
+        "if heat did not do it, set the clocks before the run and leave them alone; slowdowns tell when it was"
+    ),
+    "unsustainable-mode": "measure in the mode in watts that deployment can hold",
+    "not-sustained": "deployment sees the sustained figures; slowdowns tell why",
+    "steal": "the host is shared: the tail is not the board's own",
+    "monitor-cost": "a slower --refresh, --headless, or watching from elsewhere (edgetop help remote) costs less",
+    "short-sustained": "measure for five minutes or more: --duration 5m",
+    "short-power": "measure for five minutes or more: --duration 5m",
+    "leak": "look for what is kept from inference to inference: in the runtime, a delegate, the outputs",
+}
+_WARM_UP = "leave --warmup-runs at its default of 50"
+_WARM_UP_THERE = "give trtexec a longer --warmUp, and import with that as --warmup-time"
+
+_Figures = dict[str, JsonValue]
+
+
+def notice(finding: Doubt | Notice) -> Notice:
+    """Return the finding with its message, its advice and its figures."""
+    if isinstance(finding, Notice):
+        return finding
+    message, figures = _told(finding)
+    return Notice(finding.code, message, _advice(finding), figures)
+
+
+def notice_words(finding: Doubt | Notice) -> str:
+    """Return the message alone."""
+    return finding.message if isinstance(finding, Notice) else _told(finding)[0]
+
+
+def _advice(finding: Doubt) -> str:
+    match finding:
+        case of.WarmupShort(was_imported=was_imported):
+            return _WARM_UP_THERE if was_imported else _WARM_UP
+        case of.NotSettled(independent=None):
+            return f"run longer: p99 needs {SETTLED_COUNTS[0.99]} inferences"
+        case of.NotSettled():
+            return f"run longer: p99 needs {least_independent(0.99):.0f} independent inferences"
+        case of.SettingDiffers(setting):
+            name = setting.replace("-", " ")
+            return f"set the {name} that deployment has, or mend the label; edgetop doctor tells how"
+    return ADVICE[finding.code]
+
+
+def _told(finding: Doubt) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR0912  a sentence for each finding
+    """Return the message, and the figures in it under their keys of the JSON document."""
+    match finding:
+        case of.PartsFailed(parts, fault):
+            names = ", ".join(parts)
+            return f"{names}: {fault.words}", {"parts": names, "error": fault.error}
+        case of.EventTold(lasting):
+            return _event(lasting)
+        case of.QueueGrew(asked_hz, done_hz, is_over):
+            return f"overloaded{' for a time' if is_over else ''}: {overload_words(asked_hz, done_hz)}", {}
+        case of.WarmupShort(runs):
+            text = f"only {runs} warm-up runs: the first measured ones may be slower than the rest"
+            return text, {"warmup_runs": runs}
+        case of.NotSettled():
+            return _not_settled(finding)
+        case of.Leak(growth):
+            assert growth.mib_per_h
+            left = growth.hours_left
+            lasts = "" if left is None else f"; what is left lasts {duration(left * HOUR_S * NS)}"
+            rate = leak_rate(growth)
+            between = _between(growth.mib_per_h, rate)
+            return f"the engine's memory grows by {rate} (95 %: {between}) and does not level off{lasts}", {}
+        case of.BackgroundLoad(mean_pct, names):
+            named = f": {', '.join(map(clean, names))}" if names else ""
+            text = f"other processes took {mean_pct:.0f} % of a core on average{named}"
+            return text, {"mean_pct": round(mean_pct, 2), "names": ", ".join(names)}
+        case of.StillWarming(sensor, rose_c):
+            text = f"{clean(sensor)} was still rising at the end: by {rose_c:.1f} °C in the last two minutes"
+            return text, {"sensor": sensor, "rose_c": round(rose_c, 2)}
+        case of.SettingDiffers(setting, declared, was):
+            text = f"the {setting.replace('-', ' ')} was {clean(was)}, and {clean(declared)} is declared"
+            return text, {"declared": declared, "was": was}
+        case of.HalvesDiffer(first, second):
+            text = f"p99 was {milliseconds(first)} ms in the first half and {milliseconds(second)} ms in the second"
+            return text, {"first_ms": round(first / 1e6, 6), "second_ms": round(second / 1e6, 6)}
+        case of.ClockLimitMoved(sensor, low, high, clocks):
+            more = f", and {clocks - 1} more" if clocks > 1 else ""
+            between = f"between {low:.0f} and {high:.0f} MHz"
+            text = f"a clock's limit changed during the run: {clean(sensor)} was {between}{more}"
+            return text, {"sensor": sensor, "low_mhz": low, "high_mhz": high, "clocks": clocks}
+        case of.ModeUnsustainable(mode):
+            text = f"the power mode {clean(mode)} sets no limit: over-current and heat throttle it"
+            return text, {"power_mode": mode}
+        case of.NotSustained(drift):
+            above = f"sustained p50 is {(drift - 1) * 100:.0f} % above that of the burst"
+            return f"the speed of the start was not held: {above}", {"drift_ratio": round(drift, 4)}
+        case of.Stolen(mean_pct):
+            return f"a hypervisor took {mean_pct:.1f} % of a core on average", {"mean_pct": round(mean_pct, 2)}
+        case of.MonitorCost(mean_pct):
+            return f"edgetop itself took {mean_pct:.1f} % of a core", {"mean_pct": round(mean_pct, 2)}
+        case of.SustainedShort(measured_ns):
+            text = f"the sustained figures are from {duration(measured_ns)} of measuring: heat takes minutes"
+            return text, {"measured_s": round(measured_ns / NS, 3)}
+        case of.PowerShort(measured_ns):
+            lasted = duration(measured_ns)
+            text = f"power was measured for {lasted}: too short for what the board draws when it is warm"
+            return text, {"measured_s": round(measured_ns / NS, 3)}
+
+
+def _event(lasting: Lasting) -> tuple[str, _Figures]:
+    """Return the trouble that an event reported, with the sum and the times if it occurred more than once."""
+    event, times = lasting.first, lasting.times
+    if times == 1:
+        return event.message, data_of(event.body)
+    when = f"{times} times from {clock_time(event.t_ns)} to {clock_time(lasting.last_ns)}"
+    span = {"first_s": rounded(event.t_ns / NS), "last_s": rounded(lasting.last_ns / NS)}
+    figures: _Figures = {**data_of(event.body), "times": times, **span}
+    if isinstance(event.body, RecordsLost):
+        figures["count"] = lasting.inferences
+        return f"{lasting.inferences} inferences were not reported: lost {when}", figures
+    return f"{event.message} (the first of {when})", figures
+
+
+def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
+    percentiles = " and ".join(f"p{quantile * 100:g}" for quantile in finding.quantiles)
+    count, independent = finding.count, finding.independent
+    if independent is None:
+        return f"{percentiles} not settled: {count} inferences are too few", {"count": count}
+    alike = "inferences that follow each other take about as long"
+    text = f"{percentiles} not settled: {alike}, so {count} count as {independent} independent ones"
+    return text, {"count": count, "independent": independent}
+
+
+def _between(slope: Slope, rate: str) -> str:
+    """Return the interval of a leak in the unit of its rate, without the unit."""
+    scale = 1024 if rate.endswith("GiB/h") else 1
+    return f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"
