@@ -1,4 +1,4 @@
-"""An A/B session: the figures of its quads while it runs, and the comparison that follows from them.
+"""The figures of an A/B session's quads while the session runs, and the comparison that follows from them.
 
 While it runs, the inferences of each quad of turns become the figures of an event, `ab-quad`. A fold over these
 events, live or from a recording, gives the same ratios; it needs no single inferences.
@@ -23,34 +23,35 @@ from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Read
 from edgetop.session.seconds import NS
 from edgetop.session.turns import SIDES, Plan
 
-# Of each ratio: the figure of a quad; of a variant, the figure and how many of the quad's unit its own is.
+# The figures that have a ratio: the field of `QuadFigures`, the field of `VariantFigures`, and the factor between them.
 METRICS = {
     "p50": ("p50_ns", "p50_ms", 1e6), "p90": ("p90_ns", "p90_ms", 1e6), "p99": ("p99_ns", "p99_ms", 1e6),
     "throughput": ("hz", "throughput_hz", 1.0), "energy": ("mj", "energy_mj", 1.0),
 }  # fmt: skip
-GROWING = ("throughput",)  # of which more is faster
+GROWING = ("throughput",)  # Figures of which a higher value is faster.
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are stored for each quad
-# Before so many quads and loads, an interval that is narrow by chance would end the session.
+# The session does not end before this many quads and loads, since the interval may be narrow by chance.
 LEAST_RESOLVING, LEAST_RESOLVING_LOADS = 20, 8
-# What two loads of one file differ by is measured, from LEAST_PAIRS loads on: they are the pairs of the interval. With
-# fewer loads it is not known, and this is assumed for the logarithm of the ratio with one load: in A/A sessions of
-# models of 15 us that loaded each model once, the ratio was 0.95 to 1.12.
+# From LEAST_PAIRS loads on, the difference between loads of one file is measured: the loads are the pairs of the
+# interval. With fewer loads the difference is unknown, and this standard deviation of the logarithm of the ratio is
+# assumed for one load. In A/A sessions of models of 15 us that loaded each model once, the ratio was 0.95 to 1.12.
 UNKNOWN_SPREAD = 0.12
-# Smallest difference that is called one. With 7 to 60 loads that differ by 0.3 to 3 %, 0 to 1.6 % of simulated A/A
-# sessions were called different, where the interval alone allows 4 %. With 0.5 % it is 0 to 1.2 %, but a difference of
-# 1 % is then missed in one of five sessions of eight loads that differ by 0.3 %, instead of one of forty.
+# Smallest difference that counts as a difference. With 7 to 60 loads that differ by 0.3 to 3 %, 0 to 1.6 % of simulated
+# A/A sessions were judged different; the interval alone allows 4 %. A limit of 0.5 % would reduce that to 0 to 1.2 %,
+# but miss a difference of 1 % in one of five sessions of eight loads that differ by 0.3 %, instead of one of forty.
 LEAST_DIFFERENCE = 0.003
-SAME_WITHIN = 0.05  # an interval that reaches further says nothing
+SAME_WITHIN = 0.05  # "Same" is only said if the whole interval is within this distance of 1.
 
-# What follows a switch: caches of another, threads asleep. So long after it, latencies are compared with those of the
-# second half of the turn.
+# Just after a switch the caches hold the other model's data and threads are asleep. Latencies at these times after a
+# switch are compared with those of the second half of the turn.
 STEPS_NS = tuple(ms * 1_000_000 for ms in (0, 10, 20, 40, 80, 160, 320))
 LEAST_LEFT_OUT_NS = 10_000_000
-OFF = 0.02  # by so much, and by three times the standard error of what the turns differ in
-SETTLING_QUADS = 4  # from which it is found, before any is told
+# A latency is off if it differs by this share, and by three times the standard error of the turns' differences.
+OFF = 0.02
+SETTLING_QUADS = 4  # Number of quads from which the settling time is computed.
 
 
-# While it runs.
+# What follows runs while the session runs.
 
 
 class QuadEvents:
@@ -58,14 +59,14 @@ class QuadEvents:
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
-        self._load = 0  # how often both have been loaded before
-        self._before = 0  # quads of earlier loads
-        self._power: int | None = None  # the place of the sensor of the whole board's power
-        self._averages = False  # its readings, the time since the one before
+        self._load = 0  # Number of earlier loads of both variants.
+        self._before = 0  # Number of quads in earlier loads.
+        self._power: int | None = None  # Index of the sensor of the whole board's power.
+        self._averages = False  # Whether that sensor's readings are means since the previous reading.
         self._inferences: Inferences = NO_INFERENCES
         self._readings: Readings = NO_READINGS
-        self._is_over = False  # every turn of the plan has been
-        self._done = 0  # quads of the plan, of those of A alone and of both
+        self._is_over = False  # Whether every turn of the plan is over.
+        self._done = 0  # Quads of the plan that are done, with those of A alone and those of both.
         self._left_out_ns: int | None = None
 
     def fold(self, batch: Batch) -> tuple[Event, ...]:
@@ -81,7 +82,8 @@ class QuadEvents:
                 case TurnsBegan(began) if began.turn_ns > 0 and self._plan is None:
                     self._plan = began
                 case LoadBegan(load, began) if began.turn_ns > 0 and self._plan is not None:
-                    # All inferences before have arrived: a new load begins when the turns of the last one are over.
+                    # A new load begins only when all turns of the last load are over, so all its inferences have
+                    # arrived.
                     self._is_over = True
                     found += self._events(self._plan)
                     self._before += self._plan.quads
@@ -112,7 +114,7 @@ class QuadEvents:
                 yield quad
 
     def _edges(self, plan: Plan, quad: int) -> list[int]:
-        """Return the begins of the quad's turns, and the end of the last one."""
+        """Return the start times of the quad's turns, and the end of its last turn."""
         return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
 
     def _letters(self, plan: Plan, quad: int) -> str:
@@ -124,11 +126,11 @@ class QuadEvents:
         return np.asarray(self._inferences[begin:end])
 
     def _settle(self, plan: Plan, until: int) -> Event:
-        """Return how long after a switch latency differs from its later values in the turn."""
+        """Return an event with the time after a switch during which latency still differs from the rest of the turn."""
         turns = []
         for quad in range(plan.alone // 4, until):
             edges, letters = self._edges(plan, quad), self._letters(plan, quad)
-            for turn in (1, 3):  # the second is another's than the first, and the fourth than the third
+            for turn in (1, 3):  # Turns 2 and 4 follow a turn of the other variant.
                 found = self._within(edges[turn], edges[turn + 1])
                 found = found[found["variant"] == SIDES.index(letters[turn])]
                 turns.append((found["t_ns"] - edges[turn], found["latency_ns"].astype(float)))
@@ -156,7 +158,10 @@ class QuadEvents:
         return Event(edges[-1], body, "info", "edgetop", f"quad {number} {letters}")
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
-        """Return a side's figures and latencies. `spans`: each turn's counted begin, begin, end. None: one is empty."""
+        """Return a side's figures and latencies, or None if a turn is empty.
+
+        `spans`: (start, counted from, end) of each turn.
+        """
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:
             turn = self._within(begin_ns, end_ns)
@@ -185,7 +190,10 @@ class QuadEvents:
         return figures, latencies
 
     def _watts(self, from_ns: int, to_ns: int) -> float | None:
-        """Return the mean of the readings within that time. Of means, the reading before must be within too."""
+        """Return the mean power in W between two times, or None if it is unknown.
+
+        If readings are means since the previous reading, that previous reading must be between the two times as well.
+        """
         t_ns = self._readings["t_ns"]
         begin, end = np.searchsorted(t_ns, [from_ns, to_ns]).tolist()
         begin += self._averages
@@ -199,7 +207,7 @@ class QuadEvents:
 
 
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
-    """Return how long after a switch latencies differ. `turns`: each one's times since the switch and latencies."""
+    """Return how long after a switch latencies differ, in ns. `turns`: times since the switch and latencies of each."""
     steps = [step for step in STEPS_NS if step <= turn_ns / 2]
     left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)
     for begin, end in pairwise(steps):
@@ -217,7 +225,7 @@ def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: 
     return left_out
 
 
-# Of the events.
+# What follows is computed from the events.
 
 
 @frozen
@@ -226,21 +234,21 @@ class Ratio:
 
     value: float
     ci95: tuple[float, float]
-    verdict: str  # "slower" and "faster" of B; for energy "higher" and "lower"; "same" or "unknown"
-    needs_s: float | None  # how long A and B must take turns until it is known as well as asked for; None: it is
+    verdict: str  # For B: "slower" or "faster", for energy "higher" or "lower"; else "same" or "unknown".
+    needs_s: float | None  # Time of turns still needed for the requested precision; None if it is reached.
 
     @property
     def within(self) -> float:
-        """Return the largest distance of the interval's ends from "no difference", as a share."""
+        """Return how far the interval reaches from 1, as a share."""
         return max(abs(end - 1) for end in self.ci95)
 
 
 @frozen
 class VariantFigures:
-    """The figures of one variant, with the keys of the JSON document: each is its median over the quads."""
+    """The figures of one variant: each is its median over the quads. The names are keys of the JSON document."""
 
     name: str
-    count: int  # inferences
+    count: int  # Number of inferences.
     left_out: int
     p50_ms: float
     p90_ms: float
@@ -251,32 +259,32 @@ class VariantFigures:
 
 @frozen
 class Turn:
-    """A turn of an A/B session."""
+    """One turn of an A/B session."""
 
-    variant: str  # "A" or "B"; "": A runs alone, before the first quad
-    number: int  # of the quad, or of the turn of A alone, from 1
-    count: int  # of quads of this load, or of turns of A alone
+    variant: str  # "A" or "B"; "" while A runs alone, before the first quad.
+    number: int  # Number of the quad, or of the turn of A alone, from 1.
+    count: int  # Number of quads in this load, or of turns of A alone.
     load: int = 1  # number of the load
-    loads: int = 1  # planned for the session; 1 if each is loaded once
-    is_over: bool = False  # whether it was the last one of its load, and both are being loaded again
+    loads: int = 1  # Number of loads planned; 1 if each variant is loaded once.
+    is_over: bool = False  # Whether this was the last turn of its load, so that both variants are being loaded again.
 
 
 @frozen
 class AbView:
-    plan: Plan  # of the first load
-    latest: Plan  # of the latest load
+    plan: Plan  # Plan of the first load.
+    latest: Plan  # Plan of the latest load.
     load: int  # number of the latest load, from 0
-    loads: int  # loads of each that the ratios rest on
-    quads: int  # that are over
-    disturbed: int  # of them: too far off to count for the ratio of p50
-    variants: tuple[VariantFigures, ...]  # none before the first quad
-    ratios: Mapping[str, Ratio | None]  # by METRICS; None: not known (yet)
-    smallest: Mapping[str, float | None]  # of A alone: the difference that can be told, as a share
+    loads: int  # Number of loads of each variant behind the ratios.
+    quads: int  # Number of quads that are over.
+    disturbed: int  # Number of quads whose ratio of p50 is too far off to count.
+    variants: tuple[VariantFigures, ...]  # Empty before the first quad.
+    ratios: Mapping[str, Ratio | None]  # By METRICS; None if not known yet.
+    smallest: Mapping[str, float | None]  # From A alone: the smallest difference that can be detected, as a share.
     left_out_ns: int | None
     until: float
     is_resolved: bool
-    quantiles_ns: tuple[Floats, ...]  # of A and of B, a row of SHARES for each quad
-    p50_logs: Floats  # of each quad, the logarithm of the ratio
+    quantiles_ns: tuple[Floats, ...]  # For A and for B: a row of quantiles at SHARES for each quad.
+    p50_logs: Floats  # Logarithm of the ratio of p50 in each quad.
 
     def turn(self, now_ns: int) -> "Turn":
         """Return the present turn."""
@@ -290,11 +298,12 @@ class AbView:
 
 
 class AbFold:
-    """Folds the events of quads into the comparison of A and B."""
+    """Folds the events about quads into the comparison of A and B."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
-        self._latest: tuple[int, Plan] | None = None  # the latest load and its plan; None: each was loaded once
+        # The latest load and its plan; None if each variant was loaded once.
+        self._latest: tuple[int, Plan] | None = None
         self._left_out_ns: int | None = None
         self._quads: list[QuadDone] = []
         self._alone: list[QuadDone] = []
@@ -315,7 +324,7 @@ class AbFold:
         self._view = None
 
     def view(self, manifest: Manifest | None) -> AbView | None:
-        """Return the comparison; None: this is no A/B session, or its turns have not begun."""
+        """Return the comparison, or None if this is no A/B session or its turns have not begun."""
         if self._plan is None or manifest is None or manifest.ab is None:
             return None
         if self._view is None:
@@ -349,7 +358,7 @@ class AbFold:
         )
 
     def _smallest(self, key: str, quads: int) -> float | None:
-        """Return the smallest difference that `quads` quads can show, from the scatter of those of A alone."""
+        """Return the smallest difference that `quads` quads can show, estimated from the scatter of A alone."""
         values = undisturbed(_log_ratios(self._alone, key)[0])
         if len(values) < LEAST_PAIRS - 2:
             return None
@@ -374,7 +383,7 @@ def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[Quad
 
 
 def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Return the logarithm of B's figure over A's in each quad that has both, and the quad's load."""
+    """Return the logarithm of B's figure over A's in each quad that has both figures, and the load of each quad."""
     loads = np.array([quad.load or 0 for quad in quads], np.int64)
     if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
         return np.asarray(np.log(np.array([quad.p50_ratio for quad in quads], float))), loads
@@ -385,10 +394,10 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the difference between two models from the logarithm of each quad's ratio, and the quad's load.
+    """Return the difference between two models. `logs`: the logarithm of each quad's ratio; `loads`: each quad's load.
 
-    What is compared is the model, and a load is one sample of it. So the interval is that of the means of the loads,
-    however many quads each has. With too few loads it is that of the quads, wider by what loads may differ by.
+    The models are compared, and each load is one sample of a model. So the interval is that of the means of the loads,
+    however many quads a load has. With too few loads it is the interval of the quads, widened by UNKNOWN_SPREAD.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):
@@ -409,13 +418,13 @@ def _quantiles(side: Sequence[QuadFigures]) -> Floats:
 
 
 def binned(quantiles: Floats, edges: Floats) -> Floats:
-    """Return the share of inferences between neighbouring `edges` in ns, the mean over rows of quantiles at SHARES."""
+    """Return the share of inferences between neighbouring `edges`, in ns: the mean over rows of quantiles at SHARES."""
     below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
     return np.diff(below)
 
 
 def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
-    """Return the ratio with its verdict. A difference that is surely below `until` counts as "same"."""
+    """Return the ratio with its verdict. A difference that is certainly smaller than `until` counts as "same"."""
     low, high = math.exp(found.low), math.exp(found.high)
     needs_s = spent_s * (found.half_width / until) ** 2 if found.half_width > until else None
     within = max(abs(low - 1), abs(high - 1))
@@ -431,7 +440,7 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
 
 
 def _figures(name: str, side: Sequence[QuadFigures]) -> VariantFigures:
-    """Return the figures over one quad or more."""
+    """Return a variant's figures over one or more quads."""
     figures: dict[str, Any] = {}
     for key, field, scale in METRICS.values():
         values = [getattr(of, key) for of in side]

@@ -1,6 +1,6 @@
-"""The analysis of a session: the folds with their verdict, and the views that a screen reads from them.
+"""The analysis of a session: all folds, the verdict, and the views that a screen reads.
 
-A part of a view is made when it is first read: a part that nobody reads costs nothing.
+A part of a view is made when it is first read, so parts that nobody reads cost nothing.
 """
 
 import copy
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Analysis(Folds):
-    """The folds, with the verdict and the gates."""
+    """All folds of a session, with the verdict and the gates."""
 
     gate_results = session_report.gate_results
     verdict = session_report.verdict
@@ -35,18 +35,21 @@ class Analysis(Folds):
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
-        """Return the analysis of these batches: a recording, or the part of it that was played."""
+        """Return the analysis of these batches: a whole recording, or the part of it that was played."""
         analysis = cls()
         for batch in batches:
             analysis.fold(batch)
         return analysis
 
     def view(self, window_ns: int | None, lens: Lens = PLAIN, kinds: Sequence[str] = ()) -> "MonitorView":
-        """`lens`: the part of the session that timelines show. `kinds`: sensors of these kinds get a timeline each."""
+        """Return the view of the present moment.
+
+        `lens` is the part of the session that timelines show. Each sensor of these `kinds` gets a timeline.
+        """
         return MonitorView(self, window_ns, lens, kinds)
 
     def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
-        """Return the view of the latency since the last reset: of several streams that of the chosen one."""
+        """Return the view of the latency since the last reset. With several streams, it is the chosen one's."""
         now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
         view = replace(latency.view(window_ns, now_ns, axis), totals=self.totals(), stream=name)
         if not name:
@@ -56,7 +59,7 @@ class Analysis(Folds):
         return replace(view, streams=tuple(rows))
 
     def _shown(self) -> tuple[RollingLatency, str]:
-        """Return the latency to show, with the name of its stream; "" if there is only one."""
+        """Return the latency to show, with the name of its stream, or "" if the session has one stream."""
         views = self.stream_views()
         if len(views) == 1:
             return self._since_reset or self.latency if not self.has_streams else views[0].shown_latency, ""
@@ -64,7 +67,7 @@ class Analysis(Folds):
         return shown.shown_latency, shown.name
 
     def choose_stream(self) -> str:
-        """Show the next of several streams, in the order of their numbers, and return its name; "" if there is one."""
+        """Show the stream with the next number, and return its name, or "" if the session has one stream."""
         names = [view.name for view in sorted(self.stream_views(), key=lambda view: view.number)]
         if len(names) == 1:
             return ""
@@ -73,7 +76,7 @@ class Analysis(Folds):
         return self.chosen_stream
 
     def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
-        """Return an earlier frozen view along another lens. Its timelines end at the time of the view.
+        """Return an earlier frozen view with timelines along another lens. They end at the time of the view.
 
         The timeline of the latency ends at the last second that was complete then.
         """
@@ -97,7 +100,7 @@ class Analysis(Folds):
 
 
 class _Part(Generic[T]):
-    """A part of a view, made when it is first read and stored in the view."""
+    """A part of a view. It is made when it is first read, and then stored in the view."""
 
     def __init__(self, make: "Callable[[MonitorView], T]") -> None:
         self._make = make
@@ -117,9 +120,9 @@ class _Part(Generic[T]):
 
 
 class MonitorView:
-    """The views that a screen shows at one moment, each made when it is first asked for.
+    """The views that a screen shows at one moment, each made when it is first read.
 
-    A part first read after the next fold shows that later moment. Freeze a view to store it.
+    A part that is first read after the next fold shows that later moment. To keep a view, freeze it.
     """
 
     analysis: Analysis
@@ -135,40 +138,43 @@ class MonitorView:
     energy = _Part(lambda view: view.analysis.energy_view(view.power, only_leading=True))
     memory = _Part(lambda view: view.analysis.memory_view(view.axis))
     operators = _Part(lambda view: view.analysis.operators.view())
-    burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))  # where operators were profiled
+    # The times at which operators were profiled.
+    burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))
     slowdowns = _Part(lambda view: view.analysis.slowdowns_view())
     tail = _Part(lambda view: view.analysis.tail())
     events = _Part(lambda view: view.analysis.events_view())
     sensors = _Part(lambda view: view.analysis.tracks.views())
     missing = _Part(lambda view: view.analysis.tracks.missing)
     notices = _Part(lambda view: notices_now(view.analysis))
-    precision = _Part(lambda view: view.analysis.precision_view())  # of the whole session's percentiles
-    own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # what edgetop itself costs
+    precision = _Part(lambda view: view.analysis.precision_view())  # The precision of the whole session's percentiles.
+    own_load = _Part(lambda view: view.analysis.tracks.one("load/edgetop"))  # The CPU that edgetop itself uses.
     own_memory = _Part(lambda view: view.analysis.tracks.one("mem/edgetop"))
     recording_paused = _Part(lambda view: view.analysis.recording.is_paused)
-    deadline = _Part(lambda view: view.analysis.deadline())  # of the whole session
-    gates = _Part(lambda view: view.analysis.gate_results())  # as they stand now
+    deadline = _Part(lambda view: view.analysis.deadline())  # The deadline over the whole session.
+    gates = _Part(lambda view: view.analysis.gate_results())  # The results of the gates if the session ended now.
     alerts = _Part(lambda view: view.analysis.alerts_view())
     frames: "_Part[FramesView | None]" = _Part(lambda view: view.analysis.frames.view())
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles.view())
     burst = _Part(lambda view: view.analysis.burst())
-    sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))  # by id, as asked for
+    # By sensor id, for the requested kinds.
+    sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))
 
     def __init__(self, analysis: Analysis, window_ns: int | None, lens: Lens, kinds: Sequence[str]) -> None:
         self.analysis = analysis
         self.window_ns, self.kinds = window_ns, kinds
-        self.unavailable: Mapping[str, str] = {}  # parts that an error of edgetop has cost, with the reason
-        self.manifest = analysis.manifest  # None: nothing has come yet
+        # Parts that an internal error of edgetop makes unavailable, each with the reason.
+        self.unavailable: Mapping[str, str] = {}
+        self.manifest = analysis.manifest  # None until the first batch.
         self.progress = analysis.progress.view()
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
 
     def unknown(self) -> "MonitorView":
-        """Return the view of a session of which nothing is known."""
+        """Return the view of a session that is still unknown."""
         return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
 
     def why_unavailable(self, parts: Iterable[str]) -> str:
-        """Say why one of these parts is not available; "": all are."""
+        """Return why one of these parts is unavailable, or "" if all are available."""
         try:
             for name in parts:
                 getattr(self, name)
@@ -177,7 +183,7 @@ class MonitorView:
         return next((self.unavailable[name] for name in parts if name in self.unavailable), "")
 
     def freeze(self) -> "MonitorView":
-        """Make every part now."""
+        """Make every part now, so that the view no longer changes."""
         with self.analysis.lock:
             for name in PARTS:
                 self.why_unavailable((name,))

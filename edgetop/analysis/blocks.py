@@ -1,8 +1,7 @@
-"""Sums over a limited number of time blocks, and the precision of the mean that they give.
+"""Sums over a limited number of time blocks, and the precision of a mean computed from them.
 
-A session may last a week, but a fold has fixed memory. So blocks begin with a second each, and
-are joined in pairs whenever there are too many. They hold whole numbers, so that the result does
-not depend on how the session was batched.
+A session may last a week, but a fold has fixed memory. So blocks begin with one second each, and are joined in pairs
+when there are too many. They hold whole numbers, so that the result does not depend on how the session was batched.
 """
 
 import math
@@ -17,12 +16,13 @@ Floats = npt.NDArray[np.float64]
 
 MOST_BLOCKS = 128
 
-# Of one run: more batches than thirty say nothing more of its variance, and are more alike
+# Upper limit of batches in a run: more than thirty say little more about its variance, and are more correlated
 # (Schmeiser 1982, Batch size effects in the analysis of simulation output, Operations Research 30(3)).
 MOST_BATCHES = 30
 LEAST_BATCHES = 5
 
-# Student's t, 97.5 %, for 2 to 19 degrees of freedom: successive differences have two for three of as many batches.
+# Student's t, 97.5 %, for 2 to 19 degrees of freedom. Successive differences of n batches have two degrees of freedom
+# for each three batches.
 T_975 = (
     4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110,
     2.101, 2.093,
@@ -31,17 +31,17 @@ LEAST_FREEDOM = 2
 
 
 class Blocks:
-    """The sums of several columns for each block of time."""
+    """Sums of several columns in blocks of time."""
 
     def __init__(self, columns: int) -> None:
         self._sums: Ints = np.zeros((MOST_BLOCKS, columns), np.int64)
-        self._first = 0  # number of the first block, once there is one
+        self._first = 0  # Number of the first block; meaningless while there are no blocks.
         self._used = 0
         self._doublings = 0
 
     @property
     def width_s(self) -> int:
-        """Return the length of a block in s."""
+        """Return the length of a block in seconds."""
         return 1 << self._doublings
 
     @property
@@ -50,7 +50,10 @@ class Blocks:
         return self._first << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
-        """Add each row of `values` to the block of its second. Rows older than the first block are left out."""
+        """Add each row of `values` to the block that holds its second.
+
+        Rows older than the first block are left out.
+        """
         if not self._used and len(second):
             self._first = int(second.min())
         recent = second >= self.first_s
@@ -61,12 +64,13 @@ class Blocks:
         while (int(second.max()) >> self._doublings) - self._first >= MOST_BLOCKS:
             self._join()
         place = (second >> self._doublings) - self._first
-        for column, added in zip(self._sums.T, values.T, strict=True):  # numpy takes thrice as long for all at once
+        # numpy takes three times as long to add all columns at once.
+        for column, added in zip(self._sums.T, values.T, strict=True):
             np.add.at(column, place, added)
         self._used = max(self._used, int(place.max()) + 1)
 
     def _join(self) -> None:
-        """Join the blocks in pairs: those whose number halved is equal."""
+        """Join the blocks in pairs: two blocks become one if half their numbers, rounded down, are equal."""
         first, self._first, self._doublings = self._first, self._first >> 1, self._doublings + 1
         number = (first + np.arange(MOST_BLOCKS) >> 1) - self._first
         joined = np.zeros_like(self._sums)
@@ -75,7 +79,10 @@ class Blocks:
         self._used = int(number[self._used - 1]) + 1 if self._used else 0
 
     def sums(self) -> Ints:
-        """Return the sums of all blocks from the first to the last, empty ones too. A view: do not store it."""
+        """Return the sums of all blocks from the first to the last, empty blocks included.
+
+        The result is a view, so do not store it.
+        """
         return self._sums[: self._used]
 
     def copy(self) -> "Blocks":
@@ -87,7 +94,7 @@ class Blocks:
 
 @frozen
 class Mean:
-    """A mean over time with the half of its 95 % confidence interval."""
+    """A mean over time, with half the width of its 95 % confidence interval."""
 
     value: float
     half_width: float
@@ -97,7 +104,7 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """Return the mean of `amount` per unit of `weight`, from blocks in time order; None: too few batches.
+    """Return the mean of `amount` per unit of `weight`, from blocks in time order, or None if they are too few.
 
     Blocks are joined to batches of equal weight, at least `least_weight` each. How much each
     batch differs from the one before tells how well the whole is known, not how much it varies:

@@ -1,4 +1,4 @@
-"""An event that the analysis found: it has no message, but what it is about."""
+"""An event that the analysis found. It carries the object that it is about instead of a message."""
 
 from dataclasses import KW_ONLY
 
@@ -10,7 +10,7 @@ SOURCE = "analysis"
 
 @frozen
 class DerivedEvent(Event):
-    """Its message is made by `edgetop.wording.event_words`."""
+    """An event without a message: `edgetop.wording.event_words` makes the message from `about`."""
 
     source: str = SOURCE
     message: str = ""

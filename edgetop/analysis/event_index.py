@@ -1,6 +1,6 @@
-"""Events that name an activity at a time: other processes, bursts, slow reads of sensors.
+"""Index of the events that name an activity at a time: other processes, profiling rounds, slow reads of sensors.
 
-They are stored as long as signals are, by time and never by number, so that results do not depend
+Events are stored for as long as signals are. They are dropped by age and never by number, so that results do not depend
 on how a session is batched.
 """
 
@@ -13,23 +13,24 @@ from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
 KINDS: tuple[type[Body], ...] = (Competing, SlowInference, ProfileBurst, SensorSlow)
-KNOWN_WITHIN_S = 3  # after a second: a later event was not known when the second was judged live
-NAMED_BEFORE_S = 35  # the same names are reported again every half minute
-EVIDENCE_S = 1_024  # evidence is searched so far back at most
-FAR_BACK_S = 900  # names are searched in so much of the end of a long slowdown
-MAX_NAMES, NAMED = 64, 3  # of a whole session: stored, and reported
+KNOWN_WITHIN_S = 3  # A later event was not known when the second before it was judged live.
+NAMED_BEFORE_S = 35  # Names are reported again every half minute.
+EVIDENCE_S = 1_024  # Evidence is searched in at most this many seconds before now.
+FAR_BACK_S = 900  # In a long slowdown, names are searched only in this many seconds before its end.
+MAX_NAMES, NAMED = 64, 3  # Names stored for the whole session, and names reported.
 
 
 B = TypeVar("B", bound=Body)
-Dated = tuple[int, B]  # with the time of its event, in ns
+Dated = tuple[int, B]  # (time of the event in ns, what it says).
 
 
 class EventIndex:
     def __init__(self) -> None:
-        self._events: dict[type[Body], list[Dated[Any]]] = {kind: [] for kind in KINDS}  # as they came
-        # Look-up tables by kind, made on demand: for a day of bursts they are used a thousand times.
+        self._events: dict[type[Body], list[Dated[Any]]] = {kind: [] for kind in KINDS}  # In order of arrival.
+        # Tables by second for each kind, made on demand. With a day of profiling rounds they are used a thousand times.
         self._by_second: dict[type[Body], dict[int, list[Dated[Any]]]] = {}
-        self._ends: dict[type[Body], list[tuple[int, int]]] = {}  # when each was over and when it began, by the former
+        # (end, beginning) of each event in ns, sorted by the end.
+        self._ends: dict[type[Body], list[tuple[int, int]]] = {}
 
     def on_event(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -39,7 +40,7 @@ class EventIndex:
                 self._changed(kind)
 
     def forget(self, until_s: int) -> None:
-        """Drop the events that are older than any signal."""
+        """Drop the events that are older than all stored signals."""
         oldest_ns = (until_s - 2 * EVIDENCE_S) * NS
         for kind, events in self._events.items():
             if events and events[0][0] < oldest_ns:
@@ -51,7 +52,7 @@ class EventIndex:
         self._ends.pop(kind, None)
 
     def in_second(self, kind: type[B], second: int) -> Sequence[Dated[B]]:
-        """Return what the events of this kind in this second say, with their times."""
+        """Return what the events of this kind in this second say, each with its time."""
         if kind not in self._by_second:
             by_second: dict[int, list[Dated[Any]]] = {}
             for dated in self._events[kind]:
@@ -69,13 +70,13 @@ class EventIndex:
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> str:
-        """Return the busy process named nearest to this second; "" if none was named."""
+        """Return the busy process whose report is nearest to this second, or "" if no process was reported."""
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]
         return min(near, key=lambda dated: abs(dated[0] - second * NS))[1].name if near else ""
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
-        """Return the process that took most of the CPU in this time, with its % of a core; None: none was named."""
+        """Return the process that took most CPU in this time, with its % of a core, or None if none was reported."""
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
         for t_ns, competing in self._events[Competing]:
@@ -87,16 +88,16 @@ class EventIndex:
         return name, most[name]
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
-        """Return the busy process that was named last, with its CPU in % of a core; ("", 0) if that is long ago."""
+        """Return the busy process reported last, with its CPU in % of a core, or ("", 0) if that was long ago."""
         recent = [one for t_ns, one in self._events[Competing] if 0 <= until_s - t_ns // NS <= NAMED_BEFORE_S]
         return (recent[-1].name, float(recent[-1].cpu_pct)) if recent else ("", 0.0)
 
 
 class Competitors:
-    """Folds the names of the other processes that took the CPU in the whole session."""
+    """Collects the names of the other processes that took CPU during the session."""
 
     def __init__(self) -> None:
-        self._names: dict[str, float] = {}  # the most CPU that each took, in percent of a core
+        self._names: dict[str, float] = {}  # The highest CPU use of each process, in percent of a core.
 
     def on_event(self, event: Event) -> None:
         match event.body:
@@ -104,7 +105,7 @@ class Competitors:
                 self._names[name] = max(self._names.get(name, 0.0), float(percent))
 
     def top(self) -> tuple[str, ...]:
-        """Return the names of those that took most."""
+        """Return the names of the processes that took most CPU."""
         return tuple(sorted(self._names, key=lambda name: (-self._names[name], name))[:NAMED])
 
 

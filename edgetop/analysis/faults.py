@@ -1,8 +1,8 @@
-"""Faults of the analysis itself: an error in one fold or figure costs only what is made of it.
+"""Faults of the analysis itself: an error in one fold or figure costs only the figures that depend on it.
 
-Each fold stands behind a `Guard`. Once one of its functions has raised an error it is fed no more, and a fold that was
-never fed answers in its place: nothing is known. Whoever makes a figure is told which failed folds it was made of, so
-that the figure is shown as not available, and never as 0, as none or as good.
+Each fold stands behind a `Guard`. A fold that raised an error gets no more data, and an empty fold answers in its
+place. A figure knows on which failed folds it depends, so it is shown as unavailable, and never as 0, as missing or as
+good.
 """
 
 import threading
@@ -16,14 +16,14 @@ from edgetop.frozen import frozen
 
 T = TypeVar("T")
 
-FEEDING = frozenset({"fold", "parts", "began", "on_event"})  # functions of folds that take data
+FEEDING = frozenset({"fold", "parts", "began", "on_event"})  # Functions of folds that take data.
 INTERNAL_ERROR = "internal error"
 NOT_AVAILABLE = f"not available: {INTERNAL_ERROR}"
-MAX_FRAMES = 30  # of a traceback, the last
+MAX_FRAMES = 30  # Only this many frames at the end of a traceback are stored.
 
 MAX_STORED = 32
 
-# Those of all analyses of this process, once each: a command reports them when it ends.
+# The faults of all analyses in this process, each once. A command reports them when it ends.
 occurred: "dict[tuple[str, str, str], Fault]" = {}
 
 _NONE: frozenset[str] = frozenset()
@@ -33,26 +33,26 @@ class _Notes(threading.local):
     """The failed folds and figures that were read, in their order, by all figures that are being made: one is made of
     what was read since it began."""
 
-    names: list[str] | None = None  # None: no figure is being made
+    names: list[str] | None = None  # None while no figure is being made.
 
 
 _notes = _Notes()
 
 
 class UnavailableError(Exception):
-    """Raised where a figure is read that an error of edgetop has cost. The message is for people."""
+    """Raised if a figure is read that is unavailable because of an internal error. The message is for people."""
 
 
 @frozen
 class Fault:
     """An error of edgetop in a part of its analysis."""
 
-    name: str  # of the fold or figure that is not available
-    where: str  # the one in which the error was: it may be another, which this one is made of
+    name: str  # Name of the unavailable fold or figure.
+    where: str  # Name of the fold or figure that raised the error. It differs from `name` if `name` depends on it.
     error: str
     traceback: str
-    t_ns: int = 0  # up to when the session had come
-    session: str = ""  # its name
+    t_ns: int = 0  # Session time of the latest data when the error occurred.
+    session: str = ""  # Name of the session.
 
     @property
     def words(self) -> str:
@@ -71,7 +71,7 @@ class Faults:
         self.now_ns, self.session = 0, ""
 
     def add(self, name: str, error: Exception, also: Iterable[str] = ()) -> None:
-        """Store an error. `also`: what cannot go on without `name`."""
+        """Store an error. `also`: names that cannot work without `name`."""
         text = " ".join(f"{type(error).__name__}: {error}".split())
         lines = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MAX_FRAMES))
         for each in (name, *also):
@@ -81,20 +81,20 @@ class Faults:
 
     @property
     def distinct(self) -> tuple[Fault, ...]:
-        """Return the faults of what failed by itself."""
+        """Return the faults of the parts that raised an error themselves."""
         return tuple(fault for name, fault in self.found.items() if fault.where == name)
 
     def words(self, names: Iterable[str]) -> str:
-        """Say why what is made of these is not available."""
+        """Return why a figure that depends on these names is unavailable."""
         fault = self.first(names)
         return fault.words if fault else ""
 
     def first(self, names: Iterable[str]) -> Fault | None:
-        """Return the first fault that one of these failed of; None: there is none."""
+        """Return the first fault behind one of these names, or None if all work."""
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
-        """Make a figure. Return it with the names of all that it is made of and that failed, itself among them.
+        """Make a figure. Return it with the names of all failed parts that it depends on, itself included.
 
         `unknown`: the same figure where nothing is known. A figure that failed once is not tried again. Raises
         UnavailableError if that fails as well.
@@ -135,11 +135,12 @@ class Faults:
             raise UnavailableError(self.words(self.found)) from error
 
 
-_OWN = ("_name", "_fold", "_blank", "_faults", "_readers")  # of a guard; what else it has is made anew
+# These attributes of a guard are copied; the rest is made anew.
+_OWN = ("_name", "_fold", "_blank", "_faults", "_readers")
 
 
 class Guard:
-    """Stands for a fold, so that an error in it is a fault and nothing more."""
+    """Stands in front of a fold, so that an error in the fold becomes a fault instead of ending the program."""
 
     def __init__(self, name: str, fold: object, faults: Faults, readers: tuple[str, ...]) -> None:
         vars(self).update(_name=name, _fold=fold, _blank=None, _faults=faults, _readers=readers)
@@ -148,19 +149,20 @@ class Guard:
         return {name: value for name, value in vars(self).items() if name in _OWN}
 
     def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("__") or "_fold" not in vars(self):  # as copy and pickle ask
+        # copy and pickle ask for attributes before the guard has any.
+        if attribute.startswith("__") or "_fold" not in vars(self):
             raise AttributeError(attribute)
         try:
             found = getattr(self._standing(), attribute)
         except Exception as error:  # noqa: BLE001  as above
             self._fail(error)
             return getattr(self, attribute)
-        if callable(found):  # asked for at each tick: the next time it is found at once
+        if callable(found):  # Each tick asks for the same functions, so the guarded function is stored.
             found = vars(self)[attribute] = self._guarded(attribute, getattr(self._fold, attribute))
         return found
 
     def _guarded(self, attribute: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that costs little more than the fold's own as long as nothing has failed."""
+        """Return a guarded function that costs little more than the fold's own function while nothing has failed."""
         failed = self._faults.found
 
         def call(*arguments: Any, **named: Any) -> Any:
@@ -196,7 +198,7 @@ class Guard:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Store the error. Raises MemoryError, and UnavailableError if the fold that was never fed fails as well."""
+        """Store the error. Raises MemoryError, or UnavailableError if the empty fold fails as well."""
         if isinstance(error, MemoryError):
             raise error
         if self._name in self._faults.found:
@@ -204,7 +206,7 @@ class Guard:
         self._faults.add(self._name, error, self._readers)
 
     def _standing(self) -> Any:
-        """Return the fold or, if it failed, one that was never fed."""
+        """Return the fold or, if it failed, an empty one."""
         if self._name not in self._faults.found:
             return self._fold
         note({self._name})
@@ -214,13 +216,13 @@ class Guard:
 
 
 def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -> T:
-    """Return the fold behind a guard. `readers`: the folds that look up data in it, and fail with it."""
+    """Return the fold behind a guard. `readers`: names of folds that read data from it, and so fail with it."""
     return cast("T", Guard(name, fold, faults, readers))
 
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Return the names of the failed folds and figures that are read in this context, once it has ended."""
+    """Return a set that, after this context, has the names of the failed folds and figures that were read in it."""
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer
     begin = len(names)
@@ -233,7 +235,7 @@ def noting() -> Iterator[set[str]]:
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Read in this context what only adds to a figure, which stands without it."""
+    """Read data that a figure can do without: a failure in this context does not make the figure unavailable."""
     names = _notes.names
     begin = len(names or ())
     try:
@@ -244,13 +246,13 @@ def aside() -> Iterator[None]:
 
 
 def note(names: Collection[str]) -> None:
-    """Add to what a figure that is being made was made of."""
+    """Add names of failed parts to those that the figure in progress depends on."""
     if names and _notes.names is not None:
         _notes.names.extend(names)
 
 
 class noted(Generic[T]):  # noqa: N801  read like functools.cached_property
-    """A property that is made once. Every figure that reads it is told which failed folds it was made of."""
+    """A cached property. Every figure that reads it learns which failed folds it depends on."""
 
     def __init__(self, make: Callable[[Any], T]) -> None:
         self._make = make

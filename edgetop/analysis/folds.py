@@ -1,4 +1,4 @@
-"""All folds of a session together, and their views of the whole session: for reports, gates, alerts and screens."""
+"""All folds of a session, and their views of the whole session for reports, gates, alerts and screens."""
 
 import contextlib
 import threading
@@ -61,7 +61,7 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """Cache the result of a function of the folds until the next fold. If it fails, nothing is known."""
+    """Cache the result of a function of the folds until the next fold. If the function fails, its result is unknown."""
     name = f"figures: {make.__name__.strip('_')}"
 
     @wraps(make)
@@ -87,12 +87,12 @@ FOLDS: dict[str, Any] = {
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
-OF_STREAMS = ("slowdowns", "precision")  # the folds that each stream has
-_READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
+OF_STREAMS = ("slowdowns", "precision")  # The folds that each stream has by itself.
+_READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # For each fold, the folds that read from it.
 
 
 class Folds:
-    """Folds batches, on any thread. An error in a fold or in a figure is one of `faults`, and the others go on.
+    """Folds batches, on any thread. An error in one fold or figure becomes one of `faults`; all others go on.
 
     Folding holds `lock`, and so does every function that reads several folds. A caller that needs several
     results of one moment must hold it too.
@@ -119,12 +119,13 @@ class Folds:
     ab: AbFold
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
-        """`rules`: the alert rules of the viewer, in addition to those of the session."""
+        """Begin with no data. `rules`: alert rules of the viewer, in addition to those of the session."""
         self._rules = rules
         self.lock = threading.RLock()
-        self.folds = 0  # so far: a painter can see whether there is anything new
-        self.made: dict[Any, Any] = {}  # since the last fold, with what failed of all that it was made of
-        self.on_fault: Callable[[Fault], None] | None = None  # is called with each fault when data is folded next
+        self.folds = 0  # Number of folds so far: a painter compares it to see whether there is new data.
+        # Results made since the last fold, each with the failed parts that it depends on.
+        self.made: dict[Any, Any] = {}
+        self.on_fault: Callable[[Fault], None] | None = None  # Called with each new fault when data is folded next.
         self._forget()
 
     def _forget(self) -> None:
@@ -135,13 +136,14 @@ class Folds:
         for name in FOLDS:
             if name not in OF_STREAMS:
                 setattr(self, name, self._begin(name))
-        # By number. As long as there is only one stream, its latency is that of the whole session.
+        # By stream number. A session with one stream shares its latency with that stream.
         self.streams = {0: StreamFolds(self.latency, *(self._begin(name) for name in OF_STREAMS))}
         self._since_reset: RollingLatency | None = None
         self._derived_events = DerivedEvents()
         self.gates: tuple[Gate, ...] = ()
-        self.tool_summary: ToolSummary | None = None  # what a tool printed of inferences that are not here
-        self._reported: frozenset[str] = frozenset()  # faults
+        # The figures that another tool printed about inferences that are not in the recording.
+        self.tool_summary: ToolSummary | None = None
+        self._reported: frozenset[str] = frozenset()  # Names of the faults that were already reported.
 
     def _begin(self, name: str) -> Any:
         """Return a new fold behind its guard."""
@@ -194,7 +196,7 @@ class Folds:
         in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
             for number, stream in self.streams.items():
-                # The turns of two models are no slowdowns of one model.
+                # The alternation between two models is no slowdown of a model.
                 seconds = NO_SECONDS if in_turns else part.seconds.of_stream(number)
                 judged = None if number else part.judged
                 stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
@@ -211,7 +213,7 @@ class Folds:
 
     @property
     def has_streams(self) -> bool:
-        """Whether the inferences are of several streams, which have nothing in common but the board."""
+        """Whether the session has several streams. Their latencies have nothing in common."""
         return len(self.streams) > 1
 
     def _begin_streams(self, batch: Batch) -> None:
@@ -220,7 +222,7 @@ class Folds:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue
             first = self.streams[0]
-            if not self.has_streams:  # what came so far was of this stream
+            if not self.has_streams:  # Until now, all data was that of the first stream.
                 first.latency = guarded("latency", self.latency.of_seconds(), self.faults)
                 first.since_reset = self._since_reset.of_seconds() if self._since_reset else None
             latency = guarded("latency", self.latency.successor(), self.faults)
@@ -264,7 +266,7 @@ class Folds:
                 self.competitors.on_event(event)
 
     def checkpoint(self) -> Mapping[str, Any]:
-        """Return the state, which the next fold changes: other folds with the same rules can continue from a copy."""
+        """Return the state. Other folds with the same rules can continue from a copy, which the caller makes."""
         return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
 
     def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
@@ -284,16 +286,16 @@ class Folds:
                 stream.since_reset.forget_single()
 
     def _from(self, now_ns: int) -> RollingLatency:
-        """Return statistics that begin with the next whole second."""
+        """Return latency statistics that begin with the next whole second."""
         latency = guarded("latency since the reset", RollingLatency((now_ns // NS + 1) * NS), self.faults)
         latency.load = self.latency.load
         return latency
 
-    # Of the whole session up to now, for every printer.
+    # What follows covers the whole session up to now, and is used by all printers.
 
     @once
     def stream_views(self) -> tuple[StreamView, ...]:
-        """Return the streams in which something was measured, the busiest first; of none, the only one."""
+        """Return the streams in which something was measured, the busiest first; if there is none, the first stream."""
         moment = Moment(self.progress.measured_until_ns, self.progress.view().phase == "over")
         with aside():
             missing = self.alerts.missing_since()
@@ -309,59 +311,59 @@ class Folds:
 
     @property
     def only_stream(self) -> StreamView | None:
-        """Return the stream of a session that has one; None if there are several."""
+        """Return the stream of a session that has only one, or None if it has several."""
         views = self.stream_views()
         return views[0] if len(views) == 1 else None
 
     def totals(self) -> Counted | None:
-        """Return the counts of the whole session, which add up over its streams; None: nothing was measured."""
+        """Return the counts of the whole session, summed over its streams, or None if nothing was measured."""
         return self.latency.statistics(self.progress.measured_until_ns)
 
     def statistics(self) -> Statistics | None:
-        """Return the latency statistics of the whole session. Without a measurement, or of several streams: None."""
+        """Return the whole session's latency statistics, or None if nothing was measured or it has several streams."""
         only = self.only_stream
         return only.statistics if only else None
 
     def response(self) -> Statistics | None:
-        """Return the response times of the whole session; None under a closed load, and of several streams."""
+        """Return the response times of the whole session, or None under a closed load or with several streams."""
         only = self.only_stream
         return only.response if only else None
 
     @once
     def slowdowns_view(self) -> SlowdownsView:
-        """Return the slowdowns of all streams. The burst is that of the only one."""
+        """Return the slowdowns of all streams. The result has a burst baseline only if there is one stream."""
         only = self.only_stream
         return only.slowdowns if only else join_slowdowns(self.stream_views())
 
     @once
     def deadline(self) -> DeadlineView | None:
-        """Return how the whole session met its deadline."""
+        """Return how well the whole session met its deadline."""
         only, totals = self.only_stream, self.totals()
         if only:
             return only.deadline
         return join_deadlines(self.stream_views(), totals) if totals else None
 
     def power_view(self, axis: Axis | None = None) -> PowerView:
-        """Return the power over the measured phase; with an axis, also the timeline of the leading rail along it."""
+        """Return the power over the measured phase; with an axis, also the timeline of the leading rail."""
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
     def usage_figures(self) -> UsageFigures | None:
-        """Return what the measured phase used of the board; None: nothing was measured."""
+        """Return the measured phase's use of CPU, memory, network and disks, or None if nothing was measured."""
         return self.usage.figures(self.progress.measured_until_ns, self.progress.view().measured_ns)
 
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
-        """Return the energy of an inference, from the `power` of the whole session."""
+        """Return the energy of an inference, from the `power` over the whole session."""
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
 
     @once
     def ab_view(self) -> AbView | None:
-        """Return the comparison of an A/B session; None: it is none, or its turns have not begun."""
+        """Return the comparison of an A/B session, or None if this is another session or its turns have not begun."""
         return self.ab.view(self.manifest)
 
     @once
     def tail(self) -> TailView:
-        """Return the slowest inferences of the whole session, and of the last ten minutes."""
+        """Return the slowest inferences of the whole session and of the last ten minutes."""
         only = self.only_stream
         return only.tail if only else join_tails(self.stream_views())
 
@@ -372,23 +374,23 @@ class Folds:
 
     @once
     def growth_view(self) -> GrowthView:
-        """Return the growth of the engine's memory over the measured phase."""
-        is_over = self.progress.view().phase == "over"  # then nothing is filled any more
+        """Return how the engine's memory grows over the measured phase."""
+        is_over = self.progress.view().phase == "over"  # After the end, memory cannot fill up any more.
         return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
 
     @once
     def precision_view(self) -> PrecisionView:
-        """Return the precision of the session's percentiles; some seconds old while it is measured."""
+        """Return the precision of the session's percentiles. While the session measures, it may be some seconds old."""
         only = self.only_stream
         return only.precision if only else UNJUDGED
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return the histograms of `count` successive parts of the session; [] of several streams or of a short one."""
+        """Return the histograms of `count` successive parts of the session; [] if short or with several streams."""
         return [] if self.has_streams else self.streams[0].precision.parts(count)
 
     @once
     def alerts_view(self) -> AlertsView:
-        """Return the alerts of the whole session, wherever the views begin. Those of a failed fold are missing."""
+        """Return the alerts of the whole session, even if views begin later. Alerts of a failed fold are missing."""
         with aside():
             findings = self._findings()
         return self.alerts.view(findings, self.faults.distinct)
@@ -411,18 +413,18 @@ class Folds:
         )
 
     def memory_left_mib(self) -> float | None:
-        """Return the MiB to the limit of the cgroup or of the board's memory, whichever is nearer; None: unknown."""
+        """Return the MiB left to the cgroup's limit or the board's memory, whichever is nearer; None if unknown."""
         left = room(self.tracks)
         return None if left is None or left.is_lost else left.value
 
     @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return the figures of the burst and of the sustained span; None: not known, or of several streams."""
+        """Return the figures of the burst and of the sustained span; None if unknown or with several streams."""
         only = self.only_stream
         return (only.burst, only.sustained) if only else (None, None)
 
     def burst(self) -> SpanFigures | None:
-        """Return the figures of the burst; None: not known yet, or of several streams."""
+        """Return the figures of the burst, or None if they are not known yet or the session has several streams."""
         only = self.only_stream
         return only.burst if only else None
 
@@ -438,7 +440,7 @@ class Folds:
         return view_memory(self.tracks, whole, axis, stages, growth)
 
     def events_view(self) -> EventsView:
-        """Return the recorded events with those that analysis derives."""
+        """Return the recorded events together with those that the analysis derives."""
         with aside():
             derived = self.slowdowns_view(), self.throttles.view(), self.alerts_view()
         return self._derived_events.joined(self.events.view(), *derived)

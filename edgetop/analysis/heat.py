@@ -1,4 +1,4 @@
-"""Heat, clocks and limits: zones and their distance to their trips, clocks against their caps, what throttles."""
+"""Heat, clocks and limits: temperatures and their distance to trip points, clocks and their caps, active limits."""
 
 import itertools
 import re
@@ -10,46 +10,48 @@ from edgetop.analysis.tracks import Tracks, TrackView
 from edgetop.frozen import frozen
 from edgetop.session.trips import zones_of_interest
 
-GROUPED_FROM = 4  # CPUs of one kind with a clock each, as on every PC: from so many on they are one row
+GROUPED_FROM = 4  # Neighbouring CPUs of one kind share a row if there are at least this many, as on every PC.
 STICKY = "-sticky"
-FIRMWARE_CLOCK = "arm"  # of a Raspberry Pi, whose kernel does not know how far the firmware lowers the clock
-FELL = 0.97  # of the highest clock: a cap below has fallen
+# The firmware clock of a Raspberry Pi. Its kernel does not know how far the firmware lowers the clock.
+FIRMWARE_CLOCK = "arm"
+FELL = 0.97  # Share of the highest clock: a cap below it has fallen.
 _CPU = re.compile(r"cpu(\d+)")
 
 
 @frozen
 class ClockView:
     label: str
-    mhz: TrackView  # of a group, the fastest one now
-    cap_mhz: float | None  # the limit in force; of a group, the lowest
-    max_mhz: float | None  # what the hardware can do
-    best_mhz: float | None  # the highest seen in this session
+    mhz: TrackView  # The clock; in a group, that of the fastest CPU now.
+    cap_mhz: float | None  # The present limit; in a group, the lowest one.
+    max_mhz: float | None  # The highest clock of the hardware.
+    best_mhz: float | None  # The highest clock in this session.
 
 
 @frozen
 class LimitView:
-    """One limit that a flag of the board reports."""
+    """One limit for which the board has a flag."""
 
     label: str
-    is_in_force: bool | None  # None: not known now
-    was_in_force: bool  # at some time in this session
-    was_before: bool  # since boot, before this session
+    is_in_force: bool | None  # None if unknown now.
+    was_in_force: bool  # Whether it was in force at some time in this session.
+    was_before: bool  # Whether it was in force after boot, before this session.
 
 
 @frozen
 class ThermalView:
-    zones: tuple[TrackView, ...]  # hottest first; zones that cannot be read last
-    hottest: TrackView | None  # among the computing units, if known
+    zones: tuple[TrackView, ...]  # Hottest first; unreadable zones last.
+    hottest: TrackView | None  # The hottest zone of a computing unit, if known.
     clocks: tuple[ClockView, ...]
-    limits: tuple[LimitView, ...]  # every one whose flag the board has
-    cooling: tuple[TrackView, ...]  # devices that slow the computation now
-    reports_limits: bool  # the board has a flag, or a cooling device that would throttle
-    leading: TrackView | None  # the clock that matters: the firmware's, or the one that fell, else the fastest
-    zone: TrackView | None  # the zone that matters: the one that came nearest to its trip, else the hottest
-    trip_c: float | None = None  # of that zone
-    hottest_points: Points | None = None  # of that zone
-    clock_points: Points | None = None  # of the leading clock
-    cap_points: Points | None = None  # and its cap
+    limits: tuple[LimitView, ...]  # One for each flag that the board has.
+    cooling: tuple[TrackView, ...]  # Devices that slow the computation now.
+    reports_limits: bool  # Whether the board has a flag, or a cooling device that would throttle.
+    # The firmware clock if there is one, else the clock whose cap fell, else the fastest one.
+    leading: TrackView | None
+    zone: TrackView | None  # The zone that came nearest to its trip point, else the hottest one.
+    trip_c: float | None = None  # The trip point of `zone`.
+    hottest_points: Points | None = None  # The timeline of `zone`.
+    clock_points: Points | None = None  # The timeline of the leading clock.
+    cap_points: Points | None = None  # The timeline of the leading clock's cap.
 
 
 def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
@@ -59,7 +61,8 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
     groups = tuple(_clock_groups(tracks.views("freq")))
     throttling = [track for track in tracks.views("cooling") if track.info.throttles]
     limits = tuple(_limits(tracks.views("throttle")))
-    # By the highest reading so far, which seldom changes: a chart that shows another zone each second is unreadable.
+    # The zone is chosen by its highest reading so far, which seldom changes. A chart that switched zones each second
+    # would be unreadable.
     throttling_zones = (zone for zone in zones if zone.trip_c is not None and not zone.is_lost)
     zone = min(throttling_zones, key=lambda zone: (zone.trip_c or 0.0) - (zone.max or 0.0), default=hottest)
     view = ThermalView(
@@ -77,7 +80,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None = None) -> ThermalView:
-    """Return the view with its timelines along this axis, up to `until_s` if given."""
+    """Return the view with timelines along this axis, up to `until_s` if given."""
     clock = view.leading.info if view.leading else None
     return replace(
         view,
@@ -88,9 +91,9 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 
 
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
-    """Return a Raspberry Pi's firmware clock, else the one whose cap fell furthest, else one of the fastest group.
+    """Return the firmware clock, else the clock whose cap fell furthest, else a clock of the fastest group.
 
-    In a group it is the one that was fastest on average: the fastest at present changes each second.
+    Within a group, it is the clock that was fastest on average, since the one that is fastest now changes each second.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)
@@ -102,7 +105,7 @@ def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackVi
 
 
 def _lowest_cap(tracks: Tracks, clock: TrackView) -> float:
-    """Return the lowest cap so far, as a share of the highest clock."""
+    """Return the clock's lowest cap so far, as a share of its highest clock."""
     cap = tracks.one(f"freqcap/{clock.info.label}")
     highest = max((mhz for mhz in (clock.info.max, cap and cap.max) if mhz), default=0.0)
     return cap.min / highest if cap and cap.min is not None and highest else 1.0
@@ -116,14 +119,14 @@ def _heat(zone: TrackView) -> float:
 
 
 def headroom_c(zone: TrackView) -> float | None:
-    """Return the distance to the trip at which the zone throttles; None: it has no such trip."""
+    """Return the distance in °C to the trip point at which the zone throttles, or None if it has no such trip point."""
     return None if zone.now is None or zone.trip_c is None else zone.trip_c - zone.now
 
 
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
     """Yield the groups of clocks: four or more neighbouring CPUs of one kind, or a single clock."""
 
-    def cpu_mhz(clock: TrackView) -> float | None:  # CPUs of one kind have the same highest clock
+    def cpu_mhz(clock: TrackView) -> float | None:  # CPUs of one kind have the same highest clock.
         return clock.info.max if _CPU.fullmatch(clock.info.label) else None
 
     for is_cpu, run in itertools.groupby(clocks, key=cpu_mhz):
@@ -151,7 +154,7 @@ def _clock(tracks: Tracks, group: Sequence[TrackView]) -> ClockView:
 
 
 def _limits(flags: Sequence[TrackView]) -> Iterator[LimitView]:
-    """The present flag and the flag since boot of each limit."""
+    """Yield each limit, from its flag for now and its flag for the time since boot."""
     by_label = {flag.info.label: flag for flag in flags}
     for label in dict.fromkeys(label.removesuffix(STICKY) for label in by_label):
         now, sticky = by_label.get(label), by_label.get(label + STICKY)

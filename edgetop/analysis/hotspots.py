@@ -1,8 +1,8 @@
 """Hotspots: the share of each operator in an inference, and the change of its time.
 
-Bursts of instrumented inferences show the shares of the time; the time of an inference comes
-from the others alone. So shares are stored here, and times are shares of the
-un-instrumented p50 (`scaled_ns`).
+Profiling rounds of instrumented inferences show how the time is shared; the time of an inference itself comes only from
+plain inferences. So the folds store shares, and an operator's time is its share of the plain inferences' p50
+(`scaled_ns`).
 """
 
 from collections import deque
@@ -22,55 +22,57 @@ from edgetop.session.events import Event
 from edgetop.session.operators import BASELINE_BURSTS, LEAST_BURSTS, LEAST_RUNS, Burst, ThreadUse
 from edgetop.session.seconds import NS
 
-# Three at least; of slow models, whose bursts have one run each, as many more as it takes to settle, as long as these
-# took about what the last ones do: when a board throttles, three bursts later only throttled ones count.
+# At least three rounds. Slow models run one inference per round, so as many more rounds are taken as it needs to
+# settle, as long as they took about as long as the last ones. When a board throttles, three rounds later only throttled
+# ones count.
 MOST_RECENT_BURSTS = 12
 ALIKE = 0.15
-MAX_UNMATCHED = 16  # events without their burst, and bursts without their event
-MAX_NAMED = 1_000  # operators in which a thread waited, whatever a runtime may call them
+MAX_UNMATCHED = 16  # Limit of events without their round, and of rounds without their event.
+MAX_NAMED = 1_000  # Limit of operators in which a thread waited: a runtime may invent any number of names.
 
 
 @frozen
 class TypeView:
     op_type: str
-    count: int  # operators
+    count: int  # Number of operators.
     share: float
 
 
 @frozen
 class OperatorsView:
-    way: str  # how operators are timed; "": they are not
-    timed_by: str  # the way in which those that are shown were timed, also where profiling is over; "": not known
-    reason: str  # why not, or why not in a better way; "": nothing has been said
-    every_ns: int  # between bursts, as asked for; 0: never
+    way: str  # How operators are timed; "" if they are not timed.
+    timed_by: str  # How the operators shown were timed, even after profiling has ended; "" if unknown.
+    reason: str  # Why operators are not timed, or not in a better way; "" if unknown.
+    every_ns: int  # Requested interval between rounds; 0 means no rounds.
     bursts: int
-    last_ns: int | None  # when the last burst began
-    last_runs: int  # instrumented inferences in it
-    busy_ns: int  # of all bursts: time in which nothing was measured
-    run_ns: float | None  # an instrumented inference, the median of the last bursts
-    operators: tuple[OperatorView, ...]  # in run order
-    by_type: tuple[TypeView, ...]  # largest share first
-    partitions: int | None  # runs of operators with one provider after another; None: no burst yet
-    ceilings: Ceilings | None = None  # None: not measured for such a run
-    overhead: float | None = None  # an instrumented inference over others at the same time; None: not known
-    counted: int = 0  # bursts of which shares are the median
-    counted_runs: int = 0  # inferences in these
-    is_enough: bool = False  # these, for advice
-    is_disturbed: bool = False  # others took from each instrumented inference so far
-    left_out_runs: int = 0  # instrumented inferences so far, because others took from them
+    last_ns: int | None  # When the last round began.
+    last_runs: int  # Number of instrumented inferences in the last round.
+    busy_ns: int  # Total time of all rounds, in which nothing was measured.
+    run_ns: float | None  # Median time of an instrumented inference over the last rounds.
+    operators: tuple[OperatorView, ...]  # In run order.
+    by_type: tuple[TypeView, ...]  # Largest share first.
+    partitions: int | None  # Number of runs of successive operators with one provider; None before the first round.
+    ceilings: Ceilings | None = None  # None if no ceilings were measured for this runtime.
+    # Time of an instrumented inference divided by that of plain ones at the same time; None if unknown.
+    overhead: float | None = None
+    counted: int = 0  # Number of rounds of which the shares are medians.
+    counted_runs: int = 0  # Number of inferences in these rounds.
+    is_enough: bool = False  # Whether these rounds suffice to base advice on them.
+    is_disturbed: bool = False  # Whether every instrumented inference so far was disturbed by other processes.
+    left_out_runs: int = 0  # Number of instrumented inferences left out because other processes disturbed them.
 
 
 @frozen
 class ThreadView:
     count: int
-    wait_share: float  # of the time of operators: the thread that runs the model waited for the others
-    most: str  # the operator in which it waited most; "": it did not wait
-    moves: int  # of threads from one CPU to another, at least
-    moves_per_s: float  # of instrumented inference
+    wait_share: float  # Share of the operators' time in which the thread that runs the model waited for the others.
+    most: str  # Operator in which that thread waited longest; "" if it did not wait.
+    moves: int  # Times that a thread moved to another CPU; a lower bound.
+    moves_per_s: float  # Moves per second of instrumented inference.
 
 
 class ThreadTally:
-    """Adds up how the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
+    """Sums up how the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
 
     def __init__(self) -> None:
         self._count = self._all_ns = self._wait_ns = self._moves = 0
@@ -85,7 +87,7 @@ class ThreadTally:
             self._most_ns[use.most] = self._most_ns.get(use.most, 0) + use.most_ns
 
     def view(self) -> ThreadView | None:
-        """Return the figures over all bursts; None: no data."""
+        """Return the figures over all profiling rounds, or None if there is no data."""
         if not self._all_ns:
             return None
         most = max(self._most_ns, key=lambda name: self._most_ns[name])
@@ -99,23 +101,24 @@ class ThreadTally:
 
 
 class Operators:
-    """Folds bursts and the events about them."""
+    """Folds profiling rounds (`Burst`) and the events about them."""
 
     def __init__(self) -> None:
         self.session = Tally()
         self.threads = ThreadTally()
         self._baseline = Tally()
         self._recent: deque[tuple[Burst, BurstInfo]] = deque(maxlen=MOST_RECENT_BURSTS)
-        self._is_undisturbed = False  # some burst was; others do not count from then on
-        self._left_out = self._disturbed = 0  # instrumented inferences: of bursts that count, and in those that do not
-        self._waiting: dict[int, Burst] = {}  # until its event has come
+        self._is_undisturbed = False  # Whether some round was undisturbed: from then on, disturbed rounds do not count.
+        # Numbers of disturbed instrumented inferences: those within rounds that count, and those of rounds that do not.
+        self._left_out = self._disturbed = 0
+        self._waiting: dict[int, Burst] = {}  # Rounds whose event has not come yet.
         self._marks = Timeline()
-        self._unmatched: dict[int, ProfileBurst] = {}  # until its burst has come
+        self._unmatched: dict[int, ProfileBurst] = {}  # Events whose round has not come yet.
         self._way = self._reason = ""
         self.timed_by = ""
-        self.ceilings: Ceilings | None = None  # of this board with this runtime; None: not measured
+        self.ceilings: Ceilings | None = None  # Ceilings of this board with this runtime; None if not measured.
         self._every_ns = self._busy_ns = self._bursts = 0
-        self._last_ns: int | None = None  # when the last burst began
+        self._last_ns: int | None = None  # When the last round began.
         self._last_runs = 0
         self._view: OperatorsView | None = None
 
@@ -140,13 +143,14 @@ class Operators:
                 plain_ns=told.plain_ns or None,
             )
             self._take(self._waiting.pop(number), info)
-        for unmatched in (self._waiting, self._unmatched):  # while the recording was paused, only the events were kept
-            # Listed before: to find the first of a dict takes longer with each that was deleted before it.
+        # While the recording was paused, only the events were stored.
+        for unmatched in (self._waiting, self._unmatched):
+            # Listed first: finding the first key of a dict takes longer with each key that was deleted before it.
             for number in list(islice(unmatched, max(0, len(unmatched) - MAX_UNMATCHED))):
                 del unmatched[number]
 
     def marks(self, axis: Axis) -> Points:
-        """Return the positions of bursts on the axis; NaN elsewhere."""
+        """Return a timeline that has a value where a round was, and NaN elsewhere."""
         return self._marks.points(axis)
 
     def _on_event(self, event: Event) -> None:
@@ -160,7 +164,7 @@ class Operators:
                 self._last_ns, self._last_runs = event.t_ns, burst.runs
                 self._unmatched[burst.burst] = burst
                 self._add(1, burst, None if burst.disturbed_runs else burst.threads)
-            case ProfileBursts() as bursts:  # what a remote viewer gets
+            case ProfileBursts() as bursts:  # A remote viewer gets this sum in place of past rounds.
                 self._add(bursts.count, bursts, bursts.threads)
             case _:
                 return
@@ -175,7 +179,7 @@ class Operators:
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo) -> None:
-        """Add a burst. A disturbed one counts only until the first undisturbed one."""
+        """Add a round. A disturbed round counts only until the first undisturbed one."""
         if info.disturbed and self._is_undisturbed:
             return
         if not info.disturbed and not self._is_undisturbed:
@@ -189,7 +193,7 @@ class Operators:
         self._view = None
 
     def view(self) -> OperatorsView:
-        """Return the view; it is the same object until a burst comes, so that a pane can skip drawing."""
+        """Return the view; it is the same object until the next round, so that a pane can skip drawing."""
         if self._view is None:
             self._view = self._made()
         return self._view
@@ -229,14 +233,14 @@ class Operators:
 
 
 def sound_use(use: ThreadUse) -> ThreadUse | None:
-    """Return the use of threads with figures that agree; None: they are not possible."""
+    """Return the use of threads if its figures agree with each other, else None."""
     if use.count <= 0 or use.all_ns <= 0 or use.wait_ns < 0 or use.moves < 0:
         return None
     return replace(use, wait_ns=min(use.wait_ns, use.all_ns), most_ns=max(0, use.most_ns))
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
-    """Return the bursts that show the present state."""
+    """Return the last rounds that show the present state."""
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
     runs = sum(info.runs for _, info in recent)
@@ -251,19 +255,19 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
 
 
 def scaled_ns(operator: OperatorView, p50_ns: float) -> float:
-    """Return the operator's time in ns in an inference that is not instrumented."""
+    """Return the operator's time in ns in a plain inference whose median is `p50_ns`."""
     return operator.share * p50_ns
 
 
 def short_name(operator: OperatorView) -> str:
-    """Return the name in the model's file if it is known, else the name at run time."""
+    """Return the name in the model's file if it is known, else the runtime's name."""
     return operator.origin or operator.name
 
 
 def full_name(operator: OperatorView) -> str:
-    """Return the name at run time, and the name in the model's file if it differs.
+    """Return the runtime's name, followed by the name in the model's file if it differs.
 
-    XNNPACK's names are its types with a number, and say nothing more.
+    XNNPACK's names are an operator type and a number, and are left out.
     """
     if not operator.origin or operator.origin == operator.name:
         return operator.name
@@ -271,7 +275,7 @@ def full_name(operator: OperatorView) -> str:
 
 
 def each_call_ns(operator: OperatorView, inference_ns: float | None) -> float | None:
-    """Return the time of one call in ns; None: unknown. `inference_ns`: the time of an inference."""
+    """Return the time of one call in ns, or None if unknown. `inference_ns`: the time of an inference."""
     return None if inference_ns is None or not operator.calls else operator.share * inference_ns / operator.calls
 
 
@@ -284,5 +288,5 @@ def by_type(operators: Iterable[OperatorView]) -> tuple[TypeView, ...]:
 
 
 def partitions(operators: Sequence[OperatorView]) -> int | None:
-    """Count the changes of provider in run order, plus one."""
+    """Return how often the provider changes in run order, plus one."""
     return sum(1 for _ in groupby(operators, key=lambda operator: operator.provider)) or None

@@ -1,4 +1,4 @@
-"""The latest single inferences, for exact figures of small windows; the latest seconds for those of larger ones."""
+"""The latest single inferences, for exact figures of short windows, and the latest seconds, for longer windows."""
 
 import zlib
 from typing import Any
@@ -9,23 +9,24 @@ import numpy.typing as npt
 from edgetop.session.records import INFERENCE, MEASURE, Inferences, as_bytes, copied, join
 from edgetop.session.seconds import NO_SECONDS, NS, SECOND, Seconds, concatenate
 
-EXACT_INFERENCES = 65_536  # at least so many of the last are stored
+EXACT_INFERENCES = 65_536  # At least this many of the latest inferences are stored.
 
-_LEAST_ROOM, _TOO_LARGE = 1_024, 4  # inferences; times what is wanted
+# Smallest buffer in inferences; a buffer this many times larger than needed is replaced.
+_LEAST_ROOM, _TOO_LARGE = 1_024, 4
 _MOST_PARTS = 64
 
 
 class LatestInferences:
-    """The last inferences of phase `measure`, in whole seconds: the fewest that hold EXACT_INFERENCES.
+    """The latest inferences of phase `measure`: the fewest whole seconds that hold EXACT_INFERENCES.
 
-    The selection does not depend on how they were batched.
+    The selection does not depend on how the inferences were batched.
     """
 
     def __init__(self, since_ns: int = 0) -> None:
-        """`since_ns`: earlier inferences are ignored; a whole second."""
-        self.complete_from_ns = since_ns  # from here on, every inference is stored
+        """Begin empty. Inferences before `since_ns`, a whole second, are ignored."""
+        self.complete_from_ns = since_ns  # From this time on, every inference is stored.
         self._room = np.empty(_LEAST_ROOM, INFERENCE)
-        self._t_ns = np.empty(_LEAST_ROOM, np.int64)  # their times again, contiguous, for searches
+        self._t_ns = np.empty(_LEAST_ROOM, np.int64)  # Start times of the inferences again, contiguous for searches.
         self._begin = self._end = 0
 
     def keep(self, inferences: Inferences) -> None:
@@ -35,7 +36,7 @@ class LatestInferences:
             return
         t_ns = np.ascontiguousarray(inferences["t_ns"])
         if (self._end > self._begin and t_ns[0] < self._t_ns[self._end - 1]) or (np.diff(t_ns) < 0).any():
-            # One that took so long that later ones could not wait for it, or a foreign recording: all are sorted anew.
+            # Out of order: an inference took so long that later ones did not wait for it, or the recording is foreign.
             inferences = join([copied(self._held()), inferences])
             inferences = inferences[np.argsort(inferences["t_ns"], kind="stable")]
             t_ns = np.ascontiguousarray(inferences["t_ns"])
@@ -50,7 +51,10 @@ class LatestInferences:
         return self._room[self._begin : self._end]
 
     def _move(self, wanted: int) -> None:
-        """Move to the front, so that `wanted` have room. The array stays where it suits: new memory fills up slowly."""
+        """Move the inferences to the front of the buffer, so that `wanted` fit.
+
+        A buffer of a suitable size is used again, because new memory takes time to be filled.
+        """
         held, t_ns = as_bytes(self._held()), self._t_ns[self._begin : self._end]
         if not wanted + wanted // 8 <= len(self._room) <= _TOO_LARGE * max(wanted, _LEAST_ROOM):
             size = max(wanted + wanted // 4, _LEAST_ROOM)
@@ -59,7 +63,7 @@ class LatestInferences:
         self._begin, self._end = 0, len(held)
 
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[Any]]]:
-        """A form that compresses well: columns, with times as differences."""
+        """Return a state that compresses well: columns, with times as differences."""
         held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
         first_ns = int(held["t_ns"][0]) if len(held) else 0
@@ -75,12 +79,12 @@ class LatestInferences:
         self.keep(held)
 
     def since(self, t_ns: int) -> Inferences:
-        """Return the stored inferences that started at `t_ns` or later: a view, valid until the next change."""
+        """Return the stored inferences that started at `t_ns` or later, as a view that the next change invalidates."""
         begin = int(np.searchsorted(self._t_ns[self._begin : self._end], t_ns))
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Drop all inferences up to the last of these complete seconds in which some are missing."""
+        """Drop the inferences before the end of the last of these seconds in which some inferences are missing."""
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]
         came = np.searchsorted(held, rows["t_ns"] + NS) - np.searchsorted(held, rows["t_ns"])
@@ -89,7 +93,7 @@ class LatestInferences:
             self._forget_before(int(lacking[-1]) + NS)
 
     def drop_old(self) -> None:
-        """Drop the oldest seconds if the others contain enough."""
+        """Drop the oldest seconds if the rest still contains enough inferences."""
         if self._end - self._begin > EXACT_INFERENCES:
             self._forget_before(int(self._t_ns[self._end - EXACT_INFERENCES]) // NS * NS)
         if len(self._room) > _TOO_LARGE * max(self._end - self._begin, _LEAST_ROOM):
@@ -101,7 +105,7 @@ class LatestInferences:
 
 
 class LatestSeconds:
-    """The last seconds. The histograms of all but the last minute or two are compressed: only a long window needs them.
+    """The latest seconds. All but the last minute or two have compressed histograms, which only long windows need.
 
     At thousands of inferences per second they would be most of what an analysis holds.
     """
@@ -109,10 +113,10 @@ class LatestSeconds:
     def __init__(self, most: int) -> None:
         self._most = most
         self._old: list[_Compressed] = []
-        self._fresh: list[Seconds] = []  # one that was joined, then what has come since
+        self._fresh: list[Seconds] = []  # The first item is joined from earlier ones; the rest came since.
 
     def keep(self, seconds: Seconds) -> None:
-        # A copy of the last ones: a batch may be a day.
+        # The last seconds are copied, because a batch may hold a whole day.
         self._fresh.append(seconds.where(np.arange(len(seconds)) >= len(seconds) - self._most))
         if len(self._fresh) > _MOST_PARTS or sum(map(len, self._fresh)) > 2 * self._most:
             first, *rest = self._fresh
@@ -128,7 +132,7 @@ class LatestSeconds:
         return np.concatenate(rows, dtype=SECOND) if rows else NO_SECONDS.rows
 
     def since(self, t_ns: int) -> Seconds:
-        """Return the seconds that end after this time."""
+        """Return the seconds that end after `t_ns`."""
         parts: list[Seconds] = []
         held: list[Seconds | _Compressed] = [*self._old, *self._fresh]
         for part in reversed(held):
@@ -141,7 +145,7 @@ class LatestSeconds:
 
 
 class _Compressed:
-    """Seconds whose histograms are compressed to a quarter or less; most buckets follow the one before them."""
+    """Seconds whose histograms are compressed to a quarter or less, since most buckets follow the one before them."""
 
     def __init__(self, seconds: Seconds) -> None:
         self.rows, self._offsets = seconds.rows, seconds.offsets

@@ -7,8 +7,8 @@ operator can be faster than its bytes through the memory and its FLOPs through t
 from edgetop.frozen import frozen
 from edgetop.session.ceilings import DTYPE, Ceilings
 
-# Where not even so much of an operator's time is explained by either ceiling, something else takes it: calls,
-# threads that wait for one another, a kernel that was not written for this shape.
+# If neither ceiling explains this share of an operator's time, the time goes elsewhere: to calls, to threads that wait
+# for each other, or to a kernel that was not written for this shape.
 EXPLAINED = 0.10
 
 MEMORY, COMPUTE, OVERHEAD = "memory-bound", "compute-bound", "overhead"
@@ -16,21 +16,21 @@ MEMORY, COMPUTE, OVERHEAD = "memory-bound", "compute-bound", "overhead"
 
 @frozen
 class Rates:
-    """The rates that an operator achieved. None: unknown."""
+    """The rates that an operator achieved; None if unknown."""
 
     flops_per_s: float | None
     bytes_per_s: float | None
 
 
 def rates(flops: int | None, moved: int | None, ns: float | None) -> Rates:
-    """Return the rates of a call that takes `ns`, computes `flops` and moves `moved` bytes."""
+    """Return the rates of a call that takes `ns`, computes `flops` and moves `moved` bytes; None means unknown."""
     if not ns or ns <= 0:
         return Rates(None, None)
     return Rates(None if flops is None else flops / ns * 1e9, None if moved is None else moved / ns * 1e9)
 
 
 def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceilings | None) -> str | None:
-    """Return what limits the call: MEMORY, COMPUTE or OVERHEAD; None: an input is unknown."""
+    """Return what limits the call: MEMORY, COMPUTE or OVERHEAD, or None if an input is unknown."""
     if flops is None or moved is None or not ns or ns <= 0 or ceilings is None:
         return None
     compute_ns, memory_ns = flops / ceilings.flops_per_s * 1e9, moved / ceilings.bytes_per_s * 1e9
@@ -40,12 +40,12 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def applicable(ceilings: Ceilings | None, precision: str | None) -> Ceilings | None:
-    """Return the ceilings that hold for a model of this `precision`; None: there are none."""
+    """Return the ceilings that hold for a model of this `precision`, or None if there are none."""
     return ceilings if precision in (None, DTYPE) else None
 
 
 def why_unknown(ceilings: Ceilings | None, precision: str | None) -> str:
-    """Return why the limit of operators is unknown; "": it can be known."""
+    """Return why it is unknown what limits operators, or "" if it can be known."""
     if ceilings is None:
         return "the ceilings of this board with this runtime are not measured: edgetop doctor --roofline"
     if precision not in (None, DTYPE):

@@ -1,7 +1,8 @@
-"""The operators' shares of an inference with their precision, from bursts of instrumented inferences.
+"""The operators' shares of an inference and the precision of these shares, from profiling rounds.
 
-The estimate is the median of bursts, so that an undetected disturbance of one burst does not move it. The interval
-follows from the differences of bursts, so that it does show a disturbance. Bursts known to be disturbed do not count.
+A profiling round (`Burst`) is a few instrumented inferences. The estimate is the median over rounds, so that an
+undetected disturbance of one round does not move it. The interval follows from the differences between rounds, so that
+it does show such a disturbance. Rounds known to be disturbed do not count.
 """
 
 import math
@@ -14,18 +15,18 @@ from edgetop.analysis.blocks import LEAST_FREEDOM, T_975
 from edgetop.frozen import frozen
 from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, OperatorInfo
 
-MAX_OPERATORS = 20_000  # distinguished, whatever a runtime may call them
-# A session of a day has thousands of bursts: neighbours are joined in pairs, so that there are so many at most.
+MAX_OPERATORS = 20_000  # Most operators that are told apart: a runtime may invent any number of names.
+# A session of a day has thousands of rounds. Neighbours are joined in pairs until there are at most this many groups.
 MOST_GROUPS = 64
 
-# Settled: the half of the 95 % interval is no more than half a point, or a fifth of the share.
+# A share is settled if half its 95 % interval is at most half a percentage point, or a fifth of the share.
 SETTLED_SHARE, SETTLED_PART = 0.005, 0.20
-# The standard error of a median over that of a mean: sqrt(pi/2) of many normal values, and less of few
-# (Kenney and Keeping 1962, Mathematics of Statistics, part 1, section 14.9).
+# Standard error of a median divided by that of a mean: sqrt(pi/2) for many normal values, and less for few (Kenney and
+# Keeping 1962, Mathematics of Statistics, part 1, section 14.9).
 MEDIAN_ERROR = math.sqrt(math.pi / 2)
-OVERHEAD_KNOWN = 0.20  # half of its 95 % interval, at most so much of it
+OVERHEAD_KNOWN = 0.20  # The overhead counts as known if half its 95 % interval is at most this share of it.
 
-Key = tuple[str, str, str]  # name, type, provider
+Key = tuple[str, str, str]  # (name, type, provider).
 Places = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
@@ -33,43 +34,45 @@ Interval = tuple[float, float]
 
 @frozen
 class OperatorView:
-    position: int  # run order
+    position: int  # Position in run order.
     name: str
     op_type: str
     provider: str
-    calls: float  # an inference
-    share: float  # of the time of all operators, over the last bursts
-    change: float | None  # of its time against the baseline: 0.1 is 10 % longer; None: not known
-    flops: int | None = None  # of a call; None: not known
-    bytes: int | None = None  # that a call moves; None: not known
-    origin: str | None = None  # its name in the model's file; None: not known
-    share_ci95: Interval | None = None  # None: too few bursts
-    settled: bool = True  # enough undisturbed bursts and inferences, and an interval that is narrow
+    calls: float  # Calls per inference.
+    share: float  # Share of the time of all operators, over the last rounds.
+    change: float | None  # Change of its time against the baseline: 0.1 is 10 % longer; None if unknown.
+    flops: int | None = None  # FLOPs of one call; None if unknown.
+    bytes: int | None = None  # Bytes that one call moves; None if unknown.
+    origin: str | None = None  # Its name in the model's file; None if unknown.
+    share_ci95: Interval | None = None  # None if there are too few rounds.
+    settled: bool = True  # Whether there are enough undisturbed rounds and inferences, and the interval is narrow.
 
 
 @frozen
 class BurstInfo:
-    """The data of a burst beside its operators. Its inferences are instrumented ones."""
+    """What is known of a profiling round besides its operators."""
 
     runs: int
-    run_ns: int  # median of its inferences as a whole
-    disturbed: bool = False  # others took from each of them
-    averaged: bool = False  # by another tool, over all of them: it tells no more
-    plain_ns: int | None = None  # the same of those just before, not instrumented or disturbed; None: not known
+    run_ns: int  # Median time of a whole instrumented inference.
+    disturbed: bool = False  # Whether other processes disturbed every inference of the round.
+    averaged: bool = False  # Whether another tool averaged over all inferences, so that their spread is unknown.
+    # Median time of the plain, undisturbed inferences just before the round; None if unknown.
+    plain_ns: int | None = None
 
 
 class Tally:
-    """The time and calls of each operator, over the bursts that were added."""
+    """The time and calls of each operator, summed over the profiling rounds that were added."""
 
     def __init__(self) -> None:
         self.runs = self.bursts = 0
         self.is_disturbed = self._is_averaged = False
-        self._infos: dict[Key, OperatorInfo] = {}  # in run order
+        self._infos: dict[Key, OperatorInfo] = {}  # In run order.
         self._places: dict[Key, int] = {}
-        self._calls = np.zeros(0)  # floats, which numbers of an odd file do not overflow; exact up to 100 days
-        # Of each group of bursts: how many, their inferences, the sum of their `run_ns`, and the time of each operator.
+        # Floats, because numbers in a damaged file cannot overflow them; exact up to 100 days.
+        self._calls = np.zeros(0)
+        # For each group of rounds: number of rounds, number of inferences, sum of `run_ns`, and each operator's time.
         self._groups: list[tuple[int, int, int, Floats]] = []
-        # Of the last burst: its operators, which of its rows count, and where.
+        # For the last round: its operators, which of its rows count, and their places here.
         self._last: tuple[tuple[OperatorInfo, ...], Places, Places] | None = None
 
     def add(self, burst: Burst, info: BurstInfo) -> None:
@@ -87,7 +90,7 @@ class Tally:
             self._join()
 
     def _join(self) -> None:
-        """Join each group with the next one; a last odd group stays as it is."""
+        """Join neighbouring groups in pairs; an odd last group stays as it is."""
         pairs = zip(self._groups[::2], self._groups[1::2], strict=False)
         last = self._groups[len(self._groups) // 2 * 2 :]
         self._groups = [
@@ -97,7 +100,7 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Return the operators that count, without those above the limit, and the place of each."""
+        """Return which of these operators count, since their number is limited, and the place of each one."""
         for info in infos:
             key = _key(info)
             if key not in self._places and len(self._places) < MAX_OPERATORS:
@@ -111,28 +114,28 @@ class Tally:
 
     @property
     def is_enough(self) -> bool:
-        """Whether there are enough bursts to base advice on the shares."""
+        """Whether there are enough rounds to base advice on the shares."""
         is_enough = self.bursts >= LEAST_BURSTS and self.runs >= LEAST_RUNS and not self.is_disturbed
         return is_enough or self._is_averaged
 
     @property
     def run_ns(self) -> float | None:
-        """Return the median time of a whole instrumented inference in ns; None: no burst yet."""
+        """Return the median time of a whole instrumented inference in ns, or None before the first round."""
         return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
 
     def _times(self) -> Floats:
-        """Return the operators' times in one inference: a row for each group."""
+        """Return each operator's time in one inference, with a row for each group of rounds."""
         rows = [_longer(ns, len(self._places)) / max(runs, 1) for _, runs, _, ns in self._groups]
         return np.array(rows).reshape(len(self._groups), len(self._places))
 
     def means_ns(self) -> dict[Key, float]:
-        """Return the mean time of each operator in one instrumented inference."""
+        """Return the mean time in ns of each operator in one instrumented inference."""
         if not self._groups:
             return {}
         return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
 
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
-        """Return the operators in run order. `baseline`: for `OperatorView.change`; None: no changes are computed."""
+        """Return the operators in run order. With a `baseline`, they have the change of their time against it."""
         if not self._groups:
             return ()
         times = self._times()
@@ -167,9 +170,9 @@ class Tally:
 
 
 def half_widths(values: Floats) -> Floats | None:
-    """Return, for each column, half of the 95 % interval of its median, by Student's t; None: too few rows.
+    """Return half of the 95 % interval of each column's median, by Student's t, or None if there are too few rows.
 
-    It uses the standard deviation, which a single outlier makes large: then nothing is settled.
+    The interval uses the standard deviation. A single outlier makes it large, and then no share counts as settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:
@@ -179,11 +182,11 @@ def half_widths(values: Floats) -> Floats | None:
 
 
 def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
-    """Return the ratio of instrumented to other inferences' times; None: unknown.
+    """Return the time of instrumented inferences divided by that of plain ones, or None if unknown.
 
-    The median of each undisturbed burst is compared with that of the undisturbed inferences just before it. The ratio
-    is unknown if bursts are too few or differ too much, or if instrumented inferences seem to be faster, which is
-    impossible.
+    The median of each undisturbed round is compared with that of the undisturbed inferences just before it. The ratio
+    is unknown if there are too few rounds, if they differ too much, or if instrumented inferences seem to be faster,
+    which is impossible.
     """
     ratios = np.array([of.run_ns / of.plain_ns for of in bursts if of.plain_ns and not of.disturbed])
     halves = half_widths(ratios.reshape(-1, 1))
@@ -198,5 +201,5 @@ def _key(info: OperatorInfo) -> Key:
 
 
 def _longer(values: Floats, length: int) -> Floats:
-    """Pad with zeros to at least that length."""
+    """Pad the values with zeros to at least `length`."""
     return np.append(values, np.zeros(max(0, length - len(values))))

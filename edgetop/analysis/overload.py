@@ -1,11 +1,12 @@
-"""Whether a paced load asks for more than the engine can do: a queue that grows without end.
+"""Whether a paced load asks for more than the engine can do, so that the queue grows without end.
 
-A queue is no overload by itself. A stall fills one that drains again, and arrivals at random
-fill and empty it all the time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). It grows
-without end where, since it was last empty, the wait became longer in each third of the time, and
-each time by more than chance makes it: by two standard deviations of the work that is done in such
-a time. A stall lies in one of the thirds. The wait is the mean of each second (of each duty cycle,
-where the load has one), which follows from its sums, so that a replay comes to the same verdict.
+A queue alone is no overload: a stall fills a queue that drains again, and random arrivals fill and empty it all the
+time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). An overload is found if the mean wait grew in each third of
+the time since the queue was last empty, each time by more than chance explains: by two standard deviations of the work
+that is done in such a third. A single stall lies in one third only.
+
+The wait is the mean over each second, or over each duty cycle if the load has cycles. It follows from the sums of the
+seconds, so that a replay comes to the same verdict.
 """
 
 import math
@@ -17,28 +18,29 @@ from edgetop.frozen import frozen
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS, Seconds
 
-LEAST_S, LEAST_STEPS = 6, 4  # of waiting, before anything is said
+LEAST_S, LEAST_STEPS = 6, 4  # Shortest wait, in seconds and in steps, before an overload can be found.
 MAX_STEPS = 600
 MAX_SPANS = 200
 DEVIATIONS = 2.0
-LEAST_GROWTH = 0.005  # seconds of wait a second
-LIFTED_AT = 0.5  # of the longest wait: from there on the queue drains
+LEAST_GROWTH = 0.005  # Least growth, in seconds of wait per second.
+LIFTED_AT = 0.5  # Share of the longest wait: below it, the queue drains.
 
 
 @frozen
 class OverloadView:
-    asked_hz: float  # of all streams
+    asked_hz: float  # Requested rate of all streams together.
     done_hz: float
-    wait_ns: float  # the mean of the last second, or duty cycle
-    is_over: bool  # the queue has drained since
+    wait_ns: float  # Mean of the last second or duty cycle.
+    is_over: bool  # Whether the queue has drained since.
 
 
 @dataclass(slots=True)
 class _Step:
-    """The sums of one second or, under a duty cycle, of as many seconds as the cycle has."""
+    """Sums over one second or, with duty cycles, over all seconds of a cycle."""
 
     number: int
-    count: int = 0  # of inferences, the sum of their waits and service times, and of the squares of the latter
+    # Number of inferences, the sums of their waits and service times, and the sum of the squared service times.
+    count: int = 0
     wait_s: float = 0.0
     busy_s: float = 0.0
     squares_s2: float = 0.0
@@ -55,24 +57,24 @@ class _Step:
 
 
 class Backlog:
-    """Folds seconds of a paced load."""
+    """Folds the seconds of a paced load into overloads."""
 
     def __init__(self) -> None:
         self._closed_until_ns = 0
-        self._step = _Step(0)  # not complete yet
+        self._step = _Step(0)  # The step in progress.
         self._since_empty: deque[_Step] = deque(maxlen=MAX_STEPS)
-        self._all = _Step(0)  # since then, from its number on
-        self._longest_s: float | None = None  # wait of the overload that goes on
+        self._all = _Step(0)  # Sums since the queue was empty; the number is that of the first step.
+        self._longest_s: float | None = None  # Longest wait of the present overload; None if there is none.
         self._last: OverloadView | None = None
         self._spans: deque[tuple[int, int | None]] = deque(maxlen=MAX_SPANS)
 
     @property
     def spans(self) -> tuple[tuple[int, int | None], ...]:
-        """Return begin and end of each overload, in ns, oldest first; None: it continues."""
+        """Return (beginning, end) of each overload in ns, oldest first. The end is None while it continues."""
         return tuple(self._spans)
 
     def view(self) -> OverloadView | None:
-        """The last overload; None: there was none."""
+        """Return the latest overload, or None if there was none."""
         return self._last
 
     def fold(self, seconds: Seconds, load: Load) -> None:
@@ -82,7 +84,7 @@ class Backlog:
         rows, response = seconds.rows, seconds.response.rows
         columns = (rows["t_ns"], rows["count"], rows["sum_ns"], rows["m2_ns2"], response["sum_ns"])
         for t_ns, count, sum_ns, m2_ns2, response_ns in zip(*(column.tolist() for column in columns), strict=True):
-            if t_ns < self._closed_until_ns:  # comes twice
+            if t_ns < self._closed_until_ns:  # A second may come twice.
                 continue
             self._closed_until_ns = t_ns + NS
             if t_ns // step_ns != self._step.number:
@@ -95,7 +97,7 @@ class Backlog:
 
     def _on_step(self, step: _Step, rate_hz: float, load: Load) -> None:
         wait_s = step.mean_wait_s
-        if wait_s * rate_hz <= 1:  # less than one inference waits on average (Little's law)
+        if wait_s * rate_hz <= 1:  # By Little's law, less than one inference waits on average.
             self._begin_anew(step.number * _step_ns(load))
             return
         if not self._since_empty:
@@ -131,9 +133,10 @@ class Backlog:
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)
 
     def _by_chance_s(self, span_s: float, load: Load) -> float:
-        """Return how much the wait in one stream may grow by chance, although the queue will empty again.
+        """Return by how many seconds the wait in one stream may grow by chance, although the queue will empty again.
 
-        It is computed from the inferences served since the queue began: at too high a rate most arrivals still wait.
+        It is computed from the inferences served since the queue began, since with too high a rate most arrivals still
+        wait.
         """
         held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
         served_hz = self._all.count / load.streams / held_s

@@ -1,4 +1,4 @@
-"""The difference between two things that were measured in pairs, with its interval.
+"""The difference between two things that were measured in pairs, and its confidence interval.
 
 The estimate is Hodges and Lehmann's: the median of the means of all pairs of differences (Walsh averages). Its interval
 is what Wilcoxon's signed-rank test does not reject (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
@@ -15,13 +15,16 @@ from edgetop.frozen import frozen
 
 Floats = npt.NDArray[np.float64]
 
-CONFIDENCE = 0.96  # 95 % after stopping at a narrow enough interval (tests/analysis/test_paired.py)
-LEAST_PAIRS = 6  # under them no interval is 95 % sure: 2 / 2^5 > 5 %
-MOST_PAIRS = 200  # more are joined, neighbours with neighbours: the averages of all pairs grow with their square
-FAR_OFF = 5 * 1.4826  # medians of absolute deviations: five standard deviations of a normal law
-SMALLEST = 1e-6  # of these: where most are equal, nothing is far off
-EXACT_PAIRS = 50  # up to which the distribution of ranks is counted out
-MOST_OF_A_SIDE = 200  # more are thinned to as many quantiles: the pairs of two sides grow with their product
+# Sessions stop when the interval is narrow; then 96 % amounts to 95 % (tests/analysis/test_paired.py).
+CONFIDENCE = 0.96
+LEAST_PAIRS = 6  # With fewer pairs no interval reaches 95 %: 2 / 2^5 > 5 %.
+# More pairs are joined with their neighbours, because the number of pairwise averages grows with the square.
+MOST_PAIRS = 200
+FAR_OFF = 5 * 1.4826  # In medians of absolute deviations; equals five standard deviations of a normal distribution.
+SMALLEST = 1e-6  # Least median of absolute deviations: if most values are equal, small differences are not outliers.
+EXACT_PAIRS = 50  # Up to this many pairs, the distribution of ranks is computed exactly.
+# More values are reduced to this many quantiles, because the number of pairs grows with the product of both sides.
+MOST_OF_A_SIDE = 200
 
 
 @frozen
@@ -36,22 +39,22 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Drop values so far off that something must have come between the two measurements of the pair.
+    """Drop values so far off that something must have happened between the two measurements of the pair.
 
-    On a CPU that others want too, a median can jump to several times its value in one turn and not in the next. The
-    limit is far enough out to leave 95 % intervals what they are, for heavy tails too (tests/analysis/test_paired.py).
+    On a CPU that other programs use too, a median can be several times higher in one turn than in the next. The limit
+    is far enough out that 95 % intervals stay correct, even with heavy tails (tests/analysis/test_paired.py).
     """
-    if len(values) < 2 * LEAST_PAIRS:  # too few to tell what is far off
+    if len(values) < 2 * LEAST_PAIRS:  # With so few values, outliers cannot be told.
         return values
     off = np.abs(values - np.median(values))
     return np.asarray(values[off <= FAR_OFF * max(float(np.median(off)), SMALLEST)])
 
 
 def typical_ratio(first: Floats, second: Floats) -> float:
-    """Return the median ratio of `second` to `first` over all pairs (Hodges and Lehmann, of two samples).
+    """Return the median ratio of `second` to `first` over all pairs of values (two-sample Hodges-Lehmann estimate).
 
-    Where both have one shape, it is the ratio of their medians. But half of both may be held up by neighbours: then a
-    median lies anywhere between the two levels, and that of the pairs, of which most are alike, does not.
+    For distributions of one shape it is the ratio of their medians. If other programs slow half of the values on both
+    sides, each median lies anywhere between two levels; the median ratio does not, because most pairs are alike.
     """
     sides = (np.log(_thinned(side)) for side in (first, second))
     return math.exp(float(np.median(np.subtract.outer(*reversed(list(sides))))))
@@ -64,7 +67,7 @@ def _thinned(values: Floats) -> Floats:
 
 
 def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | None:
-    """Return the difference from paired differences. None: too few, or one is not finite."""
+    """Return the difference from paired differences, or None if there are too few or one is not finite."""
     if len(values) > MOST_PAIRS:
         values = np.array([part.mean() for part in np.array_split(values, MOST_PAIRS)])
     if len(values) < LEAST_PAIRS or not np.isfinite(values).all():
@@ -81,7 +84,7 @@ def _rejected(count: int, level: float) -> int:
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
-        from statistics import NormalDist  # noqa: PLC0415  of a long session alone
+        from statistics import NormalDist  # noqa: PLC0415  only long sessions need it
 
         return max(0, math.floor(total / 2 + NormalDist().inv_cdf(level / 2) * spread - 0.5) - 1)
     ways = np.zeros(total + 1)

@@ -1,12 +1,11 @@
 """The precision of a session's percentiles, and whether its halves agree.
 
-Successive latencies are alike: a spell of heat or of a busy neighbour lasts longer than an inference. An interval
-from so many independent samples would be far too narrow. So the session is cut into at most 64 blocks of time, and
-the share of inferences below a percentile is followed from block to block. How long its swings last says over how
-many of its slowest cosine waves its variance is averaged: many where blocks are independent, at least four where they
-are not. Student's t of that many degrees of freedom then says by how many ranks the percentile may be off; the
-latencies at those two ranks, of all inferences, are the interval.
-
+Successive latencies are alike: a spell of heat or of a busy neighbour lasts longer than one inference. An interval that
+treats inferences as independent would be far too narrow. So the session is cut into at most 64 blocks of time, and the
+share of inferences below a percentile is followed from block to block. Its variance is averaged over its slowest cosine
+waves: over many if the blocks are independent, over at least four if they are correlated. Student's t with that many
+degrees of freedom then says by how many ranks the percentile may be off. The latencies at the two outermost ranks are
+the interval.
 Woodruff 1952, Confidence intervals for medians and other position measures, Journal of the American Statistical
 Association 47 (ranks); Lazarus, Lewis, Stock and Watson 2018, HAR inference: recommendations for practice, Journal
 of Business and Economic Statistics 36(4) (cosines, and why few of them: their equation 10); Sokal 1997, Monte Carlo
@@ -22,26 +21,31 @@ from edgetop.session import histogram
 from edgetop.session.seconds import NS, QUANTILES, Seconds
 
 MOST_BLOCKS = 64
-LEAST_BLOCKS = 10  # that hold something, and so the least seconds of measuring
+LEAST_BLOCKS = 10  # Non-empty blocks needed, and so the least number of measured seconds.
 LEAST_WAVES, MOST_WAVES = 4, 16
-WAVES_A_BLOCK = 0.3  # of independent blocks; of those that are alike, of so many independent ones
-CUT = 2.5  # correlation times: beyond such a lag the sum of correlations is noise
-LEAST_INDEPENDENT = 2.0  # inferences, for an interval of the median,
-LEAST_BEYOND = 5.0  # and beyond another percentile: what fewer there vary by is not known from themselves
-NOTICED = 2.3  # times the variance of independent inferences: nine of ten sessions of such look less alike
-COARSE = 0.1  # of all inferences in one bucket
-ROWS_AT_ONCE = 4096  # which hold a million buckets at most
-LEAST_AGE_S, MOST_AGE_S = 4, 16  # of an estimate, before another is made while measuring goes on
+WAVES_A_BLOCK = 0.3  # Waves for each independent block. Correlated blocks count as fewer independent ones.
+CUT = 2.5  # In correlation times: beyond this lag, the sum of correlations is noise.
+LEAST_INDEPENDENT = 2.0  # Independent inferences needed for an interval of the median.
+# Independent inferences needed beyond any other percentile: from fewer, their variation cannot be estimated.
+LEAST_BEYOND = 5.0
+# Correlation is assumed if the variance exceeds that of independent inferences by this factor, as by chance in 1 of 10.
+NOTICED = 2.3
+COARSE = 0.1  # If one bucket holds this share of all inferences, positions within it are unknown.
+ROWS_AT_ONCE = 4096  # Rows folded at once; their histograms have at most a million buckets.
+LEAST_AGE_S, MOST_AGE_S = 4, 16  # While the session measures, an estimate is used for at least and at most this long.
 
 Interval = tuple[float, float]
 
 
 @frozen
 class PrecisionView:
-    intervals_ns: tuple[Interval | None, ...] = (None,) * len(QUANTILES)  # 95 %, in the order of QUANTILES
-    p99_halves_ns: Interval | None = None  # of the first and of the second half; None: too few inferences in one
-    is_judged: bool = False  # the session is long enough that a missing interval means too few independent inferences
-    independent: float | None = None  # that many independent inferences would give the same precision; None: not judged
+    intervals_ns: tuple[Interval | None, ...] = (None,) * len(QUANTILES)  # 95 % intervals, in the order of QUANTILES.
+    # p99 of the first and of the second half; None if one half has too few inferences.
+    p99_halves_ns: Interval | None = None
+    # Whether the session is so long that a missing interval means too few independent inferences.
+    is_judged: bool = False
+    # Number of independent inferences that would give the same precision; None if not judged.
+    independent: float | None = None
 
     def is_settled(self, quantile: float, session: Statistics) -> bool:
         """Whether `session` has enough inferences for the percentile, given the correlation of successive ones."""
@@ -53,16 +57,17 @@ UNJUDGED = PrecisionView()
 
 
 class Precision:
-    """Folds seconds: the histogram of latency in at most MOST_BLOCKS blocks of time."""
+    """Folds seconds into histograms of latency for at most MOST_BLOCKS blocks of time."""
 
     def __init__(self) -> None:
         self._held: Ints = np.zeros((MOST_BLOCKS, histogram.SIZE), np.int64)
-        self._first: int | None = None  # number of the first block
+        self._first: int | None = None  # Number of the first block.
         self._doublings = 0
         self._last_ns = -1
-        self._lowest, self._highest = histogram.SIZE, -1  # buckets that hold something
-        self._extremes_ns = np.iinfo(np.int64).max, 0  # the least and the greatest
-        self._view: tuple[tuple[int, int], PrecisionView] | None = None  # of so many inferences, up to that second
+        self._lowest, self._highest = histogram.SIZE, -1  # Range of non-empty buckets.
+        self._extremes_ns = np.iinfo(np.int64).max, 0  # Shortest and longest latency.
+        # The last estimate, with the number of inferences and the second that it covers.
+        self._view: tuple[tuple[int, int], PrecisionView] | None = None
 
     def fold(self, seconds: Seconds) -> None:
         seconds = seconds.where(seconds.rows["t_ns"] > self._last_ns)
@@ -80,13 +85,14 @@ class Precision:
                 self._add(second, seconds.bucket[held].astype(np.int64), seconds.bucket_count[held].astype(np.int64))
 
     def _add(self, second: Ints, bucket: Ints, count: Ints) -> None:
-        """Add the inferences in each bucket of each second."""
+        """Add `count` inferences to each `bucket` of each `second`."""
         first = self._make_room(int(second[0]), int(second[-1]))
         block = (second >> self._doublings) - first
         begin, end = int(block[0]), int(block[-1]) + 1
         low, high = int(bucket.min()), int(bucket.max()) + 1
         place = (block - begin) * (high - low) + (bucket - low)
-        held = np.bincount(place, count, (end - begin) * (high - low))  # doubles, exact below 2^53
+        # bincount gives floats, which are exact below 2^53.
+        held = np.bincount(place, count, (end - begin) * (high - low))
         self._held[begin:end, low:high] += held.reshape(end - begin, high - low).astype(np.int64)
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
@@ -94,7 +100,7 @@ class Precision:
         """Join neighbouring blocks until there are few enough. Return the number of the first block."""
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
-            pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # where an odd one leads, it stays alone
+            pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.
             joined = np.add.reduceat(self._held, np.unique(np.concatenate([[0], pairs])), axis=0)
             self._held[: len(joined)], self._held[len(joined) :] = joined, 0
             first, self._doublings = first >> 1, self._doublings + 1
@@ -102,14 +108,14 @@ class Precision:
         return first
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return the histograms of `count` successive parts of the session; [] if parts have under two blocks."""
+        """Return the histograms of `count` successive parts of the session, or [] if parts have under two blocks."""
         blocks = self._held[self._held.any(axis=1)]
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
 
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
         """Return the precision of the percentiles of `session`, whose histogram is `buckets`.
 
-        Unless it is final, the last estimate is returned again for one block length, limited to 4 to 16 s.
+        Unless `is_final`, an estimate is used again for the time of one block, but at least 4 s and at most 16 s.
         """
         if session is None or self._first is None:
             return UNJUDGED
@@ -137,19 +143,20 @@ def least_independent(quantile: float) -> float:
 
 
 def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
-    """Return each percentile's error as a share of inferences (None: too few), and the effective sample count."""
+    """Return each percentile's error as a share of inferences (None if too few), and the effective sample count."""
     weight, of_bucket = blocks.sum(axis=1), blocks.sum(axis=0)
     whole, below = float(weight.sum()), np.cumsum(of_bucket)
-    rank = (below - of_bucket / 2) / whole - 0.5  # of each bucket, the mean one of its inferences
+    rank = (below - of_bucket / 2) / whole - 0.5  # Mean rank of the inferences in each bucket.
     swing = blocks @ rank
     alike = _alike(swing, weight)
-    spread = float(rank**2 @ of_bucket)  # of the sum of so many independent ranks
+    spread = float(rank**2 @ of_bucket)  # Variance that the sum would have if all ranks were independent.
     raised = alike * float(swing @ swing) / spread if spread else 1.0
     independent = whole / raised if raised >= NOTICED else whole
     quantile = np.array(QUANTILES)
     border = np.searchsorted(below, quantile * whole)
     at_border = of_bucket[border]
-    # Within the bucket in which a percentile lies, as much of each block as of all; by chance, more or less.
+    # Within the bucket of a percentile, every block is assumed to have the same share below the percentile. By chance
+    # it is more or less, which `within` adds.
     part = (quantile * whole - (below[border] - at_border)) / np.maximum(at_border, 1)
     lacking = np.cumsum(blocks, axis=1)[:, border] - blocks[:, border] * (1 - part) - np.outer(weight, quantile)
     within = at_border * part * (1 - part) * whole / independent
@@ -173,12 +180,12 @@ def _alike(swing: Floats, weight: Floats) -> float:
     lags = np.arange(len(raised))
     is_whole = lags >= np.maximum(CUT * np.maximum(raised, 1), 1)
     lag = int(is_whole.argmax()) if is_whole.any() else len(raised) - 1
-    # Each correlation is too low, for the mean that was taken off was that of the same blocks.
+    # Correlations come out too low, because the mean of the same blocks was subtracted. This corrects for that.
     return float(max(raised[lag] / max(1 - (2 * lag + 1) / len(noise), 0.2), 1.0))
 
 
 def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> float:
-    """Return half of the 95 % interval of a share. `within`: the variance of a count that blocks do not show."""
+    """Return half of the 95 % interval of a share. `within`: the variance within buckets, which blocks do not show."""
     waves = min(max(int(WAVES_A_BLOCK * len(weight) / alike), LEAST_WAVES), MOST_WAVES)
     whole = weight.sum()
     middle = (np.cumsum(weight) - weight / 2) / whole
@@ -189,7 +196,7 @@ def _half_width(swing: Floats, weight: Floats, alike: float, within: float) -> f
 def _intervals(
     off: tuple[float | None, ...], session: Statistics, buckets: histogram.Counts
 ) -> tuple[Interval | None, ...]:
-    """Return the intervals; an end beyond all inferences becomes the shortest or the longest of them."""
+    """Return the intervals. An end beyond all inferences becomes the shortest or the longest latency."""
     least = 0.5 / session.count
     widths = [None if by is None else max(by, least) for by in off]
     asked = [(q - by, q + by) for q, by in zip(QUANTILES, widths, strict=True) if by is not None]
@@ -201,10 +208,10 @@ def _intervals(
 
 
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
-    """Return the latencies at each of `ends`, (n, 2), which are shares of the inferences.
+    """Return the latencies at `ends`, which are shares of the inferences, with shape (n, 2).
 
-    Within a bucket the density is a line from that of the bucket before to that of the one after. If a few buckets hold
-    much of the whole, the places within them are unknown: such an end is put at the edge of its bucket.
+    Within a bucket, the density is a straight line that follows from the neighbouring buckets. If a few buckets hold a
+    large part of all inferences, positions within them are unknown, and an end is put at the edge of its bucket.
     """
     below, count = np.cumsum(buckets), session.count
     rank = np.clip(ends * count, 0.5, count)
@@ -215,7 +222,7 @@ def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) 
     density = nearby / np.diff(edge, axis=0)
     slope = np.clip((density[2] - density[0]) / (2 * density[1]), -2, 2)
     part = (rank - (below[place] - held)) / held
-    # Of the density 1 + slope (u - 1/2), so much lies below u.
+    # Solves for u: the share of density 1 + slope (u - 1/2) that lies below u is `part`.
     even = np.abs(slope) < 1e-9
     root = np.sqrt(np.maximum((1 - slope / 2) ** 2 + 2 * slope * part, 0))
     within = np.where(even, part, (root - (1 - slope / 2)) / np.where(even, 1, slope))
@@ -228,7 +235,7 @@ def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) 
 
 
 def _halves(blocks: Floats, first_bucket: int, extremes_ns: tuple[int, int]) -> Interval | None:
-    """Return the p99 of each half of the inferences; None: one is not settled."""
+    """Return the p99 of each half of the inferences, or None if one half has too few."""
     weight = blocks.sum(axis=1)
     is_later = np.cumsum(weight) - weight / 2 > weight.sum() / 2
     found = []

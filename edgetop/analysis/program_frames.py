@@ -1,4 +1,4 @@
-"""The frames of a program that reports their stages: how long each takes, how many were late or dropped."""
+"""The frames of a program that reports their stages: the time of each stage, and the late and dropped frames."""
 
 from collections.abc import Mapping
 
@@ -13,29 +13,31 @@ from edgetop.session.records import of_sensors
 
 KINDS = ("stage", "frame", "drop")
 TOTAL, DROPPED = "frame/total", "drop/frames"
-WORDS = {"frame/between": "between stages", "frame/queue": "waiting for a thread"}  # beside the stages themselves
+# Names of the parts of a frame that are no stages.
+WORDS = {"frame/between": "between stages", "frame/queue": "waiting for a thread"}
 QUANTILES = (0.5, 0.99)
-MAX_VALUE = 1e9  # ms, or dropped frames: a program may report anything
+MAX_VALUE = 1e9  # In ms, or number of dropped frames. A program may report any number.
 
 
 @frozen
 class StageView:
-    """One stage of the frames. Its times are over the frames that have it."""
+    """One stage of the frames. Its times cover the frames that have the stage."""
 
     name: str
     count: int
     mean_ms: float
     p50_ms: float
     p99_ms: float
-    share: float  # of the time of all frames
+    share: float  # Share of the time of all frames.
 
 
 @frozen
 class FramesView:
     total: StageView
-    stages: tuple[StageView, ...]  # with what is between them, they add up to the total; in the order of their report
+    # In the order in which the program reports them. With the time between them, they add up to the total.
+    stages: tuple[StageView, ...]
     dropped: int
-    deadline_ms: float | None  # None: none was declared
+    deadline_ms: float | None  # None if the program declares no deadline.
     misses: int | None
 
 
@@ -88,7 +90,7 @@ class Frames:
             self._misses += weight * int(np.count_nonzero(values * 1e6 > self._deadline_ns))
 
     def view(self) -> FramesView | None:
-        """Return the frames; None: the program reports no stages."""
+        """Return the frames, or None if the program reports no stages."""
         if TOTAL not in self._times:
             return None
         whole_ms = self._times[TOTAL].sum_ms or 1.0
@@ -112,13 +114,13 @@ def _view(name: str, times: _Times, whole_ms: float) -> StageView:
 
 
 def deadline_ns(manifest: Manifest) -> int | None:
-    """Return the deadline that the program declares for its frames, or else that of its inferences."""
+    """Return the deadline that the program declares for its frames, else that of its inferences."""
     declared = manifest.watched.deadline_ns if manifest.watched else None
     return declared if declared is not None else manifest.load.deadline_ns
 
 
 def total_words(view: FramesView) -> str:
-    """Describe the frame time, the late frames and the dropped ones."""
+    """Describe the frame time, and the late and dropped frames, in words."""
     total, missed = view.total, ""
     if view.misses is not None:
         share = fine_percent(view.misses / max(total.count, 1))

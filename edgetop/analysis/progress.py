@@ -1,4 +1,4 @@
-"""The progress of a session: its phase, how far it is, and whether it is recorded."""
+"""The progress of a session: its phase, how far it has come, and whether it is recorded."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,29 +26,29 @@ from edgetop.session.phases import Phase, Phases
 from edgetop.session.records import WARMUP, last_end_ns
 
 STALLED_AFTER_NS = 5_000_000_000
-STALLED_AFTER_LATENCIES = 10  # a slow model is not a stalled one
+STALLED_AFTER_LATENCIES = 10  # A program counts as stalled after this many times its longest latency.
 
 
 @frozen
 class ProgressView:
     phase: Phase = "loading"
     now_ns: int = 0
-    measured_ns: int | None = None  # how long the measured phase has been going; None before it
-    warmup_done: int | None = 0  # None: not known, of a session that is over
-    warmup_runs: int | None = None  # asked for
-    runs: int | None = None  # asked for in the measured phase; None: no limit
-    duration_ns: int | None = None  # asked for; None: no limit
-    idle_ns: int | None = None  # how long the idle baseline is to take; None: it is not
-    idle_done_ns: int = 0  # of it
-    silent_ns: int | None = None  # since the last inference ended, or the phase began; None when none is due
+    measured_ns: int | None = None  # Time since the measured phase began; None before it.
+    warmup_done: int | None = 0  # Number of warm-up inferences done; None if unknown, in a session that is over.
+    warmup_runs: int | None = None  # Requested number of warm-up inferences.
+    runs: int | None = None  # Requested number of measured inferences; None if unlimited.
+    duration_ns: int | None = None  # Requested length of the measured phase; None if unlimited.
+    idle_ns: int | None = None  # Requested length of the idle baseline; None if none was requested.
+    idle_done_ns: int = 0  # Part of the idle baseline that is over.
+    silent_ns: int | None = None  # Time since the last inference ended or the phase began; None if no inference is due.
     end_reason: str | None = None
-    end_error: str | None = None  # what the engine died of, or which gate ended it
-    unseen: str = ""  # why no inference of a watched program is seen
-    stopping: str = ""  # for which program the session waits before it ends
+    end_error: str | None = None  # What the engine died of, or which gate ended the session.
+    unseen: str = ""  # Why no inference of a watched program can be seen; "" if it can.
+    stopping: str = ""  # Program for which the session waits before it ends.
 
 
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
-    """Whether an inference is overdue. `longest_ns`: the longest latency so far; None: there was none."""
+    """Whether an inference is overdue. `longest_ns`: the longest latency so far, or None if there was none."""
     if progress.silent_ns is None or progress.phase not in ("warmup", "measure"):
         return False
     first_ns = manifest.engine.first_ns if manifest else None
@@ -60,12 +60,14 @@ def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifes
 class Progress:
     def __init__(self, phases: Phases | None = None) -> None:
         self._phases = phases or Phases()
-        self._known = ProgressView()  # by the events, without what goes on with time
-        self._view: ProgressView | None = None  # since the last fold; a dozen figures ask for it
+        self._known = ProgressView()  # What the events say, without the values that change with time alone.
+        self._view: ProgressView | None = None  # Cached until the next fold, because a dozen figures ask for it.
         self._now_ns = self._warmup_ns = 0
         self._last_sign_ns: int | None = None
-        self._profiling_since_ns: int | None = None  # while nothing is measured for it
-        self._are_records_late = False  # those that came, and more to come, waited in the engine
+        # When the present profiling round began, during which nothing is measured.
+        self._profiling_since_ns: int | None = None
+        # Whether inferences wait in the engine, so that the last ones came late and more will come.
+        self._are_records_late = False
 
     @property
     def began_measuring_ns(self) -> int | None:
@@ -73,13 +75,13 @@ class Progress:
 
     @property
     def measured_until_ns(self) -> int:
-        """Return the end of the last inference, once the session is over; until then, now."""
+        """Return the end of the last inference if the session is over, else the present time."""
         until_ns = self._phases.measured_until_ns
         return self._now_ns if until_ns is None else until_ns
 
     @property
     def warmup(self) -> tuple[int | None, int]:
-        """Return the number of warm-up runs (None: unknown), and the sum of their latencies in ns."""
+        """Return the number of warm-up inferences (None if unknown), and the sum of their latencies in ns."""
         return self._known.warmup_done, self._warmup_ns
 
     def fold(self, batch: Batch) -> None:
@@ -88,9 +90,9 @@ class Progress:
         self._phases.fold(batch.events)
         for event in batch.events:
             self._on_event(event)
-        if len(batch.aggregates):  # the rest of that past is still to come
+        if len(batch.aggregates):  # The rest of that past is still to come.
             self._saw_sign(batch.until_ns)
-        if np.any(held := batch.seconds.rows["count"] > 0):  # of a past in which there are no single ones
+        if np.any(held := batch.seconds.rows["count"] > 0):  # Past seconds without single inferences.
             self._saw_sign(int(batch.seconds.rows["t_ns"][held][-1]))
         if len(batch.inferences) and self._phases.over is None:
             self._saw_sign(last_end_ns(batch.inferences))
@@ -104,11 +106,11 @@ class Progress:
 
     def _on_event(self, event: Event) -> None:  # noqa: C901  a case a kind of event
         match event.body:
-            case ProfileBurst(duration_ns=duration_ns):  # first, because a day has thousands
+            case ProfileBurst(duration_ns=duration_ns):  # First, because a day has thousands of these.
                 self._saw_sign(event.t_ns + duration_ns)
             case PhaseBegan():
                 self._saw_sign(event.t_ns)
-            case Rotated():  # the model was warm before the session began
+            case Rotated():  # The model was already warm.
                 self._learn(warmup_done=None)
             case Remark("profile-burst-begins"):
                 self._profiling_since_ns = event.t_ns
@@ -138,7 +140,7 @@ class Progress:
             return None
         begun_ns, lasts_ns = self._phases.measured_from_ns, self._phases.duration_ns
         if begun_ns is not None and lasts_ns is not None and self._last_sign_ns >= begun_ns + lasts_ns:
-            return None  # nothing more is to come
+            return None  # The session is over, so no inference is due.
         return self._now_ns - self._last_sign_ns
 
     def view(self) -> ProgressView:
@@ -162,8 +164,8 @@ class Progress:
 
 class RecordingState:
     def __init__(self) -> None:
-        self.is_paused = False  # by the user
-        self.trouble = ""  # why not all is recorded; "": it is
+        self.is_paused = False  # Whether the user paused the recording.
+        self.trouble = ""  # Why the recording is incomplete; "" if it is complete.
 
     def on_event(self, event: Event) -> None:
         match event.body:

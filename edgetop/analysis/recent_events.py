@@ -1,6 +1,6 @@
-"""The last events, newest first, and the few that affect the trust in figures.
+"""The latest events, newest first, and the few that affect how far figures can be trusted.
 
-Slowdowns, throttling and alerts are derived from the recording, and shown among its events.
+Slowdowns, throttling and alerts are derived by the analysis, and shown among the recorded events.
 """
 
 import heapq
@@ -19,7 +19,7 @@ from edgetop.session.events import Event
 
 MAX_EVENTS = 1_000
 MAX_LASTING = 200
-# Reported elsewhere, and so often that they would bury the rest; or derived again by the analysis.
+# Kinds that are not listed: they are shown elsewhere and would bury the rest, or the analysis derives them again.
 QUIET = frozenset(
     {
         "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "sensor-slow", "competing",
@@ -27,8 +27,8 @@ QUIET = frozenset(
     }
 )  # fmt: skip
 
-# One trouble, however often it occurs and with whatever numbers in its message. Other kinds say of different things
-# (an input, a provider) one sentence each.
+# Kinds that are one trouble, however often they occur and whatever numbers their messages have. Events of other kinds
+# are different troubles if their messages differ: they name an input or a provider.
 RECURRING = frozenset(
     {
         "records-lost", "inference-failed", "recording-failed", "recording-behind", "governor-changed",
@@ -39,15 +39,15 @@ RECURRING = frozenset(
 
 @frozen
 class Lasting:
-    """A warning or an error, and how often it occurred."""
+    """A warning or an error, with the number of times that it occurred."""
 
     first: Event
     last_ns: int
     times: int = 1
-    inferences: int = 0  # sum of the inferences that were lost
+    inferences: int = 0  # Number of inferences lost in all occurrences.
 
     def joined(self, other: "Lasting") -> "Lasting":
-        """Return both as one, the earlier event first. The order in which they came makes no difference."""
+        """Return both as one trouble that keeps the earlier event. The order of the two makes no difference."""
         return Lasting(
             min(self.first, other.first, key=lambda event: (event.t_ns, event.message)),
             max(self.last_ns, other.last_ns),
@@ -58,8 +58,8 @@ class Lasting:
 
 @frozen
 class EventsView:
-    newest_first: tuple[Event, ...]  # the last MAX_EVENTS
-    lasting: tuple[Lasting, ...]  # warnings and errors, each trouble once, oldest first; without log lines
+    newest_first: tuple[Event, ...]  # The last MAX_EVENTS events.
+    lasting: tuple[Lasting, ...]  # Each trouble once, oldest first, without log lines.
     total: int
     warnings: int
     criticals: int
@@ -94,24 +94,27 @@ class EventLog:
             self._lasting[key] = lasting
 
     def view(self) -> EventsView:
-        """Return the view; it is the same object until the next event, so that a pane can skip drawing."""
+        """Return the view. It is the same object until the next event, so that a pane can skip drawing."""
         if self._view is None:
-            # Sorted by time: a late event has another place in the recording than in the live run.
+            # Sorted by time, because a late event has another place in the recording than in the live run.
             newest_first = tuple(sorted(self._events, key=lambda event: -event.t_ns))
             lasting = tuple(sorted(self._lasting.values(), key=lambda lasting: lasting.first.t_ns))
             self._view = EventsView(newest_first, lasting, self._total, self._warnings, self._criticals)
         return self._view
 
 
-# The other alerts have events of their own.
+# Alerts that are added to the events. All other alerts have events of their own.
 LOGGED = frozenset({RULE, NEAR_TRIP, "overloaded", "stalled", "leak"})
 
 
 class DerivedEvents:
-    """Merges recorded and derived events; the same object until one changes, so that a pane can skip drawing."""
+    """Merges recorded and derived events.
+
+    The result is the same object until one changes, so that a pane can skip drawing.
+    """
 
     def __init__(self) -> None:
-        self._of: tuple[tuple[Slowdown, ...], list[Event]] = ((), [])  # slowdowns, and the other derived events
+        self._of: tuple[tuple[Slowdown, ...], list[Event]] = ((), [])  # The slowdowns, and all other derived events.
         self._events: EventsView | None = None
         self._joined: EventsView | None = None
 
