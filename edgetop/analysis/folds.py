@@ -87,8 +87,11 @@ FOLDS: dict[str, Any] = {
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
-OF_STREAMS = ("slowdowns", "precision")  # The folds that each stream has by itself.
-_READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # For each fold, the folds that read from it.
+# Streams that are viewed anew each second: a view costs some ms. With more streams each has its turn, which may delay
+# what the screen says of it by seconds; at the end of a session all are viewed.
+VIEWED_AT_ONCE = 4
+OF_STREAMS = ("slowdowns", "precision")  # the folds that each stream has
+_READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
 
 
 class Folds:
@@ -139,6 +142,7 @@ class Folds:
         # By stream number. A session with one stream shares its latency with that stream.
         self.streams = {0: StreamFolds(self.latency, *(self._begin(name) for name in OF_STREAMS))}
         self._since_reset: RollingLatency | None = None
+        self._stream_views: dict[int, StreamView] = {}  # by number; of many streams some are seconds old
         self._derived_events = DerivedEvents()
         self.gates: tuple[Gate, ...] = ()
         # The figures that another tool printed about inferences that are not in the recording.
@@ -299,13 +303,15 @@ class Folds:
         moment = Moment(self.progress.measured_until_ns, self.progress.view().phase == "over")
         with aside():
             missing = self.alerts.missing_since()
-        names = stream_names(self.manifest)
-        views = [
-            StreamView(
-                number, names[number] if number < len(names) else f"stream {number}", folds, moment, missing.get(number)
-            )
-            for number, folds in self.streams.items()
-        ]
+        names, second = stream_names(self.manifest), moment.until_ns // NS
+        turns = -(-len(self.streams) // VIEWED_AT_ONCE)  # seconds until every stream has been viewed anew
+        views = []
+        for number, folds in self.streams.items():
+            view = self._stream_views.get(number)
+            if view is None or moment.is_over or (second + number) % turns == 0 or second - view.second >= turns:
+                name = names[number] if number < len(names) else f"stream {number}"
+                view = self._stream_views[number] = StreamView(number, name, folds, moment, missing.get(number))
+            views.append(view)
         ran = [view for view in views if view.statistics]
         return tuple(sorted(ran, key=lambda view: (-view.busy_ns, view.number))) or (views[0],)
 
@@ -452,4 +458,4 @@ class Folds:
         return {sensor_id: points for sensor_id, points in each if points is not None}
 
 
-_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds", "on_fault"})
+_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds", "on_fault", "_stream_views"})

@@ -82,6 +82,11 @@ class StreamView:
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
 
+    @property
+    def second(self) -> int:
+        """The second of the session in which the figures are made."""
+        return self._moment.until_ns // NS
+
     @noted
     def statistics(self) -> Statistics | None:
         return self._folds.latency.statistics(self._moment.until_ns)
