@@ -1,8 +1,10 @@
 """The declared deadline of a load: how often it was missed, why, and the headroom."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from edgetop import formatting
+from edgetop.analysis.late_starts import NEAR_PERIOD, LateStarts
 from edgetop.analysis.slowdowns.tail import SlowInference, TailPart, tail_parts
 from edgetop.analysis.statistics import Statistics
 from edgetop.frozen import frozen
@@ -19,12 +21,16 @@ class MissCause:
     Times have three digits: an event about it stays the same until they change.
     """
 
-    name: str  # TOO_SLOW at full speed, "slow" now, "waiting", "unknown", or one of the causes of slow inferences
+    # TOO_SLOW at full speed, "slow" now, "waiting" for earlier ones, "scheduling", "unknown", or one of the causes of
+    # slow inferences.
+    name: str
     p50_ns: float  # of service time
     budget_ns: float  # how long an inference may take
     full_speed_ns: float | None = None  # p50 of the burst; None: unknown
     is_random: bool = False  # whether the arrivals of the load are random
     parts: tuple[TailPart, ...] = ()  # the slow inferences by their causes, most first
+    starts_late: bool = False  # most are fast enough by themselves
+    starts: LateStarts | None = None  # how they start late; None: unknown, as there are no single inferences
     stream: str = ""  # the name of the stream that misses most, in a session with several
 
 
@@ -36,6 +42,8 @@ class Late:
     misses: int
     slow: int  # how many took longer than the deadline by themselves; the others waited
     tail: Sequence[SlowInference]  # the slowest of each second
+    mean_ns: float = 0.0  # of service time; 0: unknown
+    starts: LateStarts | None = None  # by single inferences; None: there are none
 
 
 @frozen
@@ -101,18 +109,26 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
     return MissCause(name, three_digits(p50_ns), three_digits(budget_ns), _known(full_speed_ns))
 
 
-def why_late(late: Late, deadline_ns: int, full_speed_ns: float | None, *, at_random: bool) -> MissCause:
-    """Return the cause of the misses; "unknown" without evidence of a cause."""
+def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
+    """Return the cause of the misses of the deadline of `load`; "unknown" without evidence of a cause."""
+    deadline_ns = load.deadline_ns or 0
     if slow := too_slow(late.p50_ns, deadline_ns, full_speed_ns):
         return slow
-    parts: tuple[TailPart, ...] = ()
-    if late.slow * 2 < late.misses:
-        name = "waiting"
-    else:
-        parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
-        name = parts[0].cause if parts and parts[0].cause != "unexplained" else "unknown"
     p50_ns, budget_ns = three_digits(late.p50_ns), three_digits(deadline_ns)
-    return MissCause(name, p50_ns, budget_ns, _known(full_speed_ns), at_random, parts)
+    known = MissCause("unknown", p50_ns, budget_ns, _known(full_speed_ns), load.is_random)
+    if late.slow * 2 < late.misses:
+        return replace(known, name=_why_started_late(late, load), starts_late=True, starts=late.starts)
+    parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
+    name = parts[0].cause if parts and parts[0].cause != "unexplained" else "unknown"
+    return replace(known, name=name, parts=parts)
+
+
+def _why_started_late(late: Late, load: Load) -> str:
+    """Return the cause by single inferences. Seconds alone prove a queue only of an engine that is hardly ever idle."""
+    if late.starts is not None:
+        return late.starts.cause()
+    service_ns = max(late.p50_ns, late.mean_ns)
+    return "waiting" if load.rate_hz and service_ns >= NEAR_PERIOD * 1e9 / load.rate_hz else "unknown"
 
 
 def _known(ns: float | None) -> float | None:

@@ -5,7 +5,9 @@ import copy
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.late_starts import LateStarts, find_late_starts
 from edgetop.analysis.latest import LatestInferences, LatestSeconds
+from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.statistics import Counted, Statistics, Totals, as_response, of_inferences, that_ran
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
@@ -165,6 +167,12 @@ class RollingLatency:
         misses = int(np.maximum(seconds.rows["deadline_misses"], 0).sum())
         slow = histogram.count_above(seconds.histogram(), self.load.deadline_ns) if misses else 0
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
+
+    def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
+        """Return how inferences since then started late, as far as single ones are stored; None: none of those did."""
+        if not self.load.is_paced or self.load.deadline_ns is None:
+            return None
+        return find_late_starts(self._latest.since(since_ns), self.load.deadline_ns, signals)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
         """Return the rows of the last ten minutes, up to the last complete second."""

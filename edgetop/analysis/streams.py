@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.faults import noted
 from edgetop.analysis.precision import Precision, PrecisionView
-from edgetop.analysis.rolling_latency import Recent, RollingLatency
+from edgetop.analysis.rolling_latency import SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
@@ -27,6 +27,7 @@ from edgetop.session.seconds import NO_SECONDS, NS
 # Beginnings of slowdowns that are nearer to each other than this have one cause. A choice: each is dated to a few
 # seconds, and two models that slow within ten seconds for different reasons are rarer than one reason for both.
 ONE_ONSET_NS = 10 * NS
+RECENT_NS = SLOW_RECENT_S * NS
 
 
 @dataclass(slots=True)
@@ -158,12 +159,16 @@ class StreamView:
         since_ns = self._missing_since_ns
         if since_ns is not None and recent.misses and recent.p50_ns and not self._moment.is_over:
             tail = [one for one in self.tail.recent if one.t_ns >= since_ns]
-            late = Late(recent.p50_ns, recent.misses, recent.slow, tail)
+            starts = latency.late_starts(
+                self._folds.slowdowns.signals, max(since_ns, self._moment.until_ns - RECENT_NS)
+            )
+            late = Late(recent.p50_ns, recent.misses, recent.slow, tail, starts=starts)
         else:
             slow = histogram.count_above(latency.buckets, load.deadline_ns)
-            late = Late(whole.percentile_ns(0.50), whole.misses or 0, slow, self.tail.slowest)
+            starts = latency.late_starts(self._folds.slowdowns.signals)
+            late = Late(whole.percentile_ns(0.50), whole.misses or 0, slow, self.tail.slowest, whole.mean_ns, starts)
         burst = self.slowdowns.burst
-        return why_late(late, load.deadline_ns, burst.p50_ns if burst else None, at_random=load.is_random)
+        return why_late(late, load, burst.p50_ns if burst else None)
 
     @noted
     def busy_ns(self) -> float:

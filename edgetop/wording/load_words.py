@@ -2,6 +2,7 @@
 
 from edgetop import formatting
 from edgetop.analysis.deadline import TOO_SLOW, MissCause, asked_rate
+from edgetop.analysis.late_starts import TIMER_NS, LateStarts
 from edgetop.session.manifest import Load
 from edgetop.wording.tail_words import TAIL_CAUSES, tail_words
 
@@ -19,6 +20,11 @@ def late_words(cause: MissCause) -> str:
     'p50 of 10 ms fits, but calls start late: they wait for earlier ones, as arrivals come at random'
     >>> late_words(MissCause("unknown", 10e6, 33e6))
     'p50 of 10 ms fits, but some calls take longer, cause unknown'
+    >>> starts = LateStarts(0.0, 24e6, 310.0, run_queue_ms=280.0)
+    >>> late_words(MissCause("scheduling", 10e6, 33e6, starts_late=True, starts=starts))
+    'p50 of 10 ms fits, but calls start 24 ms late while none is running: they wait for a CPU (run-queue wait 280 ms/s)'
+    >>> late_words(MissCause("unknown", 10e6, 33e6, starts_late=True))
+    'p50 of 10 ms fits, but calls start late, cause unknown: without single inferences a queue cannot be proven'
     """
     needs, fits = _ms(cause.p50_ns), f"p50 of {_ms(cause.p50_ns)} ms fits, but"
     match cause.name:
@@ -31,10 +37,28 @@ def late_words(cause: MissCause) -> str:
         case "waiting":
             at_random = ", as arrivals come at random" if cause.is_random else ""
             return f"{fits} calls start late: they wait for earlier ones{at_random}"
+        case _ if cause.starts_late:
+            return f"{fits} {_late_start_words(cause.name, cause.starts)}"
         case "unknown":
             return f"{fits} some calls take longer, cause unknown"
         case _:
             return f"{fits} some calls take longer: {tail_words(cause.parts)}"
+
+
+def _late_start_words(cause: str, starts: LateStarts | None) -> str:
+    if starts is None:
+        return "calls start late, cause unknown: without single inferences a queue cannot be proven"
+    late = f"calls start {_ms(starts.wait_ns)} ms late while none is running"
+    if cause == "cpu-quota":
+        return f"{late}: its CPU quota is used up"
+    if cause != "scheduling":
+        return f"{late}, cause unknown"
+    if starts.wait_ns <= TIMER_NS:
+        return f"{late}: its timer is slow"
+    waited = f"CPU pressure {starts.pressure_pct or 0.0:.0f} %"
+    if starts.run_queue_ms is not None:
+        waited = f"run-queue wait {starts.run_queue_ms:.0f} ms/s"
+    return f"{late}: they wait for a CPU ({waited})"
 
 
 def late_in_brief(cause: MissCause) -> str:
@@ -47,6 +71,10 @@ def late_in_brief(cause: MissCause) -> str:
         return f"needs {_ms(cause.p50_ns)} of {_ms(cause.budget_ns)} ms"
     if cause.name == "waiting":
         return "calls wait for earlier ones"
+    if cause.name == "scheduling":
+        return "calls wake up late"
+    if cause.starts_late:
+        return "calls start late: CPU quota used up" if cause.name == "cpu-quota" else "calls start late, cause unknown"
     if cause.name == "unknown":
         return "some calls slow, cause unknown"
     who = cause.parts[0].who[0][0] if cause.parts[0].who else "another process"

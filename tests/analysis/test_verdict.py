@@ -346,11 +346,24 @@ def test_a_gate_on_misses_that_fails_says_why_they_are() -> None:
 
 def test_calls_that_only_wait_are_late_for_that() -> None:
     load = Load(mode="poisson", rate_hz=20.0, deadline_ns=33 * MS)
-    waits = [40.0 if second % 3 == 0 else 0.0 for second in range(40)]
+    waits = [45.0 if second % 3 == 0 else 0.0 for second in range(40)]  # 5 ms before the end of the one before
     verdict = analysed(stretch((40, 10.0)), load=load, wait_ms=waits).view(10 * NS).verdict
     because = verdict.reasons[0]
     assert isinstance(because, LateBecause)
     assert (verdict.state, because.cause.name) == (State.MISSING_DEADLINE, "waiting")
+
+
+@pytest.mark.parametrize(("run_queue_ms", "cause"), [(600.0, "scheduling"), (20.0, "unknown"), (None, "unknown")])
+def test_calls_that_wake_up_late_do_not_wait_for_earlier_ones(run_queue_ms: float | None, cause: str) -> None:
+    """Each ends 10 ms after its start, and the next is due 10 ms later and starts 30 ms after that."""
+    load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
+    sensors = {"load/others": stretch((40, 20.0))}  # too little to be contention
+    if run_queue_ms is not None:
+        sensors["rate/run-queue-wait"] = stretch((40, run_queue_ms))
+    verdict = analysed(stretch((40, 10.0)), sensors, load=load, wait_ms=stretch((40, 30.0))).view(10 * NS).verdict
+    because = verdict.reasons[0]
+    assert isinstance(because, LateBecause)
+    assert (verdict.state, because.cause.name) == (State.MISSING_DEADLINE, cause)
 
 
 def gate(text: str) -> Batch:
