@@ -29,6 +29,7 @@ def cause_words(slowdown: Slowdown) -> str:
 
 def slowdown_words(slowdown: Slowdown) -> str:
     """
+    >>> from edgetop.analysis.slowdowns.clue import Clue
     >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))
     '31 % slower: thermal (throttle/thermal was in force already)'
     """
