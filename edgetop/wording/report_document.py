@@ -12,7 +12,7 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.findings import Doubt
 from edgetop.analysis.folds import Folds
-from edgetop.analysis.forecast.heat_forecast import ForecastView, forecast
+from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.session_gates import GateResult
 from edgetop.analysis.session_report import Report, report
@@ -29,6 +29,7 @@ from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_document
 from edgetop.wording.alert_words import alerts_document
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.forecast_words import forecast_document
 from edgetop.wording.load_words import late_words
 from edgetop.wording.notice_words import notice
 from edgetop.wording.tail_words import tail_words
@@ -138,7 +139,7 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     Slowdown: _slowdown_json,
     ThreadView: _threads_json,
     AlertsView: alerts_document,
-    ForecastView: forecast,
+    ForecastView: forecast_document,
     Ceilings: Ceilings.to_json,
     GateResult: GateResult.to_json,
     **dict.fromkeys(get_args(Doubt), lambda finding: to_json(notice(finding))),

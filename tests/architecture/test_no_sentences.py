@@ -17,8 +17,6 @@ STILL_THERE: dict[str, int] = {
     "energy.py": 16,
     "faults.py": 3,
     "folds.py": 1,
-    "forecast/elsewhere.py": 1,
-    "forecast/heat_forecast.py": 22,
     "memory_use.py": 1,
     "operator_bounds.py": 2,
     "operator_hints.py": 22,

@@ -56,7 +56,6 @@ NO_THRESHOLDS = {
     "tail": {"NAMED"},
     "throttle_spans": {"MAX_SPANS", "MOST_LEVEL", "NEVER", "COUNTED"},
     "steady": {"LEVELS"},
-    "heat_forecast": {"DIGITS"},
     "steady_load": {"BLOCKS"},
 }  # fmt: skip
 

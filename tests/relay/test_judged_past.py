@@ -145,7 +145,7 @@ def test_memory_grows_and_heat_goes_as_on_the_board(tmp_path: Path) -> None:
     assert theirs.mib_per_h
     assert ours.mib_per_h.value == pytest.approx(theirs.mib_per_h.value, rel=0.01)
     forecast, other = here.forecast_view(), there.forecast_view()
-    assert (forecast.will_throttle, forecast.reason) == (other.will_throttle, other.reason) == (False, "")
+    assert (forecast.will_throttle, forecast.silence) == (other.will_throttle, other.silence) == (False, None)
     assert forecast.seen_s == pytest.approx(other.seen_s, rel=0.1)
     assert forecast.seen_s > FINE_S
     assert forecast.steady_c

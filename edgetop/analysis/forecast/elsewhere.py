@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
+from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView, ShareSilence, Silence
 from edgetop.analysis.forecast.model import Estimate
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
@@ -23,7 +23,6 @@ from edgetop.session.trips import trips_c
 
 FARTHEST_C = 15.0  # from where it was measured
 ERROR_SHARE = 0.1  # of the change
-NEAR = "too near to where it throttles to tell"
 
 
 @frozen
@@ -35,12 +34,12 @@ class Elsewhere:
     sensor: SensorInfo | None = None
     trip_c: float | None = None
     steady_c: Estimate | None = None  # under the same load without throttling
-    throttles: bool | None = None  # None: `reason` says why
+    throttles: bool | None = None  # None: `silence` says why
     trip_after_s: Estimate | None = None  # from when the load begins on a board as warm as its room
-    share: tuple[float, float] | None = None  # the remaining throughput; None: `share_reason`
-    share_reason: str = ""
+    share: tuple[float, float] | None = None  # the remaining throughput; None: `share_silence`
+    share_silence: ShareSilence | None = None
     fan_can_rise: bool = False
-    reason: str = ""
+    silence: Silence | None = None
 
 
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
@@ -77,7 +76,7 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
         return replace(result, throttles=False, share=(1.0, 1.0))
     if answers == {True}:
         return _throttled(result, views, crossings, until_ns)
-    return replace(result, reason=next((view.reason for view in (middle, cool, hot) if view.reason), NEAR))
+    return replace(result, silence=next((view.silence for view in (middle, cool, hot) if view.silence), "near-trip"))
 
 
 def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
@@ -95,7 +94,7 @@ def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Cr
         throttles=True,
         trip_after_s=Estimate(times[1].value, min(one.low for one in times), max(one.high for one in times)),
         share=(min(low for low, _ in shares), max(high for _, high in shares)) if len(shares) == len(views) else None,
-        share_reason=views[1].share_reason,
+        share_silence=views[1].share_silence,
         fan_can_rise=views[1].fan_can_rise,
     )
 

@@ -1,19 +1,17 @@
 """The fold of readings and phases into a forecast: the final temperature, and whether the board will throttle.
 
 If a result is not sure enough, it gives a reason instead: people act upon a forecast. No state depends on the pieces in
-which a session comes. The words and the JSON of a forecast are the same on the screen and in the report.
+which a session comes.
 """
 
-import math
 from dataclasses import replace
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
 from edgetop.analysis.forecast.model import LEAST_RANGE_S, Estimate, Fitted, fit
 from edgetop.analysis.forecast.steady_load import ALTERNATES_AT, History, Steady, is_fan
 from edgetop.analysis.tracks import Floats, Ints, ReadingBlocks, Tracks, TracksReader
-from edgetop.formatting import duration
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, SensorInfo
@@ -33,7 +31,21 @@ IDLE_C = 5.0  # by which a resting board may still cool after it
 # Up to these ages of the measurement the forecast is made every second, two, four; then every eight.
 PACES_S = ((32, 1), (64, 2), (128, 4))
 SLOWEST_S = 8
-DIGITS = 2  # in JSON
+
+# Why there is no forecast, or no answer whether the board will throttle.
+Silence = Literal[
+    "not-measured",
+    "zone-unread",
+    "trip-unknown",
+    "throttling",
+    "at-trip",
+    "early",
+    "fan-unsteady",
+    "load-unsteady",
+    "other-course",
+    "near-trip",
+]
+ShareSilence = Literal["paced", "idle-unknown", "idle-hot"]  # why the remaining throughput is not known
 
 
 @frozen
@@ -41,14 +53,14 @@ class ForecastView:
     sensor: SensorInfo | None = None  # the zone nearest to its trip
     trip_c: float | None = None  # at which it throttles
     steady_c: Estimate | None = None  # the final temperature at this load; None: not known
-    will_throttle: bool | None = None  # None: not known, `reason` says why
+    will_throttle: bool | None = None  # None: not known, `silence` says why
     trip_in_s: Estimate | None = None  # from now; its range may end at infinity
-    # When it throttles: the least and the most that remains of the throughput; None: `share_reason`.
+    # When it throttles: the least and the most that remains of the throughput; None: `share_silence`.
     throughput_share: tuple[float, float] | None = None
-    share_reason: str = ""
+    share_silence: ShareSilence | None = None
     fan_can_rise: bool = False  # a fan is below its highest state: it may still prevent the trip
     seen_s: int = 0  # how long the load has been steady
-    reason: str = ""
+    silence: Silence | None = None
 
 
 class Forecast(TracksReader):
@@ -112,7 +124,7 @@ class Forecast(TracksReader):
     def view(self, until_ns: int) -> ForecastView:
         """Return the forecast as of `until_ns`: now, or the end of the measured phase."""
         if self._began_ns is None:
-            return ForecastView(reason="nothing is measured yet")
+            return ForecastView(silence="not-measured")
         until_s = min(self._tracks.newest_s, until_ns // NS)
         age_s = until_s - self._began_ns // NS
         pace_s = next((pace for age, pace in PACES_S if age_s < age), SLOWEST_S)
@@ -131,23 +143,23 @@ class Forecast(TracksReader):
         now = self._history.blocks(0, as_of_s - NOW_BLOCKS, as_of_s)
         nearest = self._nearest(now)
         if isinstance(nearest, str):
-            return ForecastView(reason=nearest)
+            return ForecastView(silence=nearest)
         row, celsius, trip_c = nearest
         view = ForecastView(sensor=self._history.infos[row], trip_c=trip_c)
         if self._history.is_throttled(now).any():
-            return replace(view, reason="it is throttling now")
+            return replace(view, silence="throttling")
         if celsius > trip_c - AT_TRIP_C and self._warmer_c is None:
-            return replace(view, reason="it is where it throttles")
+            return replace(view, silence="at-trip")
         span = self._history.steady_span(began_s, as_of_s)
         if span is None or span.length_s < LEAST_S:
             if as_of_s - began_s < 2 * LEAST_S:
-                return replace(view, reason="too early to tell")
+                return replace(view, silence="early")
             whole = self._history.blocks(ALTERNATES_AT, began_s, as_of_s)
-            what = "fan" if self._history.only_cooling_changes(whole) else "load"
-            return replace(view, reason=f"the {what} is not steady")
+            is_fan_alone = self._history.only_cooling_changes(whole)
+            return replace(view, silence="fan-unsteady" if is_fan_alone else "load-unsteady")
         return self._fitted(view, row, span, now)
 
-    def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | str:
+    def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | Silence:
         """Return row, temperature and trip in °C of the zone nearest to its trip, or the reason why there is none."""
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
@@ -161,13 +173,13 @@ class Forecast(TracksReader):
         if near:
             _, row, celsius, trip_c = min(near)
             return row, celsius, trip_c
-        return "its zone is not read now" if has_trip else "nothing tells at what temperature this board throttles"
+        return "zone-unread" if has_trip else "trip-unknown"
 
     def _fitted(self, view: ForecastView, row: int, span: Steady, now: ReadingBlocks) -> ForecastView:
         blocks = self._history.blocks(span.level, span.from_s, span.until_s, row)
         read = blocks.count[0] > 0
         assert view.trip_c is not None
-        early = replace(view, reason="too early to tell")
+        early = replace(view, silence="early")
         if np.count_nonzero(read) < LEAST_BLOCKS:
             return early
         # A past that came in longer aggregates than these blocks is missing.
@@ -176,7 +188,7 @@ class Forecast(TracksReader):
         celsius, count = blocks.mean[0][read], blocks.count[0][read]
         fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
         if fitted is None:
-            return replace(early, reason="the temperature does not go the way of a steady load")
+            return replace(early, silence="other-course")
         weighed = self._weighed(early, fitted)
         if weighed.will_throttle:
             share, why = self._share(row, view.trip_c, fitted.steady_c)
@@ -186,7 +198,7 @@ class Forecast(TracksReader):
                 if is_fan(info) and info.max_state
             )
             can_rise = any(len(states) and states[-1] < max_state for max_state, states in fans)
-            weighed = replace(weighed, throughput_share=share, share_reason=why, fan_can_rise=can_rise)
+            weighed = replace(weighed, throughput_share=share, share_silence=why, fan_can_rise=can_rise)
         return weighed
 
     def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
@@ -195,15 +207,17 @@ class Forecast(TracksReader):
         assert trip_c is not None
         range_c = steady.high - steady.low
         if steady.high < trip_c - CLEAR_C and range_c <= KNOWN_C:
-            return replace(view, steady_c=steady, will_throttle=False, reason="")
+            return replace(view, steady_c=steady, will_throttle=False, silence=None)
         if fitted.trip_share >= WILL_REACH and fitted.trip_sureness >= SURE:
             shown = steady if range_c <= KNOWN_C else None
-            return replace(view, steady_c=shown, will_throttle=True, trip_in_s=fitted.trip_s, reason="")
+            return replace(view, steady_c=shown, will_throttle=True, trip_in_s=fitted.trip_s, silence=None)
         if range_c <= CLOSE_C:
-            return replace(view, steady_c=steady, reason="too near to where it throttles to tell")
+            return replace(view, steady_c=steady, silence="near-trip")
         return view
 
-    def _share(self, row: int, trip_c: float, steady_c: Estimate) -> tuple[tuple[float, float] | None, str]:
+    def _share(
+        self, row: int, trip_c: float, steady_c: Estimate
+    ) -> tuple[tuple[float, float] | None, ShareSilence | None]:
         """Return the share of throughput that remains at the trip, or why it is unknown.
 
         In a steady state the rise above the temperature at rest is proportional to the power above that at rest. A
@@ -212,83 +226,13 @@ class Forecast(TracksReader):
         """
         total, count = self._idle.get(self._history.places[row], (0, 0))
         if self._load.mode != "closed":
-            return None, "the load is paced: what it leaves idle is lost first"
+            return None, "paced"
         if not count:
-            return None, "not known what it is at rest: --idle-baseline 30s"
+            return None, "idle-unknown"
         idle_c = total / count / 1000
         if idle_c >= trip_c - IDLE_C:
-            return None, "at rest it was as hot"
+            return None, "idle-hot"
         least = (trip_c - idle_c) / max(steady_c.high - idle_c, trip_c - idle_c)
         rested_c = idle_c - IDLE_C
         most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
-        return (least, most ** (1 / 3)), ""
-
-
-def outlook(view: ForecastView) -> str:
-    """`throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; empty without a forecast."""
-    steady = "" if view.steady_c is None else f"steady {celsius_words(view.steady_c)}"
-    if view.will_throttle is False:
-        return f"will not throttle at this load: {steady}"
-    if view.will_throttle and view.trip_in_s and view.trip_c is not None:
-        fan = " at this speed of the fan" if view.fan_can_rise else ""
-        trip = f"throttles at {view.trip_c:g} C in {time_words(view.trip_in_s)}{fan}"
-        return f"{trip}, {steady}" if steady else trip
-    return f"{steady}: {view.reason}" if steady else ""
-
-
-def time_left(view: ForecastView) -> str:
-    """`trip in 4m10s`, for a short line; empty without a forecast."""
-    if view.will_throttle and view.trip_in_s:
-        return f"trip in {_duration(view.trip_in_s.value)}"
-    if view.will_throttle is False and view.steady_c:
-        return f"steady {view.steady_c.value:.0f} C"
-    return ""
-
-
-def left(view: ForecastView) -> str:
-    """`then 71 to 89 % of the throughput`; empty if that is not known."""
-    if view.throughput_share is None:
-        return ""
-    low, high = (100 * share for share in view.throughput_share)
-    return f"then {low:.0f} to {high:.0f} % of the throughput"
-
-
-def celsius_words(steady: Estimate) -> str:
-    return f"{steady.value:.1f} C ({steady.low:.1f} to {steady.high:.1f})"
-
-
-def time_words(trip: Estimate) -> str:
-    value, low = _duration(trip.value), _duration(trip.low)
-    if math.isinf(trip.high):
-        return f"{value} ({low} or later, if at all)"
-    return f"{value} ({low} to {_duration(trip.high)})"
-
-
-def _duration(seconds: float) -> str:
-    """Format a duration without tenths: no forecast is so precise."""
-    whole = round(seconds)
-    return f"{whole}s" if whole < 60 else duration(whole * NS)
-
-
-def forecast(view: ForecastView) -> dict[str, Any]:
-    """Return the forecast as JSON. Unknown values and an infinite end are None."""
-    share = view.throughput_share
-    return {
-        "sensor": view.sensor.id if view.sensor else None,
-        "trip_c": view.trip_c,
-        **_estimate("steady_c", "steady_range_c", view.steady_c),
-        "throttles": view.will_throttle,
-        **_estimate("trip_in_s", "trip_range_s", view.trip_in_s),
-        "fan_can_rise": view.fan_can_rise if view.will_throttle else None,
-        "throughput_share": [round(end, DIGITS) for end in share] if share else None,
-        "share_reason": view.share_reason or None,
-        "seen_s": view.seen_s or None,
-        "reason": view.reason or None,
-    }
-
-
-def _estimate(name: str, range_name: str, of: Estimate | None) -> dict[str, Any]:
-    if of is None:
-        return {name: None, range_name: None}
-    value, *ends = (round(one, DIGITS) if math.isfinite(one) else None for one in (of.value, of.low, of.high))
-    return {name: value, range_name: ends}
+        return (least, most ** (1 / 3)), None

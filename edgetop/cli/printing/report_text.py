@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from edgetop import formatting
-from edgetop.analysis.forecast.heat_forecast import left, outlook
 from edgetop.analysis.program_frames import FramesView, total_words
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.report_parts import (
@@ -37,6 +36,7 @@ from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_lines
 from edgetop.wording.clue_words import clue_words
+from edgetop.wording.forecast_words import left, outlook
 from edgetop.wording.load_words import headroom_words, late_words, load_words, max_rate_words
 from edgetop.wording.notice_words import notice, notice_words
 from edgetop.wording.slowdown_words import streams_words

@@ -58,7 +58,9 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
             print_text(_fared_line(record))
     raise_problems(recording.problems, "the rest was used")
     if found.throttles is None:
-        raise InputError(f"no forecast at {ambient:g} C: {found.reason}", "edgetop help forecast")
+        from edgetop.wording.forecast_words import silence_words  # noqa: PLC0415
+
+        raise InputError(f"no forecast at {ambient:g} C: {silence_words(found.silence)}", "edgetop help forecast")
 
 
 def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
@@ -87,7 +89,7 @@ def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | Non
 
 
 def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
-    from edgetop.analysis.forecast.heat_forecast import celsius_words, time_words  # noqa: PLC0415
+    from edgetop.wording.forecast_words import celsius_words, share_silence_words, time_words  # noqa: PLC0415
 
     lines = [f"at {found.ambient_c:g} C ambient (measured at {found.measured_at_c:g} C):"]
     steady = f"steady {celsius_words(found.steady_c)}" if found.steady_c else "steady temperature not known"
@@ -99,7 +101,11 @@ def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
     else:
         lines.append(steady)
     if found.share is None:
-        return [*lines, f"sustained throughput not known: {found.share_reason}"] if found.throttles else lines
+        return (
+            [*lines, f"sustained throughput not known: {share_silence_words(found.share_silence)}"]
+            if found.throttles
+            else lines
+        )
     low, high = found.share
     rate = "" if throughput_hz is None else f": {low * throughput_hz:.4g} to {high * throughput_hz:.4g} a second"
     share = "all of the throughput" if low == high == 1 else f"{100 * low:.0f} to {100 * high:.0f} % of the throughput"
@@ -115,6 +121,8 @@ def _fared_line(record: "Fared") -> str:
 
 
 def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, record: "Fared | None") -> dict[str, Any]:
+    from edgetop.wording.forecast_words import share_silence_words, silence_words  # noqa: PLC0415
+
     trip, steady = (_figures(of) for of in (found.trip_after_s, found.steady_c))
     return {
         "session": manifest.id, "simulated": manifest.board.simulated, "enclosure": manifest.methodology.enclosure,
@@ -122,11 +130,11 @@ def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, re
         "sensor": found.sensor.id if found.sensor else None, "trip_c": found.trip_c, "throttles": found.throttles,
         "trip_after_s": trip[0], "trip_range_s": trip[1:] or None,
         "steady_c": steady[0], "steady_range_c": steady[1:] or None,
-        "throughput_share": found.share, "share_reason": found.share_reason or None,
+        "throughput_share": found.share, "share_reason": share_silence_words(found.share_silence) or None,
         "throughput_hz": None if found.share is None or throughput_hz is None else [
             round(end * throughput_hz, 4) for end in found.share
         ],
-        "fan_can_rise": found.fan_can_rise if found.throttles else None, "reason": found.reason or None,
+        "fan_can_rise": found.fan_can_rise if found.throttles else None, "reason": silence_words(found.silence) or None,
         "fared": asdict(record) if record else None,
     }  # fmt: skip
 

@@ -9,7 +9,6 @@ import numpy as np
 from rich.cells import cell_len
 
 from edgetop.analysis.analysis import MonitorView
-from edgetop.analysis.forecast.heat_forecast import left, outlook, time_left
 from edgetop.analysis.heat import ClockView, ThermalView, headroom_c
 from edgetop.analysis.tracks import TrackView
 from edgetop.formatting import UNKNOWN, reading
@@ -27,6 +26,7 @@ from edgetop.ui.panes.sensor_series import (
     with_figures,
 )
 from edgetop.ui.text import BLANK, Column, Line, Piece, Span, as_fits, fit, line, table, width, wrapped
+from edgetop.wording.forecast_words import left, outlook, time_left
 
 ZONE_FIGURES = (Column("C", 6), Column("max", 6), Column("trip", 6), Column("below", 6))
 ZONE_CELLS = (18, 28)  # least and greatest width of zone names

@@ -38,7 +38,7 @@ def test_a_board_that_holds_at_the_desk_throttles_in_the_field(seed: int) -> Non
     assert found.trip_after_s.low - 1 <= hit_s <= found.trip_after_s.high + 1
     assert found.steady_c.low <= warmer_c[-1] <= found.steady_c.high
     assert found.share is None
-    assert "--idle-baseline" in found.share_reason
+    assert found.share_silence == "idle-unknown"
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -63,7 +63,7 @@ def test_near_the_trip_nothing_is_told() -> None:
     steady_c = float(still(0, 200.0).true_c[-1])
     found = forecast(still(0, round(steady_c + 10)), DESK_C + 10)
     assert found.throttles is None
-    assert "too near" in found.reason
+    assert found.silence == "near-trip"
 
 
 def test_beyond_what_the_session_tells_it_refuses() -> None:
@@ -75,4 +75,4 @@ def test_beyond_what_the_session_tells_it_refuses() -> None:
     ):
         with pytest.raises(ValueError, match=reason):
             elsewhere(board.batches(60), manifest, ambient_c, 60 * NS)
-    assert forecast(board, DESK_C + 5, seen_s=10).reason == "too early to tell"
+    assert forecast(board, DESK_C + 5, seen_s=10).silence == "early"

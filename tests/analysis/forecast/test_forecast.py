@@ -1,7 +1,5 @@
-"""When a forecast is told, what it counts from, when it is silent and why; and its words and document."""
+"""When a forecast is told, what it counts from, when it is silent and why."""
 
-import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -10,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView, forecast, left, outlook, time_left
-from edgetop.analysis.forecast.model import Estimate
+from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.manifest import Board, Load, SensorInfo
@@ -61,7 +58,7 @@ def test_a_forecast_gives_time_and_temperature_of_the_trip() -> None:
     assert view.trip_in_s.value == pytest.approx(61, rel=0.2)
     assert view.steady_c is not None
     assert view.steady_c.low <= 90 <= view.steady_c.high
-    assert view.reason == ""
+    assert view.silence is None
 
 
 def test_a_board_that_stays_cool_is_told_that_it_will_not() -> None:
@@ -76,46 +73,46 @@ def test_one_that_ends_where_it_throttles_is_told_neither() -> None:
     view = told(380, (ZONE, lambda t_s: rising(t_s, to_c=79.4, tau_s=90.0)), (LOAD, steady_load))
     assert view.will_throttle is None
     assert view.steady_c is not None
-    assert "too near" in view.reason
+    assert view.silence == "near-trip"
 
 
 SILENT = {
-    "it is too early": (told, (10, (ZONE, rising)), "too early to tell"),
-    "no zone has a trip": (told, (200, (make_sensor("temp/cpu"), rising)), "at what temperature"),
+    "it is too early": (told, (10, (ZONE, rising)), "early"),
+    "no zone has a trip": (told, (200, (make_sensor("temp/cpu"), rising)), "trip-unknown"),
     "a trip that does not throttle": (
-        told, (200, (make_sensor("temp/cpu", trips={"critical": 110.0}), rising)), "at what temperature",
+        told, (200, (make_sensor("temp/cpu", trips={"critical": 110.0}), rising)), "trip-unknown",
     ),
     "it throttles": (
-        told, (100, (ZONE, rising), (make_sensor("throttle/thermal"), np.ones_like)), "it is throttling now",
+        told, (100, (ZONE, rising), (make_sensor("throttle/thermal"), np.ones_like)), "throttling",
     ),
     "a device throttles": (
-        told, (100, (ZONE, rising), (make_sensor("cooling/1-cpufreq", throttles=True), np.ones_like)), "throttling now",
+        told, (100, (ZONE, rising), (make_sensor("cooling/1-cpufreq", throttles=True), np.ones_like)), "throttling",
     ),
-    "it is at its trip": (told, (163, (ZONE, rising)), "where it throttles"),
+    "it is at its trip": (told, (163, (ZONE, rising)), "at-trip"),
     "the load goes on and off": (
         told, (400, (ZONE, lambda t_s: 50 + 5 * np.sin(t_s / 6)), (LOAD, lambda t_s: 390.0 * (t_s % 40 < 20))),
-        "the load is not steady",
+        "load-unsteady",
     ),
     "the fan goes on and off": (
         told, (400, (ZONE, lambda t_s: 50 + 5 * np.sin(t_s / 6)), (LOAD, steady_load),
                (FAN, lambda t_s: 1.0 * (t_s % 40 < 20))),
-        "the fan is not steady",
+        "fan-unsteady",
     ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("why", SILENT)
 def test_it_is_silent_where(why: str) -> None:
-    ask, (seconds, *sensors), reason = SILENT[why]
+    ask, (seconds, *sensors), silence = SILENT[why]
     view = ask(seconds, *sensors)  # type: ignore[arg-type]
     assert view.will_throttle is view.steady_c is view.trip_in_s is None
-    assert reason in view.reason
+    assert view.silence == silence
 
 
 def test_before_the_measurement_there_is_none() -> None:
     fold = Forecast()
     fold.fold(Batch(manifest=make_manifest(ZONE), readings=np.zeros(5, READING)))
-    assert fold.view(10 * NS) == ForecastView(reason="nothing is measured yet")
+    assert fold.view(10 * NS) == ForecastView(silence="not-measured")
 
 
 def test_a_zone_that_is_no_longer_read_is_not_forecast() -> None:
@@ -126,7 +123,7 @@ def test_a_zone_that_is_no_longer_read_is_not_forecast() -> None:
     fold = Forecast()
     fold.fold(Batch(manifest=make_manifest(ZONE, LOAD), readings=rows, events=(phase_event(0, "measure"),)))
     fold.fold(Batch(readings=busy))
-    assert fold.view(100 * NS).reason == "its zone is not read now"
+    assert fold.view(100 * NS).silence == "zone-unread"
 
 
 def test_the_firmware_of_a_raspberry_pi_throttles_without_a_trip() -> None:
@@ -212,8 +209,8 @@ def test_where_it_cannot_be_known_no_throughput_is_told() -> None:
     assert unrested.will_throttle
     assert paced.will_throttle
     assert unrested.throughput_share is paced.throughput_share is None
-    assert "--idle-baseline" in unrested.share_reason
-    assert "paced" in paced.share_reason
+    assert unrested.share_silence == "idle-unknown"
+    assert paced.share_silence == "paced"
 
 
 # Live, replayed, attached: the same.
@@ -280,56 +277,3 @@ def test_a_whole_session_carries_it_from_fold_to_view() -> None:
     batches = list(BOARDS[2].batches(200))
     view = folded([replace(batches[0], restart=True)]).view(None)
     assert differences(view.forecast, forecast_at(BOARDS[2], 200)) == []
-
-
-STEADY, TIME = Estimate(91.24, 87.0, 97.5), Estimate(250.2, 185.0, 380.4)
-WILL = ForecastView(sensor=ZONE, trip_c=80.0, steady_c=STEADY, will_throttle=True, trip_in_s=TIME, seen_s=60)
-WILL_NOT = ForecastView(sensor=ZONE, trip_c=80.0, steady_c=Estimate(61.3, 60.1, 62.6), will_throttle=False)
-
-SAID = {
-    "when it will": (WILL, "throttles at 80 C in 4m10s (3m05s to 6m20s), steady 91.2 C (87.0 to 97.5)"),
-    "that it may never": (
-        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=Estimate(250.0, 185.0, math.inf)),
-        "throttles at 80 C in 4m10s (3m05s or later, if at all)",
-    ),
-    "seconds without tenths": (
-        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=Estimate(41.3, 37.8, 59.7)),
-        "throttles at 80 C in 41s (38s to 1m00s)",
-    ),
-    "what the fan may do": (
-        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=TIME, fan_can_rise=True),
-        "throttles at 80 C in 4m10s (3m05s to 6m20s) at this speed of the fan",
-    ),
-    "what is left": (
-        ForecastView(trip_c=80.0, will_throttle=True, trip_in_s=TIME, throughput_share=(0.661, 0.9)),
-        "throttles at 80 C in 4m10s (3m05s to 6m20s), then 66 to 90 % of the throughput",
-    ),
-    "that it will not": (WILL_NOT, "will not throttle at this load: steady 61.3 C (60.1 to 62.6)"),
-    "that it cannot tell": (
-        ForecastView(trip_c=80.0, steady_c=Estimate(79.5, 78.2, 80.1), reason="too near to tell"),
-        "steady 79.5 C (78.2 to 80.1): too near to tell",
-    ),
-    "nothing": (ForecastView(reason="too early to tell"), ""),
-}
-
-
-@pytest.mark.parametrize("what", SAID)
-def test_it_says(what: str) -> None:
-    view, said = SAID[what]
-    assert ", ".join(text for text in (outlook(view), left(view)) if text) == said
-    json.dumps(forecast(view), allow_nan=False)
-
-
-def test_in_short_it_is_the_time_or_the_temperature() -> None:
-    assert [time_left(view) for view in (WILL, WILL_NOT, ForecastView())] == ["trip in 4m10s", "steady 61 C", ""]
-
-
-def test_the_document_has_every_key_and_no_infinity() -> None:
-    view = ForecastView(sensor=ZONE, trip_c=80.0, will_throttle=True, trip_in_s=Estimate(250.0, 185.0, math.inf))
-    assert forecast(view) == {
-        "sensor": "temp/cpu-thermal", "trip_c": 80.0, "steady_c": None, "steady_range_c": None, "throttles": True,
-        "trip_in_s": 250.0, "trip_range_s": [185.0, None], "fan_can_rise": False, "throughput_share": None,
-        "share_reason": None, "seen_s": None, "reason": None,
-    }  # fmt: skip
-    silent = forecast(ForecastView(reason="too early to tell"))
-    assert {key: value for key, value in silent.items() if value is not None} == {"reason": "too early to tell"}

@@ -1,0 +1,110 @@
+"""The forecast of heat in words and as JSON, the same on screen and in the report."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from edgetop.analysis.forecast.heat_forecast import ForecastView, ShareSilence, Silence
+from edgetop.analysis.forecast.model import Estimate
+from edgetop.formatting import duration
+from edgetop.session.seconds import NS
+
+DIGITS = 2  # in JSON
+
+SILENCES: Mapping[Silence, str] = {
+    "not-measured": "nothing is measured yet",
+    "zone-unread": "its zone is not read now",
+    "trip-unknown": "nothing tells at what temperature this board throttles",
+    "throttling": "it is throttling now",
+    "at-trip": "it is where it throttles",
+    "early": "too early to tell",
+    "fan-unsteady": "the fan is not steady",
+    "load-unsteady": "the load is not steady",
+    "other-course": "the temperature does not go the way of a steady load",
+    "near-trip": "too near to where it throttles to tell",
+}
+SHARE_SILENCES: Mapping[ShareSilence, str] = {
+    "paced": "the load is paced: what it leaves idle is lost first",
+    "idle-unknown": "not known what it is at rest: --idle-baseline 30s",
+    "idle-hot": "at rest it was as hot",
+}
+
+
+def silence_words(silence: Silence | None) -> str:
+    """Say why there is no forecast; "" with a forecast."""
+    return SILENCES[silence] if silence else ""
+
+
+def share_silence_words(silence: ShareSilence | None) -> str:
+    """Say why the remaining throughput is not known; "" if it is known or not asked for."""
+    return SHARE_SILENCES[silence] if silence else ""
+
+
+def outlook(view: ForecastView) -> str:
+    """`throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`; empty without a forecast."""
+    steady = "" if view.steady_c is None else f"steady {celsius_words(view.steady_c)}"
+    if view.will_throttle is False:
+        return f"will not throttle at this load: {steady}"
+    if view.will_throttle and view.trip_in_s and view.trip_c is not None:
+        fan = " at this speed of the fan" if view.fan_can_rise else ""
+        trip = f"throttles at {view.trip_c:g} C in {time_words(view.trip_in_s)}{fan}"
+        return f"{trip}, {steady}" if steady else trip
+    return f"{steady}: {silence_words(view.silence)}" if steady else ""
+
+
+def time_left(view: ForecastView) -> str:
+    """`trip in 4m10s`, for a short line; empty without a forecast."""
+    if view.will_throttle and view.trip_in_s:
+        return f"trip in {_duration(view.trip_in_s.value)}"
+    if view.will_throttle is False and view.steady_c:
+        return f"steady {view.steady_c.value:.0f} C"
+    return ""
+
+
+def left(view: ForecastView) -> str:
+    """`then 71 to 89 % of the throughput`; empty if that is not known."""
+    if view.throughput_share is None:
+        return ""
+    low, high = (100 * share for share in view.throughput_share)
+    return f"then {low:.0f} to {high:.0f} % of the throughput"
+
+
+def celsius_words(steady: Estimate) -> str:
+    return f"{steady.value:.1f} C ({steady.low:.1f} to {steady.high:.1f})"
+
+
+def time_words(trip: Estimate) -> str:
+    value, low = _duration(trip.value), _duration(trip.low)
+    if math.isinf(trip.high):
+        return f"{value} ({low} or later, if at all)"
+    return f"{value} ({low} to {_duration(trip.high)})"
+
+
+def _duration(seconds: float) -> str:
+    """Format a duration without tenths: no forecast is so precise."""
+    whole = round(seconds)
+    return f"{whole}s" if whole < 60 else duration(whole * NS)
+
+
+def forecast_document(view: ForecastView) -> dict[str, Any]:
+    """Return the forecast as JSON. Unknown values and an infinite end are None."""
+    share = view.throughput_share
+    return {
+        "sensor": view.sensor.id if view.sensor else None,
+        "trip_c": view.trip_c,
+        **_estimate("steady_c", "steady_range_c", view.steady_c),
+        "throttles": view.will_throttle,
+        **_estimate("trip_in_s", "trip_range_s", view.trip_in_s),
+        "fan_can_rise": view.fan_can_rise if view.will_throttle else None,
+        "throughput_share": [round(end, DIGITS) for end in share] if share else None,
+        "share_reason": share_silence_words(view.share_silence) or None,
+        "seen_s": view.seen_s or None,
+        "reason": silence_words(view.silence) or None,
+    }
+
+
+def _estimate(name: str, range_name: str, of: Estimate | None) -> dict[str, Any]:
+    if of is None:
+        return {name: None, range_name: None}
+    value, *ends = (round(one, DIGITS) if math.isfinite(one) else None for one in (of.value, of.low, of.high))
+    return {name: value, range_name: ends}
