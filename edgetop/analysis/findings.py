@@ -7,7 +7,9 @@ All of it is data. `edgetop.wording.notice_words` has the message and the advice
 from typing import ClassVar
 
 from edgetop.analysis.faults import Fault
+from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.memory_use import GrowthView
+from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.recent_events import Lasting
 from edgetop.frozen import frozen
 
@@ -208,3 +210,111 @@ Doubt = (
     | SustainedShort
     | PowerShort
 )
+
+
+@frozen
+class FellBack:
+    """Operators that did not run on the preferred provider."""
+
+    operators: tuple[OperatorView, ...]  # the most expensive first
+    preferred: str  # the provider
+    partitions: int  # of the whole model
+
+    code: ClassVar[str] = "fell-back"
+
+
+@frozen
+class Crossings:
+    """Crossings between the requested providers: each runs the operators that the one before cannot."""
+
+    providers: tuple[str, ...]
+    partitions: int
+
+    code: ClassVar[str] = "crossings"
+
+
+@frozen
+class DominantOperator:
+    operator: OperatorView
+
+    code: ClassVar[str] = "dominant-operator"
+
+
+@frozen
+class SlowKernels:
+    """Operators far below the FLOP/s of others like them."""
+
+    operators: tuple[OperatorView, ...]
+
+    code: ClassVar[str] = "slow-kernel"
+
+
+@frozen
+class Conversions:
+    """Operators that only convert dtypes or layouts."""
+
+    operators: tuple[OperatorView, ...]
+
+    code: ClassVar[str] = "conversions-time"
+
+
+@frozen
+class DynamicQuantisation:
+    """Operators that quantise activations anew in every inference."""
+
+    operators: tuple[OperatorView, ...]
+
+    code: ClassVar[str] = "dynamic-quantisation"
+
+
+@frozen
+class NotFused:
+    """Activations behind a convolution that were not merged into it."""
+
+    operators: tuple[OperatorView, ...]
+
+    code: ClassVar[str] = "not-fused"
+
+
+@frozen
+class SmallForDelegate:
+    """An inference so short that handing it over may be most of it."""
+
+    inference_ns: float
+    providers: tuple[str, ...]  # to which it is handed over
+
+    code: ClassVar[str] = "small-for-delegate"
+
+
+@frozen
+class ThreadImbalance:
+    """The thread that runs the model waits for others."""
+
+    threads: ThreadView
+    most: str  # the operator in which it waited most
+
+    code: ClassVar[str] = "thread-imbalance"
+
+
+@frozen
+class ThreadsMoved:
+    """Threads moved from one CPU to another."""
+
+    moves_per_s: float  # of inference
+
+    code: ClassVar[str] = "threads-moved"
+
+
+Hint = (
+    FellBack
+    | Crossings
+    | DominantOperator
+    | SlowKernels
+    | Conversions
+    | DynamicQuantisation
+    | NotFused
+    | SmallForDelegate
+    | ThreadImbalance
+    | ThreadsMoved
+)
+Finding = Doubt | Hint

@@ -14,7 +14,9 @@ from edgetop.analysis.findings import (
     ClockLimitMoved,
     Doubt,
     EventTold,
+    Finding,
     HalvesDiffer,
+    Hint,
     Leak,
     ModeUnsustainable,
     MonitorCost,
@@ -34,7 +36,6 @@ from edgetop.analysis.operator_hints import session_hints
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.tracks import SECONDS
-from edgetop.session.events import Notice
 from edgetop.session.seconds import NS
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
@@ -56,17 +57,17 @@ LABELS = {"governor": "governor", "power-mode": "power_mode", "power_mode": "pow
 MIN_WARMUP_RUNS = 10
 
 
-def notices(folds: Folds) -> tuple[Doubt | Notice, ...]:
+def notices(folds: Folds) -> tuple[Finding, ...]:
     """Return the notices of a report: doubts about the session, and hints on all its bursts."""
     return (*_doubts(folds), *_hints(folds, lambda: session_hints(folds.operators, folds.providers)))
 
 
-def notices_now(folds: Folds) -> tuple[Doubt | Notice, ...]:
+def notices_now(folds: Folds) -> tuple[Finding, ...]:
     """Return the notices of a screen: the same doubts, and hints on the last bursts."""
     return (*_doubts(folds), *_hints(folds, lambda: folds.burst_hints.now(folds.operators, folds.providers)))
 
 
-def _hints(folds: Folds, make: Callable[[], Iterable[Notice]]) -> tuple[Notice, ...]:
+def _hints(folds: Folds, make: Callable[[], Iterable[Hint]]) -> tuple[Hint, ...]:
     return folds.faults.attempt("warnings: operators", lambda: tuple(make()), lambda: ())[0]
 
 

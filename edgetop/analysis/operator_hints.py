@@ -1,15 +1,26 @@
-"""Hints that follow from the times of the operators. They are values, the same on screen and in reports."""
+"""Hints that follow from the times of the operators. They are values."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 
+from edgetop.analysis.findings import (
+    Conversions,
+    Crossings,
+    DominantOperator,
+    DynamicQuantisation,
+    FellBack,
+    Hint,
+    NotFused,
+    SlowKernels,
+    SmallForDelegate,
+    ThreadImbalance,
+    ThreadsMoved,
+)
 from edgetop.analysis.hotspots import Operators, OperatorsView, ThreadView, each_call_ns, partitions, short_name
 from edgetop.analysis.operator_bounds import rates
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.formatting import percent
-from edgetop.session.events import Notice
 from edgetop.session.operators import CPU, XNNPACK, hosts
 
 DOMINANT = 0.50  # of the time
@@ -23,7 +34,6 @@ MOVES, MOVES_PER_S = 5, 5.0  # a convention: a move costs some 0.1 ms, or, to a 
 
 # Who runs nothing but what is its own, or is timed on its device, where handing over does not count.
 _NOT_HANDED_TO = frozenset({CPU, XNNPACK, "TensorRT"})
-_NAMED = 3
 
 _CONVERSIONS = ("quantize", "dequantize", "cast", "convert", "reorder", "reformat", "memcpy")
 _DYNAMIC = ("DynamicQuantize", "MatMulIntegerToFloat", "ConvInteger", "MatMulInteger")
@@ -39,7 +49,7 @@ def operator_hints(
     threads: ThreadView | None = None,
     *,
     is_enough: bool = True,
-) -> tuple[Notice, ...]:
+) -> tuple[Hint, ...]:
     """Return the hints that apply, the most expensive first. Hints on times need settled operators.
 
     `providers`: the requested ones, then those of the engine, first choice first. `is_enough`: the bursts
@@ -55,7 +65,7 @@ def operator_hints(
         _handed_over(operators, inference_ns) if is_enough else (),
         _shared_badly(operators, threads) if threads and is_enough else (),
     )
-    return tuple(notice for notices in found for notice in notices)
+    return tuple(hint for hints in found for hint in hints)
 
 
 class BurstHints:
@@ -63,9 +73,9 @@ class BurstHints:
 
     def __init__(self) -> None:
         self._of: tuple[OperatorsView, Sequence[str]] | None = None
-        self._hints: tuple[Notice, ...] = ()
+        self._hints: tuple[Hint, ...] = ()
 
-    def now(self, operators: Operators, providers: Sequence[str]) -> tuple[Notice, ...]:
+    def now(self, operators: Operators, providers: Sequence[str]) -> tuple[Hint, ...]:
         view = operators.view()
         if self._of is None or self._of[0] is not view or self._of[1] != providers:
             self._of = view, providers
@@ -74,7 +84,7 @@ class BurstHints:
         return self._hints
 
 
-def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Notice, ...]:
+def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Hint, ...]:
     """Return the hints on all bursts, for reports."""
     tally = operators.session
     threads = operators.threads.view()
@@ -87,49 +97,23 @@ def fell_back(operators: Iterable[OperatorView], providers: Sequence[str]) -> li
     return sorted((o for o in operators if o.provider in others), key=lambda operator: -operator.share)
 
 
-def where(operators: Iterable[OperatorView]) -> str:
-    """Name the providers that ran them: `the CPU and XNNPACK`."""
-    names = sorted({operator.provider for operator in operators})
-    return " and ".join("the CPU" if name == CPU else name for name in names)
-
-
-def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
+def _fell_back(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
     """One inference shows where an operator ran; its time is reported when it is settled."""
     if found := fell_back(operators, providers):
-        parts = partitions(operators) or 1
-        crossings = f", with {_crossings(parts)}" if parts > 1 else ""
-        share = f", {_share(found)} of the time" if all(operator.settled for operator in found) else ""
-        yield Notice(
-            "fell-back",
-            f"{_many(found)} ran on {where(found)} and not on {providers[0]}{share}{crossings}: {_names(found)}",
-            "each crossing waits and may copy: run all of it on the CPU as well and compare; "
-            "--require-full-delegation refuses such a model",
-        )
+        yield FellBack(tuple(found), providers[0], partitions(operators) or 1)
 
 
-def _crossed(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Notice]:
+def _crossed(operators: Sequence[OperatorView], providers: Sequence[str]) -> Iterator[Hint]:
     """Report crossings between the requested providers: each runs the operators that the one before cannot."""
     parts = partitions(operators) or 1
     if parts > 1 and not fell_back(operators, providers):
-        yield Notice(
-            "crossings",
-            f"{_crossings(parts)} of {where(operators)}",
-            "each crossing waits and may copy: run all of it on one of them and compare",
-        )
+        yield Crossings(tuple(sorted({operator.provider for operator in operators})), parts)
 
 
-def _crossings(parts: int) -> str:
-    return f"{parts - 1} crossing{'' if parts == 2 else 's'} between {parts} partitions"
-
-
-def _dominant(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+def _dominant(operators: Sequence[OperatorView]) -> Iterator[Hint]:
     for operator in operators:
         if (operator.share_ci95 or (operator.share,))[0] > DOMINANT:
-            yield Notice(
-                "dominant-operator",
-                f"{short_name(operator)} ({operator.op_type}) takes {percent(operator.share)} of the time",
-                "nothing else is worth tuning before it: its shape, its dtype, or another operator in its place",
-            )
+            yield DominantOperator(operator)
 
 
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
@@ -153,18 +137,12 @@ def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) 
     return found
 
 
-def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Notice]:
+def _slow(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Hint]:
     if found := slow_kernels(operators, inference_ns):
-        yield Notice(
-            "slow-kernel",
-            f"{_many(found)} of {_share(found)} of the time reach less than a quarter of the FLOP/s of others like "
-            f"them: {_names(found)}",
-            "its shape, stride or dilation may have no optimised kernel: edgetop ops shows these; "
-            "channels in multiples of 8 or 16 and no dilation are what kernels are written for",
-        )
+        yield SlowKernels(tuple(found))
 
 
-def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Notice]:
+def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Hint]:
     """Report what computes nothing, or could have been merged into a convolution before it, where it takes time."""
     settled = [operator for operator in operators if operator.settled]
     dynamic = [o for o in settled if o.op_type.startswith(_DYNAMIC)]
@@ -172,26 +150,11 @@ def _avoidable(operators: Sequence[OperatorView]) -> Iterator[Notice]:
     pairs = pairwise(operators)
     unmerged = [o for before, o in pairs if _type(before) in _CONVOLUTIONS and _type(o) in _ACTIVATIONS and o.settled]
     if _total(conversions) >= NOTABLE:
-        yield Notice(
-            "conversions-time",
-            f"{_many(conversions)} that only convert dtypes or layouts take {_share(conversions)} of the time: "
-            f"{_names(conversions)}",
-            "keep one dtype through the model, and operators together that work on the same layout",
-        )
+        yield Conversions(tuple(conversions))
     if _total(dynamic) >= NOTABLE:
-        yield Notice(
-            "dynamic-quantisation",
-            f"{_many(dynamic)} with integer weights and float activations take {_share(dynamic)} of the time, "
-            "and quantise anew in every inference",
-            "quantise activations as well, with a set of representative inputs",
-        )
+        yield DynamicQuantisation(tuple(dynamic))
     if _total(unmerged) >= NOTABLE:
-        yield Notice(
-            "not-fused",
-            f"{_many(unmerged)} behind a convolution were not merged into it and take {_share(unmerged)} of the time: "
-            f"{_names(unmerged)}",
-            "nothing else may read the convolution's output; edgetop inspect names such places",
-        )
+        yield NotFused(tuple(unmerged))
 
 
 def _type(operator: OperatorView) -> str:
@@ -200,50 +163,19 @@ def _type(operator: OperatorView) -> str:
     return {"Convolution": "Conv", "FusedConv": "Conv"}.get(word, word)
 
 
-def _handed_over(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Notice]:
+def _handed_over(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Hint]:
     others = sorted({operator.provider for operator in operators} - _NOT_HANDED_TO)
     if others and inference_ns is not None and inference_ns < SMALL_NS:
-        yield Notice(
-            "small-for-delegate",
-            f"an inference takes {inference_ns / 1e6:.1f} ms on {', '.join(others)}: handing it over may be most of it",
-            "run it on the CPU alone and compare",
-        )
+        yield SmallForDelegate(inference_ns, tuple(others))
 
 
-def _shared_badly(operators: Sequence[OperatorView], threads: ThreadView) -> Iterator[Notice]:
+def _shared_badly(operators: Sequence[OperatorView], threads: ThreadView) -> Iterator[Hint]:
     if threads.wait_share >= NOTABLE:
         most = next((short_name(operator) for operator in operators if operator.name == threads.most), threads.most)
-        yield Notice(
-            "thread-imbalance",
-            f"the thread that runs the model waited {percent(threads.wait_share)} of the time for the slowest of "
-            f"{threads.count} threads, most in {most}",
-            "one of them has a slower CPU, or shares it: --engine-cpus with CPUs of one kind, as many as --threads, "
-            "or fewer --threads",
-        )
+        yield ThreadImbalance(threads, most)
     if threads.moves >= MOVES and threads.moves_per_s >= MOVES_PER_S:
-        yield Notice(
-            "threads-moved",
-            f"threads moved to another CPU {threads.moves_per_s:.0f} times in a second of inference, or more often",
-            "caches are cold after each move, and the CPU may be a slower one: --engine-cpus with as many CPUs as "
-            "--threads",
-        )
-
-
-def _many(operators: Sequence[OperatorView]) -> str:
-    return f"{len(operators)} operator{'' if len(operators) == 1 else 's'}"
+        yield ThreadsMoved(threads.moves_per_s)
 
 
 def _total(operators: Iterable[OperatorView]) -> float:
     return sum(operator.share for operator in operators)
-
-
-def _share(operators: Iterable[OperatorView]) -> str:
-    return percent(_total(operators))
-
-
-def _names(operators: Sequence[OperatorView]) -> str:
-    largest = sorted(operators, key=lambda operator: -operator.share)
-    named = ", ".join(
-        f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
-    )
-    return named + (", ..." if len(operators) > _NAMED else "")

@@ -16,7 +16,7 @@ from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerView
 from edgetop.analysis.faults import UnavailableError, note, noted, noting
-from edgetop.analysis.findings import Doubt
+from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.notices import notices
@@ -59,7 +59,6 @@ from edgetop.analysis.verdict import Evidence, Verdict, judge, with_ab
 from edgetop.analysis.verdict_reasons import FaultFound, State
 from edgetop.formatting import rounded
 from edgetop.session.ceilings import Ceilings
-from edgetop.session.events import Notice
 from edgetop.session.manifest import Lost, Manifest
 
 
@@ -205,7 +204,7 @@ class Report:
     )
     frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None: no stages were reported
     ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None: no A/B session
-    warnings: tuple[Doubt | Notice, ...] = _part(lambda of: notices(of.analysis))
+    warnings: tuple[Finding, ...] = _part(lambda of: notices(of.analysis))
     # Parts that an error of edgetop has cost, with the reason; their values here say that nothing is known.
     unavailable: Mapping[str, str] | None = field(default=None, metadata=OMIT)
 

@@ -3,19 +3,22 @@
 The screen, the report, its JSON document and comparisons show the same notice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from edgetop.analysis import findings as of
 from edgetop.analysis.deadline import overload_words
-from edgetop.analysis.findings import Doubt
+from edgetop.analysis.findings import Finding, Hint
+from edgetop.analysis.hotspots import short_name
 from edgetop.analysis.memory_use import HOUR_S, Slope, leak_rate
+from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.precision import least_independent
 from edgetop.analysis.recent_events import Lasting
 from edgetop.analysis.statistics import SETTLED_COUNTS
-from edgetop.formatting import clean, clock_time, duration, milliseconds, rounded
+from edgetop.formatting import clean, clock_time, duration, milliseconds, percent, rounded
 from edgetop.session.event_codec import data_of
 from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Notice
+from edgetop.session.operators import CPU
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
 
@@ -61,27 +64,50 @@ ADVICE: Mapping[str, str] = {
     "short-sustained": "measure for five minutes or more: --duration 5m",
     "short-power": "measure for five minutes or more: --duration 5m",
     "leak": "look for what is kept from inference to inference: in the runtime, a delegate, the outputs",
+    # Hints that follow from the times of the operators.
+    "fell-back": (
+        "each crossing waits and may copy: run all of it on the CPU as well and compare; "
+        "--require-full-delegation refuses such a model"
+    ),
+    "crossings": "each crossing waits and may copy: run all of it on one of them and compare",
+    "dominant-operator": (
+        "nothing else is worth tuning before it: its shape, its dtype, or another operator in its place"
+    ),
+    "slow-kernel": (
+        "its shape, stride or dilation may have no optimised kernel: edgetop ops shows these; "
+        "channels in multiples of 8 or 16 and no dilation are what kernels are written for"
+    ),
+    "conversions-time": "keep one dtype through the model, and operators together that work on the same layout",
+    "dynamic-quantisation": "quantise activations as well, with a set of representative inputs",
+    "not-fused": "nothing else may read the convolution's output; edgetop inspect names such places",
+    "small-for-delegate": "run it on the CPU alone and compare",
+    "thread-imbalance": (
+        "one of them has a slower CPU, or shares it: --engine-cpus with CPUs of one kind, as many as --threads, "
+        "or fewer --threads"
+    ),
+    "threads-moved": (
+        "caches are cold after each move, and the CPU may be a slower one: --engine-cpus with as many CPUs as --threads"
+    ),
 }
+_NAMED = 3  # operators in a hint
 _WARM_UP = "leave --warmup-runs at its default of 50"
 _WARM_UP_THERE = "give trtexec a longer --warmUp, and import with that as --warmup-time"
 
 _Figures = dict[str, JsonValue]
 
 
-def notice(finding: Doubt | Notice) -> Notice:
+def notice(finding: Finding) -> Notice:
     """Return the finding with its message, its advice and its figures."""
-    if isinstance(finding, Notice):
-        return finding
     message, figures = _told(finding)
     return Notice(finding.code, message, _advice(finding), figures)
 
 
-def notice_words(finding: Doubt | Notice) -> str:
+def notice_words(finding: Finding) -> str:
     """Return the message alone."""
-    return finding.message if isinstance(finding, Notice) else _told(finding)[0]
+    return _told(finding)[0]
 
 
-def _advice(finding: Doubt) -> str:
+def _advice(finding: Finding) -> str:
     match finding:
         case of.WarmupShort(was_imported=was_imported):
             return _WARM_UP_THERE if was_imported else _WARM_UP
@@ -95,7 +121,7 @@ def _advice(finding: Doubt) -> str:
     return ADVICE[finding.code]
 
 
-def _told(finding: Doubt) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR0912  a sentence for each finding
+def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR0912  a sentence for each finding
     """Return the message, and the figures in it under their keys of the JSON document."""
     match finding:
         case of.PartsFailed(parts, fault):
@@ -152,6 +178,70 @@ def _told(finding: Doubt) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR09
             lasted = duration(measured_ns)
             text = f"power was measured for {lasted}: too short for what the board draws when it is warm"
             return text, {"measured_s": round(measured_ns / NS, 3)}
+        case _:
+            return _hint(finding), {}
+
+
+def _hint(hint: Hint) -> str:  # noqa: C901, PLR0911  a sentence for each hint
+    match hint:
+        case of.FellBack(operators, preferred, parts):
+            crossings = f", with {_crossings(parts)}" if parts > 1 else ""
+            share = f", {_share(operators)} of the time" if all(operator.settled for operator in operators) else ""
+            ran = f"{_many(operators)} ran on {providers_words(one.provider for one in operators)}"
+            return f"{ran} and not on {preferred}{share}{crossings}: {_names(operators)}"
+        case of.Crossings(providers, parts):
+            return f"{_crossings(parts)} of {providers_words(providers)}"
+        case of.DominantOperator(operator):
+            return f"{short_name(operator)} ({operator.op_type}) takes {percent(operator.share)} of the time"
+        case of.SlowKernels(operators):
+            reach = "reach less than a quarter of the FLOP/s of others like them"
+            return f"{_many(operators)} of {_share(operators)} of the time {reach}: {_names(operators)}"
+        case of.Conversions(operators):
+            take = f"take {_share(operators)} of the time"
+            return f"{_many(operators)} that only convert dtypes or layouts {take}: {_names(operators)}"
+        case of.DynamicQuantisation(operators):
+            take = f"take {_share(operators)} of the time, and quantise anew in every inference"
+            return f"{_many(operators)} with integer weights and float activations {take}"
+        case of.NotFused(operators):
+            take = f"were not merged into it and take {_share(operators)} of the time"
+            return f"{_many(operators)} behind a convolution {take}: {_names(operators)}"
+        case of.SmallForDelegate(inference_ns, providers):
+            takes = f"an inference takes {inference_ns / 1e6:.1f} ms on {', '.join(providers)}"
+            return f"{takes}: handing it over may be most of it"
+        case of.ThreadImbalance(threads, most):
+            waited = f"the thread that runs the model waited {percent(threads.wait_share)} of the time"
+            return f"{waited} for the slowest of {threads.count} threads, most in {most}"
+        case of.ThreadsMoved(moves_per_s):
+            return f"threads moved to another CPU {moves_per_s:.0f} times in a second of inference, or more often"
+
+
+def providers_words(providers: Iterable[str]) -> str:
+    """
+    >>> providers_words(("XNNPACK", "CPU", "CPU"))
+    'the CPU and XNNPACK'
+    """
+    return " and ".join("the CPU" if name == CPU else name for name in sorted(set(providers)))
+
+
+def _crossings(parts: int) -> str:
+    return f"{parts - 1} crossing{'' if parts == 2 else 's'} between {parts} partitions"
+
+
+def _many(operators: Sequence[OperatorView]) -> str:
+    return f"{len(operators)} operator{'' if len(operators) == 1 else 's'}"
+
+
+def _share(operators: Iterable[OperatorView]) -> str:
+    return percent(sum(operator.share for operator in operators))
+
+
+def _names(operators: Sequence[OperatorView]) -> str:
+    """Name the operators that take most of the time."""
+    largest = sorted(operators, key=lambda operator: -operator.share)
+    named = ", ".join(
+        f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
+    )
+    return named + (", ..." if len(operators) > _NAMED else "")
 
 
 def _event(lasting: Lasting) -> tuple[str, _Figures]:

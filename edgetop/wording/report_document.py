@@ -10,7 +10,7 @@ from typing import Any, get_args
 from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.deadline import DeadlineView
-from edgetop.analysis.findings import Doubt
+from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.hotspots import ThreadView
@@ -142,5 +142,5 @@ _AS_JSON: Mapping[type, Callable[[Any], Any]] = {
     ForecastView: forecast_document,
     Ceilings: Ceilings.to_json,
     GateResult: GateResult.to_json,
-    **dict.fromkeys(get_args(Doubt), lambda finding: to_json(notice(finding))),
+    **dict.fromkeys(get_args(Finding), lambda finding: to_json(notice(finding))),
 }

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from edgetop.analysis.findings import ThreadImbalance
 from edgetop.analysis.hotspots import MAX_NAMED, ThreadTally, ThreadView, sound_use
 from edgetop.analysis.notices import notices
 from edgetop.analysis.operator_hints import MOVES, operator_hints
@@ -50,15 +51,13 @@ def test_names_are_bounded() -> None:
 
 
 def codes(view: ThreadView | None) -> list[str]:
-    return [notice.code for notice in operator_hints((), None, (), view)]
+    return [hint.code for hint in operator_hints((), None, (), view)]
 
 
 def test_waiting_a_tenth_of_the_time_is_a_hint_with_the_operator() -> None:
     assert codes(ThreadView(4, 0.099, "conv", 0, 0.0)) == codes(None) == []
-    (notice,) = operator_hints((), None, (), ThreadView(4, 0.25, "conv", 0, 0.0))
-    assert notice.code == "thread-imbalance"
-    assert "waited 25.0 % of the time for the slowest of 4 threads, most in conv" in notice.message
-    assert "--engine-cpus" in notice.advice
+    waits = ThreadView(4, 0.25, "conv", 0, 0.0)
+    assert operator_hints((), None, (), waits) == (ThreadImbalance(waits, "conv"),)
 
 
 def test_many_moves_are_a_hint_and_a_few_are_none() -> None:

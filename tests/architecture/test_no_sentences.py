@@ -19,7 +19,6 @@ STILL_THERE: dict[str, int] = {
     "folds.py": 1,
     "memory_use.py": 1,
     "operator_bounds.py": 2,
-    "operator_hints.py": 22,
     "program_frames.py": 3,
     "report_parts.py": 1,
     "session_gates.py": 18,

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 import edgetop
-from edgetop.analysis.findings import EVENT_CODES, Doubt
+from edgetop.analysis.findings import EVENT_CODES, Finding
 from edgetop.analysis.notices import LABELS
 from edgetop.analysis.slowdowns.tail import CAUSES
 from edgetop.comparison.fairness import CONDITIONS
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 TOPIC = resources.files("edgetop").joinpath("docs/warnings.md").read_text(encoding="utf-8")
 CODES, REST = TOPIC.split("## Intervals")
-FIXED_CODES = {kind.code for kind in get_args(Doubt) if isinstance(kind.code, str)}
+FIXED_CODES = {kind.code for kind in get_args(Finding) if isinstance(kind.code, str)}
 SETTING_CODES = {f"{name.replace('_', '-')}-differs" for name in LABELS.values()}
 FOLDER = Path(edgetop.__file__).parent
 

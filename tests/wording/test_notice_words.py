@@ -6,8 +6,10 @@ import pytest
 
 from edgetop.analysis import findings as of
 from edgetop.analysis.faults import Fault
-from edgetop.analysis.findings import EVENT_CODES, Doubt
+from edgetop.analysis.findings import EVENT_CODES, Finding
+from edgetop.analysis.hotspots import ThreadView
 from edgetop.analysis.memory_use import GrowthView, Slope
+from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.recent_events import Lasting
 from edgetop.session.event_codec import read_event
 from edgetop.session.event_kinds import RecordsLost
@@ -18,6 +20,11 @@ from edgetop.wording.notice_words import ADVICE, notice, notice_words
 FAULT = Fault("slowdowns", "sensors", "ValueError: empty", "")
 HOT = read_event(2 * NS, "governor-changed", "warning", "sensor settings", "the governor is powersave now")
 LOST = Event(2 * NS, RecordsLost(100), "critical", "engine", "100 inferences were not reported")
+
+
+def op(name: str, share: float, provider: str = "CPU", *, settled: bool = True) -> OperatorView:
+    return OperatorView(0, name, "Conv", provider, 1.0, share, None, settled=settled)
+
 
 WORDS = [
     (
@@ -113,18 +120,68 @@ WORDS = [
         "power was measured for 4m59s: too short for what the board draws when it is warm",
         {"measured_s": 299.0},
     ),
+    (
+        of.FellBack((op("b", 0.1),), "CUDA", 3),
+        ("1 operator ran on the CPU and not on CUDA, 10.0 % of the time, with 2 crossings between 3 partitions: "
+        "b (Conv, 10.0 %)"),
+        {},
+    ),
+    (
+        of.FellBack((op("b", 0.3, "XNNPACK"), op("c", 0.2, settled=False)), "CUDA", 1),
+        "2 operators ran on the CPU and XNNPACK and not on CUDA: b (Conv, 30.0 %), c (Conv)",
+        {},
+    ),
+    (of.Crossings(("CUDA", "TensorRT"), 2), "1 crossing between 2 partitions of CUDA and TensorRT", {}),
+    (of.DominantOperator(op("big", 0.51)), "big (Conv) takes 51.0 % of the time", {}),
+    (
+        of.SlowKernels(tuple(op(name, 0.1) for name in "abcd")),
+        ("4 operators of 40.0 % of the time reach less than a quarter of the FLOP/s of others like them: "
+        "a (Conv, 10.0 %), b (Conv, 10.0 %), c (Conv, 10.0 %), ..."),
+        {},
+    ),
+    (
+        of.Conversions((op("q", 0.1), op("r", 0.2))),
+        "2 operators that only convert dtypes or layouts take 30.0 % of the time: r (Conv, 20.0 %), q (Conv, 10.0 %)",
+        {},
+    ),
+    (
+        of.DynamicQuantisation((op("q", 0.2),)),
+        ("1 operator with integer weights and float activations take 20.0 % of the time, and quantise anew in every "
+        "inference"),
+        {},
+    ),
+    (
+        of.NotFused((op("relu", 0.2),)),
+        "1 operator behind a convolution were not merged into it and take 20.0 % of the time: relu (Conv, 20.0 %)",
+        {},
+    ),
+    (
+        of.SmallForDelegate(4e6, ("CUDA", "TensorRT")),
+        "an inference takes 4.0 ms on CUDA, TensorRT: handing it over may be most of it",
+        {},
+    ),
+    (
+        of.ThreadImbalance(ThreadView(4, 0.25, "conv", 0, 0.0), "conv"),
+        "the thread that runs the model waited 25.0 % of the time for the slowest of 4 threads, most in conv",
+        {},
+    ),
+    (
+        of.ThreadsMoved(8.0),
+        "threads moved to another CPU 8 times in a second of inference, or more often",
+        {},
+    ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("finding", "message", "figures"), WORDS, ids=[finding.code for finding, *_ in WORDS])
-def test_each_finding_has_its_message_and_figures(finding: Doubt, message: str, figures: dict[str, object]) -> None:
+def test_each_finding_has_its_message_and_figures(finding: Finding, message: str, figures: dict[str, object]) -> None:
     told = notice(finding)
     assert (told.code, told.message, told.data) == (finding.code, message, figures)
     assert notice_words(finding) == message
 
 
 def test_every_kind_of_finding_is_tested() -> None:
-    assert {type(finding) for finding, *_ in WORDS} == set(get_args(Doubt))
+    assert {type(finding) for finding, *_ in WORDS} == set(get_args(Finding))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +200,7 @@ def test_every_kind_of_finding_is_tested() -> None:
         ),
     ],
 )
-def test_an_advice_that_depends_on_the_finding(finding: Doubt, advice: str) -> None:
+def test_an_advice_that_depends_on_the_finding(finding: Finding, advice: str) -> None:
     assert notice(finding).advice == advice
 
 

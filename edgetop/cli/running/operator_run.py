@@ -36,7 +36,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.events import Notice
 from edgetop.session.manifest import Board
 from edgetop.session.operators import Operator, OperatorInfo, burst_of
-from edgetop.wording.notice_words import ADVICE
+from edgetop.wording.notice_words import ADVICE, notice
 
 
 @frozen
@@ -165,10 +165,9 @@ def put_together(
     rows = tuple(_rows(profiled.bursts[0], tally, inspection, applicable(ceilings, precision)))
     views, providers = tuple(row.view for row in rows), (*spec.requested, *loaded.providers)
     hints = operator_hints(views, profiled.p50_ns, providers, threads.view(), is_enough=tally.is_enough)
-    notices = (Notice(kind, text, ADVICE[kind]) for kind, _, text in loading_warnings(loaded))
+    notices = (*(Notice(kind, text, ADVICE[kind]) for kind, _, text in loading_warnings(loaded)), *map(notice, hints))
     return OperatorProfile(
-        profiled, loaded, chosen, tally, rows, ceilings, precision, inspection, (*notices, *hints), threads.view(),
-        providers,
+        profiled, loaded, chosen, tally, rows, ceilings, precision, inspection, notices, threads.view(), providers,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.operator_bounds import applicable, bound, rates
-from edgetop.analysis.operator_hints import fell_back, where
+from edgetop.analysis.operator_hints import fell_back
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.program_frames import FramesView, total_words
 from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
@@ -15,6 +15,7 @@ from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
 from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, table, wrapped
+from edgetop.wording.notice_words import providers_words
 
 ORDERS = ("share", "run order", "change")
 BAR_CELLS, FEW_BAR_CELLS = 10, 8
@@ -156,7 +157,8 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
     share = formatting.percent(sum(operator.share for operator in matches))
     doubt = "" if all(operator.settled for operator in matches) else " ?"
     many = formatting.quantity(len(matches), "operator")
-    text = f"{many} fell back to {where(matches)}, {share}{doubt}: {', '.join(short_name(o) for o in matches)}"
+    places, names = providers_words(one.provider for one in matches), ", ".join(short_name(o) for o in matches)
+    text = f"{many} fell back to {places}, {share}{doubt}: {names}"
     return [fit(line((area.clean(text), "warning")), area.width)]
 
 
