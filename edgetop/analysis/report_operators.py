@@ -15,7 +15,7 @@ from edgetop.session.manifest import Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorFigures:
-    """One operator over all bursts. `mean_us` is its share of the measured p50, `energy_mj_estimate` that of the energy
+    """One operator over all profiling rounds.
     of an inference. The latter assumes that all operators draw the same power.
     """
 
@@ -25,11 +25,11 @@ class OperatorFigures:
     share: float
     mean_us: float | None
     energy_mj_estimate: float | None
-    calls: float  # in an inference
+    calls: float  # Calls per inference.
     flops: int | None
     bytes: int | None
-    bound: str | None  # "compute" or "memory"
-    origin: str | None  # its name in the model's file
+    bound: str | None  # "compute", "memory" or "overhead"; None if unknown.
+    origin: str | None  # Its name in the model's file.
     gflop_per_s: float | None
     gb_per_s: float | None
     settled: bool
@@ -38,7 +38,7 @@ class OperatorFigures:
 
 @frozen
 class Profile:
-    """The way in which operators were timed."""
+    """How operators were timed."""
 
     way: str | None
     bursts: int
@@ -49,7 +49,7 @@ class Profile:
 
 
 def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
-    """Return the figures of every operator; None: there was no burst."""
+    """Return the figures of every operator, or None if there was no profiling round."""
     gross_j = energy.total.gross_j if energy.total else None
     statistics = analysis.statistics()
     p50_ns = statistics.percentile_ns(0.50) if statistics else analysis.operators.session.run_ns
@@ -81,7 +81,7 @@ def rate_figures(achieved: Rates) -> dict[str, Any]:
 
 
 def share_figures(operator: OperatorView) -> dict[str, Any]:
-    """Return the share and its interval."""
+    """Return the operator's share and its interval, with their JSON keys."""
     ci95 = operator.share_ci95
     return {
         "share": round(operator.share, 6),
@@ -91,7 +91,7 @@ def share_figures(operator: OperatorView) -> dict[str, Any]:
 
 
 def profile(analysis: Folds) -> Profile | None:
-    """Return how operators were timed; None: they were not profiled."""
+    """Return how operators were timed, or None if they were not profiled."""
     operators = analysis.operators
     tally, left_out, threads = operators.session, operators.left_out_runs, operators.threads.view()
     if not tally.bursts:
@@ -100,6 +100,6 @@ def profile(analysis: Folds) -> Profile | None:
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
-    """Return the engine's count, or else how often the provider changes in run order, plus one."""
+    """Return the engine's number of partitions, else how often the provider changes in run order, plus one."""
     reported = manifest.engine.partitions
     return partitions(analysis.operators.session.views()) if reported is None else reported

@@ -1,6 +1,6 @@
-"""The parts of a session's report that are made of several views, and the functions that make them.
+"""The parts of a session's report that need several views, and the functions that make them.
 
-The names of the fields are keys of the JSON document. A value that is not known is None.
+The names of the fields are keys of the JSON document. An unknown value is None.
 """
 
 from collections.abc import Mapping
@@ -21,14 +21,14 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS, QUANTILES
 
 PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
-OMIT = {"omit": True}  # metadata of a field that the document leaves out where it is None
+OMIT = {"omit": True}  # Metadata of a field that the document leaves out if its value is None.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
     """Latency figures in ms."""
 
-    # Response times have no counts of their own; that a subclass can have them, they come first in the document.
+    # Response times have no count of their own. The field is here because it comes first in the document.
     count: int | None = field(default=None, metadata=OMIT)
     errors: int | None = field(default=None, metadata=OMIT)
     mean_ms: float | None = None
@@ -40,7 +40,7 @@ class Times:
     p99_ms: float | None = None
     p999_ms: float | None = None
     max_ms: float | None = None
-    jitter_ms: float | None = None  # mean absolute difference of successive latencies
+    jitter_ms: float | None = None  # Mean absolute difference of successive latencies.
 
 
 _TIMES = tuple(name for name in Times.__dataclass_fields__ if name.endswith("_ms"))
@@ -48,7 +48,7 @@ _TIMES = tuple(name for name in Times.__dataclass_fields__ if name.endswith("_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseFigures(Times):
-    """Response times, from the intended starts of a paced load."""
+    """Response times, counted from the intended starts of a paced load."""
 
     asked_hz: float | None
     overloaded: bool
@@ -65,20 +65,20 @@ class StreamFigures:
 class LatencyFigures(Times):
     """Latency figures with the load, its deadline and its streams."""
 
-    count: int | None  # None: an imported result that does not say
+    count: int | None  # None for an imported result without a count.
     errors: int | None
     throughput_hz: float | None = None
-    items_per_s: float | None = None  # the throughput times the batch
+    items_per_s: float | None = None  # Throughput times the batch.
     response: ResponseFigures | None = None
     deadline: DeadlineView | None = None
-    ci95: Mapping[str, tuple[float | None, ...] | None] | None = None  # by key
-    settled: Mapping[str, bool] | None = None  # by percentile: whether there are enough inferences for it
-    streams: tuple[StreamFigures, ...] | None = None  # of several streams, once the session is over
-    told_by: str | None = field(default=None, metadata=OMIT)  # the tool that printed these figures
+    ci95: Mapping[str, tuple[float | None, ...] | None] | None = None  # 95 % intervals by key.
+    settled: Mapping[str, bool] | None = None  # By percentile: whether there are enough inferences for it.
+    streams: tuple[StreamFigures, ...] | None = None  # Only with several streams, and once the session is over.
+    told_by: str | None = field(default=None, metadata=OMIT)  # Name of the tool that printed these figures.
 
 
 def latency_figures(analysis: Folds, manifest: Manifest) -> LatencyFigures:
-    """Return the latency of the whole session. Of several streams it has what adds up, and no percentiles."""
+    """Return the latency of the whole session. With several streams it has only what adds up, and no percentiles."""
     if (only := analysis.only_stream) is not None:
         return stream_latency(only, analysis, manifest)
     totals = analysis.totals()
@@ -100,7 +100,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> Lat
     throughput = statistics.throughput_hz
     if throughput is None and analysis.tool_summary:
         printed = analysis.tool_summary.figures.get("throughput_hz")
-        if isinstance(printed, int | float):  # of a tool that prints how long inferences took, and not when they began
+        if isinstance(printed, int | float):  # The tool prints how long inferences took, but not when they began.
             throughput = float(printed)
     precision, response, response_figures = view.precision, view.response, None
     if response is not None:
@@ -131,7 +131,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> Lat
 
 
 def _imported_latency(analysis: Folds) -> LatencyFigures | None:
-    """Return the figures that a tool printed without single inferences. What it did not print is None."""
+    """Return the figures that a tool printed without single inferences. Figures that it did not print are None."""
     if analysis.tool_summary is None:
         return None
     tool, printed = analysis.tool_summary.tool, analysis.tool_summary.figures
@@ -159,7 +159,7 @@ def _times(statistics: Statistics) -> dict[str, Any]:
 
 @frozen
 class Span:
-    """A part of the measured phase: the burst at its beginning, or what was sustained."""
+    """A part of the measured phase: the burst, or the sustained span."""
 
     p50_ms: float
     p99_ms: float
@@ -171,7 +171,7 @@ class Span:
 def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
     if figures is None:
         return None
-    # The first and the last second were not measured from end to end.
+    # The first and the last second were measured only in part.
     from_ns = max(figures.from_s * NS, analysis.progress.began_measuring_ns or 0)
     measured_ns = min(figures.to_s * NS, analysis.progress.measured_until_ns) - from_ns
     throughput_hz = figures.count / (measured_ns / NS) if measured_ns > 0 else figures.throughput_hz
@@ -180,7 +180,7 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 
 
 def is_throttled(analysis: Folds) -> bool | None:
-    """Whether a limit was in force in the measured phase; None: the board has no flag to show it."""
+    """Return whether a limit was in force in the measured phase, or None if the board has no flag for it."""
     view, slow = analysis.throttles.view(), analysis.slowdowns_view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.has_flag else None
@@ -233,8 +233,9 @@ def memory(analysis: Folds) -> Memory:
     slope, accelerator = growth.mib_per_h, tracks.one("mem/accelerator")
     rss, began_ns, end_mib = tracks.one("mem/rss"), analysis.progress.began_measuring_ns, None
     if rss and rss.read_ns is not None and (began_ns is None or rss.read_ns >= began_ns):
-        end_mib = rss.value  # a reading from before the measured phase does not count
-    # In a short run the sensors may have read nothing since the model was loaded; the engine reports each stage.
+        end_mib = rss.value  # A reading from before the measured phase does not count.
+    # In a short run, the sensors may have read nothing since the model was loaded, so the engine's own reports count
+    # too.
     peaks = [*(track.max for track in (tracks.one("mem/rss-peak"), rss) if track), *(one.rss_mib for one in stages)]
     return Memory(
         rss_peak_mib=rounded(max((mib for mib in peaks if mib is not None), default=None)),
@@ -259,12 +260,12 @@ class Overhead:
 
 @frozen
 class RailFigures:
-    """A rail that supplies a part of the board."""
+    """Power of a rail, which supplies the board or a part of it."""
 
     mean_w: float | None
-    max_w: float | None  # the highest reading
-    max_over_s: float | None = field(metadata=OMIT)  # the time of which a reading is the mean, where it is one
-    peak_w: float | None = field(metadata=OMIT)  # the highest value behind the readings
+    max_w: float | None  # Highest reading.
+    max_over_s: float | None = field(metadata=OMIT)  # Time in s over which a reading is a mean, if it is one.
+    peak_w: float | None = field(metadata=OMIT)  # Highest sample behind the readings.
     accuracy: str | None
     role: str | None
 
@@ -307,23 +308,23 @@ def _rail(rail: RailView) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFigures:
-    """The energy of one inference on one rail."""
+    """The energy of one inference, on one rail."""
 
     gross_mj: float | None = None
     net_mj: float | None = None
     ci95_mj: tuple[float, float] | None = None
     net_ci95_mj: tuple[float, float] | None = None
-    net_reason: str | None = None  # why there is no net figure
-    covered: float | None = None  # share of the measured phase with readings
+    net_reason: str | None = None  # Why there is no net figure.
+    covered: float | None = None  # Share of the measured phase with readings.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyFigures(CostFigures):
-    """The cost on the total rail, with that on each part under `rails`."""
+    """The energy of one inference on the total rail, and on each part in `rails`."""
 
     sensor: str | None = None
     accuracy: str | None = None
-    reason: str | None = "no sensor here tells what the whole board draws"  # why there is no gross figure
+    reason: str | None = "no sensor here tells what the whole board draws"  # Why there is no gross figure.
     inferences_per_charge: int | None = None
     hours_per_charge: float | None = None
     battery_rate_hz: float | None = None

@@ -1,4 +1,4 @@
-"""Rolling and whole-session latency: exact in small windows, by mergeable histogram in large ones."""
+"""Rolling and whole-session latency: exact in short windows, from mergeable histograms in long windows."""
 
 import copy
 
@@ -17,9 +17,10 @@ from edgetop.session.manifest import Load
 from edgetop.session.records import measured
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
-RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11  # inferences: as many as settle a median
+# Length in s for a usual and a slow model; number of inferences that settles a median.
+RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11
 NEVER_NS = 2**62
-RECENT_SECONDS = 601  # kept as histograms: the longest window, and the second in which it begins
+RECENT_SECONDS = 601  # Seconds with a histogram: the longest window, and the second in which it begins.
 
 
 @frozen
@@ -27,45 +28,46 @@ class StreamLatency:
     """The latency of one of several streams, for a table of them."""
 
     name: str
-    window: Statistics | None  # None: nothing measured in it
+    window: Statistics | None  # None if nothing was measured in the window.
     session: Statistics | None
 
 
 @frozen
 class LatencyView:
-    """The latency of the only stream, or of one of several: of different models together there is none."""
+    """The latency of one stream. Latencies of different models together mean nothing, so there is no view of them."""
 
-    window_ns: int | None  # None: since the start, or the last reset
-    window: Statistics | None  # None: nothing measured in it
+    window_ns: int | None  # None means since the start or the last reset.
+    window: Statistics | None  # None if nothing was measured in the window.
     session: Statistics | None
-    is_exact: bool  # the window's percentiles are exact, not to 1 %
-    points: Points  # low: shortest, middle: p50, high: p99, top: longest
-    buckets: histogram.Counts  # the window's histogram
-    since_ns: int = 0  # after a reset: what started earlier does not count
-    window_response: Statistics | None = None  # from the intended starts; None: nothing waits, or nothing was measured
+    is_exact: bool  # Whether the window's percentiles are exact; otherwise they are accurate to 1 %.
+    points: Points  # Low: shortest, middle: p50, high: p99, top: longest.
+    buckets: histogram.Counts  # Histogram of the window.
+    since_ns: int = 0  # Time of the last reset; earlier inferences do not count.
+    # Times from the intended starts; None under a closed load or if nothing was measured.
+    window_response: Statistics | None = None
     session_response: Statistics | None = None
-    totals: Counted | None = None  # of all streams since the start of the session; None: nothing measured
-    stream: str = ""  # the stream that the rest is of, in a session with several
-    streams: tuple[StreamLatency, ...] = ()  # all of several, the busiest first
+    totals: Counted | None = None  # Counts of all streams since the start of the session; None if nothing was measured.
+    stream: str = ""  # Name of the stream that this view shows, in a session with several streams.
+    streams: tuple[StreamLatency, ...] = ()  # One row for each of several streams, the busiest first.
 
 
 @frozen
 class Recent:
-    """The last seconds, by which the present is judged: the same live, in a replay and in a report."""
+    """The last seconds, from which the present is judged in the same way live, in a replay and in a report."""
 
-    p50_ns: float | None = None  # None: nothing was measured in them
+    p50_ns: float | None = None  # None if nothing was measured in them.
     count: int = 0
     errors: int = 0
-    misses: int = 0  # of the deadline; 0 too where there is none
-    slow: int = 0  # of those, how many took longer than the deadline by themselves
+    misses: int = 0  # Number of missed deadlines; 0 without a deadline.
+    slow: int = 0  # Number of these misses whose service time alone exceeded the deadline.
 
 
 class RollingLatency:
-    """Folds seconds and single inferences. Only phase `measure` counts."""
+    """Folds seconds and single inferences of phase `measure`."""
 
     def __init__(self, since_ns: int = 0) -> None:
-        """`since_ns`: what started earlier does not count; a whole second."""
-        self.load = Load()  # as the session's manifest says
+        """Begin empty. Inferences before `since_ns`, a whole second, do not count."""
+        self.load = Load()  # The load in the session's manifest.
         self._since_ns = since_ns
         self._totals = Totals()
         self._response = Totals()
@@ -74,16 +76,17 @@ class RollingLatency:
         self._closed_until_ns = since_ns
         self._began_ns: int | None = since_ns or None
         self._timeline = Timeline()
-        self._open: Seconds | None = None  # summarised once between two folds,
-        self._whole: Totals | None = None  # as are what it adds to and, by their ends, the figures of that
-        self._figures: dict[tuple[int, bool], Statistics | None] = {}  # of the service or the response times
+        self._open: Seconds | None = None  # Statistics of the incomplete second, made once between two folds.
+        self._whole: Totals | None = None  # Totals with the incomplete second.
+        # Cached figures, by the end of the span and whether they are response times.
+        self._figures: dict[tuple[int, bool], Statistics | None] = {}
 
     def began(self, t_ns: int) -> None:
         """Begin the measured phase."""
         self._began_ns = max(t_ns, self._since_ns)
 
     def successor(self) -> "RollingLatency":
-        """Return an empty one for a stream that begins now. It is fed seconds alone, no single inferences."""
+        """Return empty statistics for a stream that begins now. They are fed seconds only, no single inferences."""
         other = RollingLatency(self._since_ns)
         other.load = self.load
         other.forget_single()
@@ -92,13 +95,13 @@ class RollingLatency:
         return other
 
     def of_seconds(self) -> "RollingLatency":
-        """Return a copy that is fed seconds alone, no single inferences."""
+        """Return a copy that is fed seconds only, no single inferences."""
         other = copy.deepcopy(self)
         other.forget_single()
         return other
 
     def forget_single(self) -> None:
-        """Drop the single inferences, and take none from now on."""
+        """Drop the single inferences, and ignore later ones."""
         self._latest = LatestInferences(NEVER_NS)
         self._open = self._whole = None
         self._figures = {}
@@ -111,7 +114,7 @@ class RollingLatency:
         if len(batch.seconds):
             begin = batch.seconds.rows["t_ns"]
             ends = np.concatenate([[self._closed_until_ns], begin[:-1] + NS])
-            # A row that is not later than all before it has come again: it counts once.
+            # A row that is not later than all rows before it is a repetition, and counts once.
             self._fold_seconds(batch.seconds.where(begin >= np.maximum.accumulate(ends)))
         self._latest.drop_old()
 
@@ -131,7 +134,7 @@ class RollingLatency:
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
 
     def view(self, window_ns: int | None, now_ns: int, axis: Axis) -> LatencyView:
-        """`window_ns`: at most ten minutes, or None for everything since the start or the last reset."""
+        """Return the view of a window of at most ten minutes. None means since the start or the last reset."""
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
         if window_ns is not None:
@@ -142,14 +145,14 @@ class RollingLatency:
         )  # fmt: skip
 
     def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
-        """Return the statistics of the window. `window_ns` as for `view`."""
+        """Return the statistics of the window, which is given as for `view`."""
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
-        """Sum up the last RECENT_S seconds or, for a slow model or pace, the last minute.
+        """Summarise the last RECENT_S seconds or, for a slow model or pace, the last minute.
 
-        Made from rows of seconds alone, which every feed has: single inferences would make a replay or a remote
-        screen say something else than the run.
+        Only rows of seconds are used, because every feed has them. With single inferences, a replay or a remote screen
+        would come to other results than the run.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):
@@ -189,7 +192,7 @@ class RollingLatency:
         return self._figures[end_ns, False]
 
     def response(self, end_ns: int) -> Statistics | None:
-        """Return the statistics of response times up to `end_ns`; None under a closed load."""
+        """Return the statistics of response times up to `end_ns`, or None under a closed load."""
         if not self.load.is_paced:
             return None
         if (end_ns, True) not in self._figures:
@@ -208,7 +211,7 @@ class RollingLatency:
 
     @property
     def errors(self) -> int:
-        """Return the number of failed inferences, also where none has succeeded."""
+        """Return the number of failed inferences, even if no inference succeeded."""
         return self._all().errors
 
     def _all(self) -> Totals:
@@ -226,7 +229,7 @@ class RollingLatency:
     def _window(
         self, window_ns: int, now_ns: int
     ) -> tuple[Statistics | None, Statistics | None, histogram.Counts, bool]:
-        """Return the window's service and response times, histogram of service time, and whether they are exact."""
+        """Return the window's service and response times, histogram of service times, and whether it is exact."""
         began = self._began_ns or 0
         since = max(now_ns - window_ns, began)
         if since >= self._latest.complete_from_ns:
@@ -234,7 +237,7 @@ class RollingLatency:
             buckets = histogram.count_buckets(measured(inferences)["latency_ns"].astype(np.int64))
             waited = of_inferences(as_response(inferences), span_ns) if self.load.is_paced else None
             return of_inferences(inferences, span_ns), waited, buckets, True
-        since = max(since // NS * NS, began)  # a second counts as a whole
+        since = max(since // NS * NS, began)  # A second counts as a whole.
         seconds = concatenate([self._recent.since(since), self._open_part()])
         service, response = Totals(), Totals()
         service.add(seconds)
@@ -244,7 +247,7 @@ class RollingLatency:
         return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
 
     def _open_part(self) -> Seconds:
-        """Summarise the incomplete second as the conductor will summarise it."""
+        """Return statistics of the incomplete second, made as the conductor will make them."""
         if self._open is None:
             inferences = self._latest.since(self._closed_until_ns)
             first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns

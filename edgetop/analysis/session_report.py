@@ -63,14 +63,15 @@ from edgetop.session.manifest import Lost, Manifest
 
 
 class _Parts:
-    """The parts of a report, each made when it is first read: most gates need the latency alone, once a second.
+    """The parts of a report, each made when it is first read. Most gates need only the latency, once a second.
 
-    Reading a part that a failed fold is part of raises UnavailableError.
+    Reading a part that depends on a failed fold raises UnavailableError.
     """
 
     def __init__(self, analysis: Folds, manifest: Manifest) -> None:
         self.analysis, self.manifest = analysis, manifest
-        self._unavailable: dict[str, frozenset[str]] = {}  # parts, with what failed of all that they are made of
+        # For each unavailable part, the failed folds and figures that it depends on.
+        self._unavailable: dict[str, frozenset[str]] = {}
         self._views: dict[str, tuple[Any, set[str]]] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -98,7 +99,7 @@ class _Parts:
 
     @property
     def of_streams(self) -> Mapping[str, "_StreamParts"]:
-        """The parts of each stream by its name, the busiest first."""
+        """The parts of each stream, by the stream's name. The busiest stream comes first."""
         views = self.analysis.stream_views()
         made: Mapping[str, _StreamParts] = self._kept(
             "streams", lambda: {view.name: _StreamParts(view, self.analysis, self.manifest) for view in views}
@@ -106,7 +107,7 @@ class _Parts:
         return made
 
     def _kept(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return a view that several parts are made of; each of them is told what of it failed."""
+        """Return a view that several parts need. Every part that needs it learns which failed folds it depends on."""
         if name not in self._views:
             with noting() as failed:
                 view = make()
@@ -146,7 +147,7 @@ class _StreamParts:
 
 
 def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
-    """Declare a field of `Report` with the function that makes it."""
+    """Declare a field of `Report` together with the function that makes it."""
     return field(metadata={"make": make, **(metadata or {})})
 
 
@@ -154,7 +155,7 @@ def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = No
 class StreamReport:
     """The results of one stream: a model of a watched program, a side of an A/B session, or the only model."""
 
-    name: str  # unique in the session
+    name: str  # Unique in the session.
     latency: LatencyFigures
     burst: Span | None
     sustained: Span | None
@@ -166,7 +167,7 @@ class StreamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All results of a session. The fields are in the order of the JSON document."""
+    """All results of a session, in the order of the JSON document."""
 
     session: Manifest = _part(lambda of: of.manifest)
     verdict: Verdict = _part(lambda of: verdict(of.analysis))
@@ -174,24 +175,24 @@ class Report:
     latency: LatencyFigures = _part(lambda of: latency_figures(of.analysis, of.manifest))
     streams: tuple[StreamReport, ...] = _part(
         lambda of: tuple(parts.report() for parts in of.of_streams.values())
-    )  # the busiest first
+    )  # The busiest stream comes first.
     tail: TailView = _part(lambda of: of.analysis.tail())
     phases: Phases = _part(lambda of: phases(of.analysis, of.manifest))
     burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis))
     sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis))
-    drift_ratio: float | None = _part(lambda of: _drift_ratio(of.analysis))  # sustained p50 over burst p50
+    drift_ratio: float | None = _part(lambda of: _drift_ratio(of.analysis))  # Sustained p50 divided by burst p50.
     throttled: bool | None = _part(lambda of: is_throttled(of.analysis))
     throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles.view().share))
     throttles: ThrottlesView = _part(lambda of: of.analysis.throttles.view())
     slowdowns: tuple[Slowdown, ...] | None = _part(lambda of: _slowdowns(of.analysis))
     alerts: AlertsView = _part(lambda of: of.analysis.alerts_view())
-    temperature: Mapping[str, Temperature] = _part(lambda of: _temperature(of.analysis))  # by sensor
+    temperature: Mapping[str, Temperature] = _part(lambda of: _temperature(of.analysis))  # By sensor.
     forecast: ForecastView = _part(lambda of: of.analysis.forecast_view())
     power: PowerFigures = _part(lambda of: power_figures(of.power_view))
     energy: EnergyFigures = _part(lambda of: energy_figures(of.energy_view))
     memory: Memory = _part(lambda of: memory(of.analysis))
-    usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None: nothing was measured
-    # In run order; None: not profiled.
+    usage: UsageFigures | None = _part(lambda of: of.analysis.usage_figures())  # None if nothing was measured.
+    # In run order; None if operators were not profiled.
     operators: tuple[OperatorFigures, ...] | None = _part(
         lambda of: operator_figures(of.analysis, of.manifest, of.energy_view)
     )
@@ -202,17 +203,17 @@ class Report:
     gates: tuple[GateResult, ...] | None = _part(
         lambda of: tuple(_judged_gate(gate, of) for gate in of.analysis.gates) or None
     )
-    frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None: no stages were reported
-    ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None: no A/B session
+    frames: FramesView | None = _part(lambda of: of.analysis.frames.view(), OMIT)  # None if no stages were reported.
+    ab: AbView | None = _part(lambda of: of.analysis.ab_view(), OMIT)  # None unless this is an A/B session.
     warnings: tuple[Finding, ...] = _part(lambda of: notices(of.analysis))
-    # Parts that an error of edgetop has cost, with the reason; their values here say that nothing is known.
+    # Parts that an internal error of edgetop makes unavailable, each with the reason. Their values are null.
     unavailable: Mapping[str, str] | None = field(default=None, metadata=OMIT)
 
 
 _MAKERS: Mapping[str, Callable[[_Parts], Any]] = {
     one.name: one.metadata["make"] for one in dataclasses.fields(Report) if "make" in one.metadata
 }
-_WITHOUT_FAILED = ("verdict", "alerts", "gates", "warnings")  # they say themselves what failed
+_WITHOUT_FAILED = ("verdict", "alerts", "gates", "warnings")  # These parts say themselves what failed.
 _NOTHING_KNOWN: Mapping[str, Any] = {
     "streams": (),
     "latency": LatencyFigures(count=None, errors=None),
@@ -238,7 +239,7 @@ def report(analysis: Folds) -> Report:
     for name in _MAKERS:
         try:
             values[name] = getattr(parts, name)
-        except UnavailableError as error:  # noqa: PERF203  for each part by itself
+        except UnavailableError as error:  # noqa: PERF203  Each part may fail by itself.
             values[name], unavailable[name] = _NOTHING_KNOWN.get(name), str(error)
     return Report(**values, unavailable=unavailable or None)
 
@@ -252,7 +253,7 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
 
 
 def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
-    """Judge a gate. If its value is not available, it fails: what was not checked has not passed."""
+    """Judge a gate. A gate whose value is unavailable fails, because it was not checked."""
     faults, name = parts.analysis.faults, f"gate {gate.text}"
     result, failed = faults.attempt(name, lambda: _judged_by(gate, parts), lambda: None)
     return result or GateResult(gate, None, ok=False, reason=f"{gate.text}: {faults.words(failed)}")
@@ -272,7 +273,7 @@ def gate_results(folds: Folds) -> tuple[GateResult, ...]:
 
 @once
 def verdict(folds: Folds) -> Verdict:
-    """Return the verdict on the whole session up to now, which screen, report, list and hooks print."""
+    """Return the verdict on the whole session up to now. The screen, report, list and hooks all show it."""
     judged, _ = folds.faults.attempt("verdict", lambda: _verdict(folds), lambda: _no_verdict(folds))
     return judged
 
@@ -299,7 +300,7 @@ def _drift_ratio(analysis: Folds) -> float | None:
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
-    """Return the slowdowns; None: nothing was steady yet, so nothing can be compared."""
+    """Return the slowdowns, or None if nothing was steady yet, so that there is nothing to compare with."""
     view = analysis.slowdowns_view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 

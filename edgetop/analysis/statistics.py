@@ -1,4 +1,4 @@
-"""Figures of a set of latencies, and which of its percentiles have enough samples behind them."""
+"""Figures of a set of latencies, and which of its percentiles are based on enough samples."""
 
 from dataclasses import dataclass, field, replace
 
@@ -9,11 +9,11 @@ from edgetop.session import histogram
 from edgetop.session.records import Inferences, copied, response_ns
 from edgetop.session.seconds import QUANTILES, Seconds
 
-# Samples before a percentile may be called settled: the queries that MLPerf's LoadGen asks
-# for at 99 % confidence with one above it allowed (early stopping, inference/loadgen/early_stopping.cc).
+# Samples needed before a percentile counts as settled: the number of queries that MLPerf's LoadGen requires for 99 %
+# confidence, with one query above the percentile (early stopping, inference/loadgen/early_stopping.cc).
 SETTLED_COUNTS = {0.50: 11, 0.90: 64, 0.95: 130, 0.99: 662, 0.999: 6_636}
 
-MOST_JUDGED = 32  # streams, by number; the inferences of later ones are in the totals alone
+MOST_JUDGED = 32  # Streams with higher numbers are only part of the totals.
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -21,25 +21,25 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """What adds up over the inferences of different models."""
+    """The counts that add up over inferences of different models."""
 
     count: int
-    mean_ns: float  # of the busy time of an inference
+    mean_ns: float  # Mean service time of an inference.
     max_ns: int
     throughput_hz: float | None
     errors: int = 0
-    misses: int | None = None  # None: no deadline
-    longest_miss_run: int | None = None  # successive ones
+    misses: int | None = None  # None without a deadline.
+    longest_miss_run: int | None = None  # Length of the longest run of successive misses.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics(Counted):
-    """Statistics of inferences, all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
+    """Statistics of inferences, with all times in ns. Percentiles are nearest-rank, in the order of QUANTILES."""
 
-    stdev_ns: float | None  # None under two samples
+    stdev_ns: float | None  # None if there are fewer than two samples.
     min_ns: int
     percentiles_ns: tuple[float, ...]
-    jitter_ns: float | None  # mean |difference| of successive latencies
+    jitter_ns: float | None  # Mean absolute difference of successive latencies.
 
     def percentile_ns(self, quantile: float) -> float:
         return self.percentiles_ns[QUANTILES.index(quantile)]
@@ -56,7 +56,7 @@ def as_response(inferences: Inferences) -> Inferences:
 
 
 def of_inferences(inferences: Inferences, span_ns: int | None) -> Statistics | None:
-    """Return exact figures of a small set, in the order of measurement; None: no inference succeeded."""
+    """Return exact figures of a few inferences in the order of measurement, or None if no inference succeeded."""
     latency_ns = inferences["latency_ns"][inferences["ok"]].astype(np.int64)
     count = len(latency_ns)
     if not count:
@@ -84,9 +84,9 @@ def _per_second(count: int, span_ns: int | None) -> float | None:
 class Totals:
     """The totals of seconds, whole or in part: sums, extremes, spread and histogram.
 
-    The spread is merged row by row in their order, so that a live run and its replay come to
-    the same figures to the last bit, however the rows were batched; by Chan, Golub and
-    LeVeque's formula (1979, Updating formulae, eq. 1.5b). All else is whole numbers.
+    The spread is merged row by row, in order, by Chan, Golub and LeVeque's formula (1979, Updating formulae, eq. 1.5b).
+    So a live run and its replay get the same figures to the last bit, however the rows were batched. All other figures
+    are whole numbers.
     """
 
     count: int = 0
@@ -99,7 +99,7 @@ class Totals:
     jitter_sum_ns: int = 0
     jitter_count: int = 0
     longest_miss_run: int | None = None
-    last_miss_run: int = 0  # the misses after the last inference that met its deadline
+    last_miss_run: int = 0  # Misses since the last inference that met its deadline.
     buckets: histogram.Counts = field(default_factory=lambda: np.zeros(histogram.SIZE, np.int64))
 
     def add(self, seconds: Seconds) -> None:
@@ -141,10 +141,11 @@ class Totals:
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
-        """Update the longest run of misses. Runs continue across seconds, also across those in which all missed."""
+        """Update the longest run of misses. Runs continue across seconds, even across seconds in which all missed."""
         count, first, last = (rows[name].astype(np.int64) for name in ("count", "miss_run_first", "miss_run_last"))
-        within = np.cumsum(np.where(first == count, count, 0))  # misses of seconds in which all missed
-        ends = np.flatnonzero(first < count)  # of runs from before
+        # Number of misses in seconds in which all inferences missed.
+        within = np.cumsum(np.where(first == count, count, 0))
+        ends = np.flatnonzero(first < count)  # Seconds in which a run from earlier seconds ends.
         before = np.concatenate([[self.last_miss_run], last[ends] - within[ends]])
         joined = before[:-1] + within[ends] + first[ends]
         self.last_miss_run = int(before[-1] + (within[-1] if len(within) else 0))
@@ -152,7 +153,7 @@ class Totals:
         self.longest_miss_run = max(self.longest_miss_run or 0, self.last_miss_run, within_one, over_ends)
 
     def statistics(self, span_ns: int | None) -> Statistics | None:
-        """Return the figures: percentiles to 1 %, the rest exact. None: nothing was measured."""
+        """Return the figures, or None if nothing was measured. Percentiles are accurate to 1 %, the rest is exact."""
         if not self.count or self.min_ns is None or self.max_ns is None:
             return None
         return Statistics(
@@ -171,15 +172,15 @@ class Totals:
 
 
 def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return the rows of seconds with inferences; they are copied only if some seconds have none."""
+    """Return the rows of seconds with inferences, without a copy if all seconds have inferences."""
     ran = rows["count"] > 0
     return rows if ran.all() else rows[ran]
 
 
 def between_percentiles(quantile: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Interpolate a quantile within a second: linear below the median, exponential above, as tails are."""
+    """Place a quantile within a second: linearly below the median, exponentially above it, as tails are."""
     return np.where(quantile <= 0.5, 2 * np.log(2) * quantile, -np.log(1 - quantile))
 
 
-# The quantiles that the row of a second has, from its least to its greatest.
+# Places of the quantiles that the row of a second has, from its minimum to its maximum.
 TOLD_PLACES = between_percentiles(np.array([0.0, *QUANTILES, 0.9999]))

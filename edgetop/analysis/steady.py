@@ -1,8 +1,8 @@
-"""Steady spans: the burst that a board can do for a while, and the sustained performance.
+"""Steady spans: the burst, which a board can keep up for a while, and the sustained span.
 
-The burst is the baseline that slowdowns are judged by; the sustained span is the last one in
-which the latency goes neither up nor down, of ten minutes at most. Both are computed from the rows
-of seconds alone, so a replay of a day, without each second's histogram, gives the same.
+The burst is the baseline for slowdowns. The sustained span is the last one in which the latency neither rises nor
+falls, ten minutes at most. Both are computed from the rows of seconds only, because a replay of a day has no histogram
+for each second.
 """
 
 import numpy as np
@@ -15,11 +15,11 @@ from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
 LENGTHS_S = (600, 300, 120, 60, 30)
-LEAST_S = 5  # in a measurement shorter than thirty seconds after its burst
-STEP_S = 10  # steps in which an unsteady end is left out
-BLOCKS = 4  # of a steady span: they have the same median
+LEAST_S = 5  # Shortest sustained span if the measurement ends less than thirty seconds after its burst.
+STEP_S = 10  # An unsteady end is left out in steps of this length.
+BLOCKS = 4  # A span is steady if this many parts of it have the same median.
 TOLERANCE = round(np.log(1.03) * NEPER)
-LEVELS = 200  # that represent the distribution of a second
+LEVELS = 200  # Number of levels that represent the distribution within a second.
 
 
 _AT = between_percentiles((np.arange(LEVELS) + 0.5) / LEVELS)
@@ -29,7 +29,7 @@ Rows = npt.NDArray[np.void]
 
 @frozen
 class SpanFigures:
-    """The figures of all inferences in a span. Percentiles are made of those of its seconds: good to a few percent."""
+    """The figures of all inferences in a span. Percentiles come from its seconds, accurate to a few percent."""
 
     from_s: int
     to_s: int
@@ -40,7 +40,7 @@ class SpanFigures:
 
 
 def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
-    """`rows`: of the last ten minutes. None if no span since the burst was steady."""
+    """Return the sustained span in `rows` of the last ten minutes, or None if no span after the burst was steady."""
     rows = rows[rows["count"] > 0]
     if burst is not None:
         rows = rows[rows["t_ns"] >= burst.to_s * NS]
@@ -67,7 +67,7 @@ def _is_steady(level: npt.NDArray[np.int64]) -> bool:
 
 
 def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
-    """The figures of seconds in this span; None without an inference."""
+    """Return the figures of the seconds in this span, or None if it has no inference."""
     rows = rows[rows["count"] > 0]
     if not len(rows) or to_s <= from_s:
         return None

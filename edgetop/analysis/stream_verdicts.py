@@ -1,7 +1,7 @@
-"""The verdict on a session with several streams, made of the verdicts on each.
+"""The verdict on a session with several streams, joined from the verdicts on the single streams.
 
-The state is the gravest of any stream, and names the streams in it. A stream that hardly runs is no reason to call the
-session unsettled, and neither is one that the program does not call at the moment.
+The session has the most serious state of any stream, and names the streams in that state. A stream that hardly runs, or
+that the program does not call now, does not make the session unsettled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,18 +25,18 @@ from edgetop.analysis.verdict_reasons import (
 )
 from edgetop.frozen import frozen
 
-# Of the time in all inferences: a stream with less of it is too rare to be judged steady or not. A choice: with a
-# twentieth of the time, a stream that doubles its latency costs the program as much as noise does.
+# Share of the time of all inferences below which a stream is too rare to be judged steady or not. This is a choice: at
+# a twentieth of the time, a stream that doubles its latency costs the program as much as noise does.
 MINOR_SHARE = 0.05
 LEVELS: tuple[Level, ...] = ("critical", "warning", "neutral", "good")
-# States that a stream is in by itself. The others are those of the board or of the session, and so of all streams.
+# States of single streams. All other states are those of the board or the session, and so of all streams.
 OF_STREAM = frozenset(
     {
         State.FAILING, State.CONTENDED_FROM_START, State.CONTENDED, State.SLOWED, State.MISSING_DEADLINE,
         State.THROTTLED_FROM_START, State.THROTTLING, State.UNSETTLED,
     }
 )  # fmt: skip
-# The gravest first. What is above them in `State` comes before a measurement, and what is below them after it.
+# The most serious first. In `State`, states before these come before a measurement, and those behind them after it.
 _STATES = list(State)
 _ORDER = [*_STATES[_STATES.index(State.INTERNAL_ERROR) :], State.UNSETTLED, State.MEASURING, State.STEADY]
 _ORDER += [state for state in State if state not in _ORDER]
@@ -48,12 +48,12 @@ class Judged:
     """The verdict on one stream."""
 
     name: str
-    share: float  # of the time in all inferences
+    share: float  # Share of the time of all inferences.
     verdict: Verdict
 
 
 def join_verdicts(judged: Sequence[Judged]) -> Verdict:
-    """Return the verdict on the session. Raises ValueError if there are no streams."""
+    """Return the verdict on the session. Raises ValueError if `judged` is empty."""
     relevant = [one for one in judged if not _is_ignored(one)] or [max(judged, key=lambda one: one.share)]
     first, *others = _by_gravity(relevant)
     past = sorted(_past(relevant), key=lambda one: _PAST.index(type(_trouble(one))))
@@ -81,12 +81,12 @@ def _is_ignored(one: Judged) -> bool:
 
 
 def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
-    """Return every present state once, with the streams in it; the gravest first."""
+    """Return every present state once, each with the streams in it, the most serious first."""
     found: dict[State, list[tuple[str, Verdict]]] = {}
     for one in judged:
         for verdict in (replace(one.verdict, also=()), *one.verdict.also):
             found.setdefault(verdict.state, []).append((one.name, verdict))
-    if len(found) > 1:  # a stream without trouble says nothing beside one that has some
+    if len(found) > 1:  # Streams without trouble are not named beside a stream with trouble.
         troubles = {state: of for state, of in found.items() if state not in UNDISTURBED}
         doubts = {state: found[state] for state in (State.UNSETTLED, State.MEASURING) if state in found}
         found = troubles or dict(list((doubts or found).items())[:1])
@@ -95,7 +95,7 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 
 
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Return the verdict of the stream that slowed most, with all that share its state."""
+    """Return the verdict of the stream that slowed most, with the names of all streams in the same state."""
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]
     names = tuple(dict.fromkeys(name for name, _ in ordered)) if state in OF_STREAM else ()
@@ -103,13 +103,13 @@ def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
 
 
 def _past(judged: Sequence[Judged]) -> Iterator[Past]:
-    """Yield the past troubles: those of the board once, those of streams with their names."""
+    """Yield the past troubles: each trouble of the board once, and those of streams with the streams' names."""
     pairs = [(one.name, past) for one in judged for past in one.verdict.past]
     is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)
     ends = {past.state for _, past in pairs if isinstance(past, EndedAs)}
     same: dict[object, list[tuple[str, Past]]] = {}
     for name, past in pairs:
-        if isinstance(past, WasSlowed):  # by the same cause: one slowdown, however long each was slow
+        if isinstance(past, WasSlowed):  # Slowdowns of one cause count as one, however long each stream was slow.
             same.setdefault((past.state, past.causes, past.who), []).append((name, past))
         elif not isinstance(past, EndedAs):
             same.setdefault(past, []).append((name, past))

@@ -24,8 +24,8 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NO_SECONDS, NS
 
-# Beginnings of slowdowns that are nearer to each other than this have one cause. A choice: each is dated to a few
-# seconds, and two models that slow within ten seconds for different reasons are rarer than one reason for both.
+# Slowdowns that begin within this time of each other have one cause. This is a choice: a beginning is accurate to a few
+# seconds, and two models rarely slow down within ten seconds for different reasons.
 ONE_ONSET_NS = 10 * NS
 RECENT_NS = SLOW_RECENT_S * NS
 
@@ -37,13 +37,13 @@ class StreamFolds:
     latency: RollingLatency
     slowdowns: Slowdowns
     precision: Precision
-    since_reset: RollingLatency | None = None  # as the user asked; None: he did not
-    burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # the burst with its figures, made once
+    since_reset: RollingLatency | None = None  # Latency since the user's last reset; None if there was none.
+    burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # Cached burst with its figures.
 
     def fold(self, batch: Batch, number: int, *, has_latency: bool) -> None:
-        """Fold what is in the batch of the stream with this number, except for its slowdowns.
+        """Fold the batch's data of stream `number`, except for its slowdowns.
 
-        `has_latency`: its latency is not that of the whole session, which is folded already.
+        `has_latency`: fold the latency too. It is False if the stream shares the latency of the whole session.
         """
         seconds = batch.seconds.of_stream(number)
         self.precision.fold(seconds)
@@ -67,9 +67,9 @@ class StreamFolds:
 
 @frozen
 class Moment:
-    """The time of a view of streams."""
+    """The time for which views of streams are made."""
 
-    until_ns: int  # now or, of a session that is over, its end
+    until_ns: int  # The present or, if the session is over, its end.
     is_over: bool
 
 
@@ -94,12 +94,12 @@ class StreamView:
 
     @noted
     def response(self) -> Statistics | None:
-        """The response times; None under a closed load."""
+        """The response times, or None under a closed load."""
         return self._folds.latency.response(self._moment.until_ns)
 
     @noted
     def recent(self) -> Recent:
-        """The last seconds, by which the present is judged."""
+        """The last seconds, from which the present is judged."""
         return self._folds.latency.recent(self._moment.until_ns)
 
     @noted
@@ -108,7 +108,7 @@ class StreamView:
 
     @noted
     def precision(self) -> PrecisionView:
-        """The precision of the percentiles; some seconds old while the session is measured."""
+        """The precision of the percentiles. While the session measures, it may be some seconds old."""
         latency = self._folds.latency
         return self._folds.precision.view(self.statistics, latency.buckets, is_final=self._moment.is_over)
 
@@ -133,7 +133,7 @@ class StreamView:
 
     @noted
     def drift_ratio(self) -> float | None:
-        """The sustained p50 divided by that of the burst; None if one is not known."""
+        """The sustained p50 divided by the burst's p50, or None if either is unknown."""
         burst, held = self.burst, self.sustained
         return round(held.p50_ns / burst.p50_ns, 4) if burst and held else None
 
@@ -144,14 +144,14 @@ class StreamView:
 
     @noted
     def deadline(self) -> DeadlineView | None:
-        """How the stream met the deadline; None without a deadline or without inferences."""
+        """How well the stream met its deadline, or None without a deadline or without inferences."""
         load = self._folds.latency.load
         if load.deadline_ns is None:
             return None
         return view_deadline(load, self.statistics, self.response, self._missing_since_ns, self._miss_cause())
 
     def _miss_cause(self) -> MissCause | None:
-        """Return the cause of the misses of the last seconds or, where there are none, of the whole session."""
+        """Return the cause of the last seconds' misses or, if there are none, of the whole session's misses."""
         whole, recent, latency = self.statistics, self.recent, self._folds.latency
         load = latency.load
         if not whole or not load.deadline_ns or (whole.misses or 0) < WORTH_REPORTING * whole.count:
@@ -172,14 +172,14 @@ class StreamView:
 
     @noted
     def busy_ns(self) -> float:
-        """The time in its inferences: of two streams, the busier one has more."""
+        """The total time of its inferences, by which streams are ordered: the busiest has most."""
         return self.statistics.mean_ns * self.statistics.count if self.statistics else 0.0
 
 
 def stream_names(manifest: Manifest | None) -> tuple[str, ...]:
-    """Return the name of each stream by its number: unique, and the same in every output.
+    """Return the name of each stream by its number. Names are unique, and the same in every output.
 
-    Models of one file name get as many of their folders as tell them apart, or a number.
+    For models with the same file name, the name includes the folders that tell them apart, or a number.
     """
     if manifest is None:
         return ()
@@ -220,7 +220,8 @@ def distinct_names(paths: Sequence[str]) -> list[str]:
 def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
     """Return the slowdowns of several streams as those of the session.
 
-    Slowdowns that begin together are one, with the cause that is surest and the ratio of the stream that slowed most.
+    Slowdowns that begin together are joined. The result has the most certain cause, and the ratio of the stream that
+    slowed most.
     """
     ordered = sorted(
         ((slowdown, view.name) for view in views for slowdown in view.slowdowns.slowdowns),
@@ -265,14 +266,14 @@ def _joined(group: list[tuple[Slowdown, str]]) -> Slowdown:
 
 
 def join_tails(views: Sequence[StreamView]) -> TailView:
-    """Return the tails of several streams as that of the session, each inference with its stream."""
+    """Return the tails of several streams as one tail, in which each inference has its stream."""
     slowest = [replace(one, stream=view.name) for view in views for one in view.tail.slowest]
     recent = [replace(one, stream=view.name) for view in views for one in view.tail.recent]
     return tail_of(slowest, recent)
 
 
 def join_deadlines(views: Sequence[StreamView], counted: Counted) -> DeadlineView | None:
-    """Return how the session met its deadline: the misses of all streams, the headroom of the worst."""
+    """Return how well the session met its deadline: the misses of all streams, and the headroom of the worst stream."""
     found = [(view.deadline, view.name) for view in views if view.deadline]
     if not found:
         return None

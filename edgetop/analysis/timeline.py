@@ -1,10 +1,9 @@
-"""Quantities over time, and the part of a session that is shown of them.
+"""Quantities over time, and the part of a session that a screen shows.
 
-They are stored at two resolutions: each second of the last hour, and the whole session.
-Memory is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes
-survive every merge, so that no spike is lost when many seconds fall into one column. Values
-are added one by one in order, so that the same values give the same picture to the
-last bit, however they were batched. They are stored in single precision, which is more than a chart can show.
+Quantities are stored at two resolutions: each second of the last hour, and coarser bins for the whole session. Memory
+is fixed: when the session outgrows the coarse bins, neighbours are merged. Extremes survive every merge, so that no
+spike is lost when many seconds share a column. Values are added one by one in order, so that a chart is the same to the
+last bit, however the values were batched. They are stored in single precision, which is more than a chart can show.
 """
 
 import math
@@ -17,14 +16,17 @@ from edgetop.frozen import frozen
 
 RECENT_SECONDS = 3_600
 COARSE_BINS = 2_048
-POINTS = 600  # in a view: more than the columns of any screen
+POINTS = 600  # Points in a view, more than any screen has columns.
 
-SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)  # so close that no half of an axis is empty; POINTS has all of them
+# So close to each other that no axis is half empty. POINTS is a multiple of each.
+SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)
 ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 LEAST_SPAN_S = 5
-STEPS = 30  # in a span: an axis that follows time moves by one step at once, so charts are seldom redrawn as a whole
+# Steps in a span. An axis that follows the time moves by one step at once, so that charts are seldom redrawn as a
+# whole.
+STEPS = 30
 LEAST_STEP_S = 5
-PANS = 4  # in a span
+PANS = 4  # Moves in a span: panning moves by one of them.
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -40,7 +42,7 @@ class Axis:
 
 
 def choose_axis(now_s: float, whole: bool) -> Axis:
-    """Return an axis of the last ten minutes or, for a shorter session, of less; if `whole`, of the whole session.
+    """Return an axis of the last ten minutes, or of less for a shorter session; of the whole session if `whole`.
 
     It moves in steps of at most a thirtieth of its span, so that a chart is redrawn as a whole only then.
     """
@@ -56,14 +58,14 @@ def choose_axis(now_s: float, whole: bool) -> Axis:
 
 @frozen
 class Lens:
-    """The part of a session that timelines show, as the user zooms and pans: its length, and how far back it ends."""
+    """The part of a session that timelines show, as set by zooming and panning: its length and how far back it ends."""
 
-    span_s: int | None = None  # None: chosen by the session's age
-    back_s: int = 0  # how far the end of the axis is moved back
+    span_s: int | None = None  # None: chosen by the age of the session.
+    back_s: int = 0  # Seconds between the end of the axis and the present.
 
     @classmethod
     def between(cls, begin_s: float, end_s: float, now_s: float) -> "Lens":
-        """The part of the session from `begin_s` to `end_s`, and a little around it if it is short."""
+        """Return the lens that shows `begin_s` to `end_s`, with some time around it if that span is short."""
         span = max(LEAST_SPAN_S, round(end_s - begin_s))
         to_s = max(span, round((begin_s + end_s + span) / 2))
         return cls(span, max(0, _end(now_s, span) - to_s))
@@ -73,7 +75,7 @@ class Lens:
         return self.span_s is None and not self.back_s
 
     def axis(self, now_s: float, *, whole: bool) -> Axis:
-        """`whole`: show the whole session if no span was chosen."""
+        """Return the axis that this lens shows. If no span was chosen, `whole` shows the whole session."""
         if self.is_plain:
             return choose_axis(now_s, whole)
         span = self._span(now_s, whole=whole)
@@ -98,7 +100,7 @@ class Lens:
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Set the span around the middle of the axis; an axis that follows time still does."""
+        """Change the span around the middle of the axis. An axis that follows the time goes on following it."""
         if not self.back_s:
             return replace(self, span_s=span)
         axis = self.axis(now_s, whole=whole)
@@ -116,7 +118,7 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """Return the end of an axis of that span that follows time."""
+    """Return the end of an axis of that span that follows the time."""
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)
 
@@ -146,7 +148,7 @@ class Points:
         return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
 
     def extremes(self, from_s: float) -> tuple[float, float]:
-        """Return the lowest and the highest value from that second on; NaN: there is none."""
+        """Return the lowest and the highest value from `from_s` on, or NaN if there is none."""
         span = self.axis.to_s - self.axis.from_s
         first = math.ceil(min(max(from_s - self.axis.from_s, 0.0), span) * POINTS / span)
         lowest, highest = (
@@ -176,16 +178,16 @@ class Timeline:
     """Low, middle and high of `tracks` quantities per second, and the weight of each second."""
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
-        """`has_top`: values have a top beside the high one. Without, both are the same."""
-        # A second is cleared before it is used: seconds that have not come yet take no memory.
+        """Begin empty. `has_top`: whether values have a top beside the high value; otherwise both are the same."""
+        # A second is cleared before it is used, so that future seconds take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
         self._coarse = _Bins(_empty(4 + has_top, tracks, COARSE_BINS))
-        self.coarse_width_s = 1  # of a bin
+        self.coarse_width_s = 1  # Width of a coarse bin.
         self._newest = -1
 
     def grow(self, tracks: int) -> None:
-        """Make room for so many quantities in all; the present ones keep their places."""
+        """Make room for `tracks` quantities. Quantities that are already here keep their places."""
         rows, known, _ = self._recent.figures.shape
         if tracks > known:
             grown = np.zeros((rows, tracks, RECENT_SECONDS), np.float32)
@@ -197,17 +199,18 @@ class Timeline:
             self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
-        """Announce values as late as this: values that are old beside them are not stored second by second."""
+        """Announce values up to this second. Much older values are then not stored second by second."""
         self._newest = max(self._newest, second)
 
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
-        """Add n values, or figures of many values, in the order in which they were made.
+        """Add n values, or n sets of figures, in the order in which they were made.
 
-        `track`, `second` and `weight` have shape (n,), `figures` (3, n), or (4, n) with a top: low, middle, high, top.
-        Seconds may come again, and late. Values dated before the session are left out.
+        `track`, `second` and `weight` have shape (n,). `figures` has shape (3, n), or (4, n) with a top: low, middle,
+        high, top. Seconds may repeat or come late. Values from before the session are left out.
         """
         low, middle, high, *top = figures
-        joined = np.stack([low, middle * weight, high, weight, *top]).astype(np.float32)  # `at` is slow where it casts
+        # `at` is slow if it has to convert types.
+        joined = np.stack([low, middle * weight, high, weight, *top]).astype(np.float32)
         known = second >= 0
         if not known.all():
             track, second, joined = track[known], second[known], joined[:, known]
@@ -232,7 +235,8 @@ class Timeline:
         if not fresh.all():
             track, second, figures = track[fresh], second[fresh], figures[:, fresh]
         place = second % RECENT_SECONDS
-        begins = np.flatnonzero(np.diff(second, prepend=-1))  # of runs of one second: readings of it come together
+        # Places where a new second begins: readings of one second come together.
+        begins = np.flatnonzero(np.diff(second, prepend=-1))
         stale = begins[self._recent_second[place[begins]] != second[begins]]
         self._recent.clear(place[stale])
         self._recent_second[place] = second
@@ -261,9 +265,9 @@ class Timeline:
         return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
-        """Return sums in each second, or coarse bin, from `begin_s` on: of values times weights, and of weights.
+        """Return two sums for each second, or coarse bin, from `begin_s` on: of values times weights, and of weights.
 
-        Shapes (tracks, seconds or bins). `begin_s` and `end_s` lie on borders of bins.
+        The results have shape (tracks, seconds or bins). `begin_s` and `end_s` must be borders of bins.
         """
         if coarse:
             bins, place = self._coarse, np.arange(begin_s // self.coarse_width_s, end_s // self.coarse_width_s)
@@ -279,7 +283,7 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Do the same as `_resampled`, faster, if each second has the same number of places."""
+        """Do the same as `_resampled`, but faster, for seconds that all have the same number of points."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
@@ -289,7 +293,7 @@ class Timeline:
         return points if count == POINTS else np.repeat(points, POINTS // count, axis=1)
 
 
-# The rows of joined figures: lowest, sum of middles times their weights, highest, sum of weights, and top.
+# How two columns are joined, row by row: lowest, sum of middles times weights, highest, sum of weights, and top.
 _JOIN = (np.minimum, np.add, np.maximum, np.add, np.maximum)
 _EMPTY = np.array([np.inf, 0.0, -np.inf, 0.0, -np.inf], np.float32)
 _LOW, _MIDDLE, _HIGH, _WEIGHT, _TOP = range(5)
@@ -323,7 +327,7 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Shape (4, POINTS). A value is in every place that its span touches."""
+    """Return figures at POINTS places, with shape (4, POINTS). A value is in every place that its time span touches."""
     span = axis.to_s - axis.from_s
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
     starts, figures = starts[inside], figures[:, inside]
@@ -337,7 +341,7 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats
 
 
 def _means(figures: Floats) -> Floats:
-    """Low, middle, high and top of joined figures; NaN where there is no weight."""
+    """Return low, middle, high and top of joined figures, with NaN in bins without weight."""
     weight = np.where(figures[_WEIGHT] > 0, figures[_WEIGHT], np.nan)
     top = figures[_TOP] if len(figures) > _TOP else figures[_HIGH]
     rows = np.stack([figures[_LOW], figures[_MIDDLE] / weight, figures[_HIGH], top])

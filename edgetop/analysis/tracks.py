@@ -1,4 +1,4 @@
-"""The readings of every sensor: value now, extremes, mean, timeline, and the last values second by second.
+"""The readings of every sensor: latest value, extremes, mean, timeline, and the last value of each recent second.
 
 Quantities (heat, memory, cost) are views over these tracks. Slowdowns, alerts and the forecast look up the last half
 hour here: none stores readings of its own.
@@ -19,12 +19,12 @@ from edgetop.session.records import FOLDED_AT_ONCE, Aggregates, Readings, in_pie
 from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
 
-BRIDGED_S = 5  # sources are read every 1 to 5 s, those of power at jittered times
-HOLD_S = 12  # a value is valid for so long in a look-up
-LATE_S = 4  # a reading may come so much later than others of its time
-SECONDS = 2_048  # whose values can be looked up
-FOLDED_AT_ONCE_S = 512  # of a long batch
-LARGEST = 1e30  # a damaged file may contain larger values
+BRIDGED_S = 5  # Shorter gaps are filled: sources are read every 1 to 5 s, power sensors at random intervals.
+HOLD_S = 12  # A value is valid for this long in a look-up.
+LATE_S = 4  # A reading may arrive this much later than other readings of its time.
+SECONDS = 2_048  # Seconds whose values can be looked up.
+FOLDED_AT_ONCE_S = 512  # Long batches are folded in parts of this length.
+LARGEST = 1e30  # Larger values, as in a damaged file, are reduced to this limit.
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.int64]
 
 
 def hold_last(values: Floats, most: int | None = None) -> Floats:
-    """Shape (rows, columns): each NaN is replaced by the last number before it, at most so many columns away."""
+    """Replace each NaN in an array of shape (rows, columns) by the last number up to `most` columns before it."""
     column = np.arange(values.shape[1])
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, column), axis=1)
     held = np.take_along_axis(values, last, axis=1)
@@ -43,34 +43,34 @@ def hold_last(values: Floats, most: int | None = None) -> Floats:
 
 @frozen
 class ReadingBlocks:
-    """Readings in blocks of one width. A column is a block, a row a sensor; NaN where nothing was read."""
+    """Mean readings in time blocks of one width, with shape (sensors, blocks); NaN if nothing was read."""
 
     width_s: int
-    first: int  # number of the first block: it begins at `first * width_s`
+    first: int  # Number of the first block, which begins at `first * width_s`.
     mean: Floats
-    mid_s: Floats  # the mean time of the readings, since the session's origin; NaN if it was not requested
+    mid_s: Floats  # Mean time of the readings in s since the session's origin; NaN if it was not requested.
     count: Floats
 
 
 @frozen
 class TrackView:
-    """One sensor's state now. `value`: the last reading; `age_s` and, as session time, `read_ns`: when it was read."""
+    """One sensor's state. `value` is the last reading, `read_ns` its session time, and `age_s` its age."""
 
     info: SensorInfo
-    value: float | None  # None: never read
+    value: float | None  # None if it was never read.
     age_s: float | None
     min: float | None
     mean: float | None
     max: float | None
     count: int
-    is_lost: bool  # its last read failed
-    reason: str  # why it is lost, or why it was never read
+    is_lost: bool  # Whether its last read failed.
+    reason: str  # Why it is lost, or why it was never read.
     read_ns: int | None = None
-    trip_c: float | None = None  # of a zone: at which temperature it throttles, if known
+    trip_c: float | None = None  # For a zone: the temperature at which it throttles; None if unknown.
 
     @property
     def now(self) -> float | None:
-        """Return the last reading; None: the sensor is lost, or was never read."""
+        """Return the last reading, or None if the sensor is lost or was never read."""
         return None if self.is_lost else self.value
 
 
@@ -80,7 +80,7 @@ class MissingSensor:
 
     what: str
     why: str
-    fix: str  # the command that would change that, or empty
+    fix: str  # Command that would change that; "" if there is none.
 
     @property
     def words(self) -> str:
@@ -88,7 +88,7 @@ class MissingSensor:
 
 
 class _Figures:
-    """The figures of each sensor, by its place in the manifest. Readings are added one by one, in their order."""
+    """The figures of each sensor, by its place in the manifest. Readings are added one by one, in order."""
 
     def __init__(self, tracks: int) -> None:
         self.value = np.full(tracks, np.nan)
@@ -109,41 +109,42 @@ class _Figures:
         np.add.at(self.sum, sensor, total)
         np.maximum.at(self.t_ns, sensor, t_ns)
         newest = t_ns == self.t_ns[sensor]
-        self.value[sensor[newest]] = last[newest]  # of several at one time, the last
+        self.value[sensor[newest]] = last[newest]  # Of several readings at one time, the last counts.
 
 
 class Tracks:
     """Folds readings, and the events that say a sensor was lost or came back."""
 
     def __init__(self, *, has_timeline: bool = True) -> None:
-        """`has_timeline`: without one there are no points and no blocks."""
+        """Begin empty. `has_timeline`: whether to store points and blocks."""
         self.infos: tuple[SensorInfo, ...] = ()
-        self.trips_c: dict[int, float] = {}  # of the zones that have one, by their places
+        self.trips_c: dict[int, float] = {}  # Trip temperatures by the zone's place in the manifest.
         self._has_timeline = has_timeline
         self._kinds: tuple[str, ...] = ()
         self._places: dict[str, int] = {}
         self._figures = _Figures(0)
         self._timeline = Timeline(0, has_top=False)
-        # Rings by second: the last value of each, NaN where nothing was read, and when in that second it was.
+        # Rings with one entry per second: the last value (NaN if nothing was read), and its time within the second.
         self._last = np.empty((0, SECONDS))
         self._last_ms = np.empty((0, SECONDS), np.int16)
-        self.newest_s = -1  # the newest second with a reading
-        self.until_ns = 0  # up to here all readings are known, except late ones
-        self._coarse_until_s, self._coarse_s = -1, 0  # until when readings came as aggregates, and the longest
-        self._lost_because: dict[str, str] = {}  # by id, of sensors whose last read failed
+        self.newest_s = -1  # Newest second with a reading.
+        self.until_ns = 0  # All readings up to this time are known, except late ones.
+        # Readings up to this second came as aggregates; the longest aggregate in s.
+        self._coarse_until_s, self._coarse_s = -1, 0
+        self._lost_because: dict[str, str] = {}  # By sensor id, for sensors whose last read failed.
         self._now_ns = 0
         self.missing: tuple[MissingSensor, ...] = ()
-        self._views: dict[tuple[str, ...], tuple[TrackView, ...]] = {}  # between two folds
+        self._views: dict[tuple[str, ...], tuple[TrackView, ...]] = {}  # Cached until the next fold.
 
     def fold(self, batch: Batch) -> None:
         for _ in self.parts(batch):
             pass
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Fold the batch in parts of a few minutes; yields each part once it is folded.
+        """Fold the batch in parts of a few minutes, and yield each part once it is folded.
 
-        A fold that looks up seconds must do so part by part, as only the latest are stored. Seconds and readings are
-        divided, all else is in the first part.
+        A fold that looks up seconds must do so part by part, because only recent seconds are stored. Seconds and
+        readings are divided; everything else is in the first part.
         """
         self._views = {}
         self._now_ns = max(self._now_ns, batch.until_ns)
@@ -225,28 +226,28 @@ class Tracks:
             self._coarse_s = max(self._coarse_s, int((end - begin).max()) + 1)
 
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
-        """Return the last reading in each of these seconds; NaN without one. Shape (sensors, seconds)."""
+        """Return the last reading in each of these seconds, or NaN, with shape (sensors, seconds)."""
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
         return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
-        """Return the valid value in each second, and whether it was read in that second. Shapes (sensors, seconds)."""
+        """Return the valid value in each second, and whether it was read in it, each of shape (sensors, seconds)."""
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
 
     def blocks(
         self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int, *, timed: bool = True
     ) -> ReadingBlocks:
-        """Return the latest `most` complete blocks within this time. The width is a power of two.
+        """Return the latest `most` complete blocks within this time. `width_s` is a power of two.
 
-        They are wider in a session so long that seconds so far back are merged further. `timed`: with the mean time
-        of the readings.
+        Blocks are wider in the distant past of a long session, where seconds are merged. With `timed`, blocks have the
+        mean time of their readings.
         """
         is_coarse = width_s * most > SECONDS
         if is_coarse:
             width_s = max(width_s, self._timeline.coarse_width_s)
-        if width_s <= self._coarse_s:  # an aggregate that long shows no change within a block
+        if width_s <= self._coarse_s:  # An aggregate that long shows no change within a block.
             from_s = max(from_s, self._coarse_until_s + 1)
         newest = self.newest_s // width_s
         end = min(until_s // width_s, newest + 1)
@@ -281,14 +282,14 @@ class Tracks:
         return self._views[kinds]
 
     def one(self, sensor_id: str) -> TrackView | None:
-        """Return the sensor with this id; None: the board has none."""
+        """Return the sensor with this id, or None if the board does not have it."""
         place = self._places.get(sensor_id)
         return None if place is None else self.views()[place]
 
     def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
-        """Return the timeline, with short holes filled by the value before; None: no such sensor.
+        """Return the timeline with short holes filled by the value before, or None if there is no such sensor.
 
-        `until_s`: there it ends, for a screen that is paused while the session continues.
+        `until_s`: the end of the timeline, for a screen that is paused while the session continues.
         """
         place = self._places.get(sensor_id)
         if place is None:
@@ -311,10 +312,10 @@ class Tracks:
 
 
 class TracksReader:
-    """A fold that looks up readings: parts of a batch come to it once they are folded into its tracks."""
+    """Base of folds that look up readings: they get a part of a batch once it is folded into `tracks`."""
 
     def __init__(self, tracks: Tracks | None = None) -> None:
-        """`tracks`: their owner folds each part into them first; None: the fold has its own."""
+        """Use `tracks`, whose owner folds each part into them first. With None, the fold has tracks of its own."""
         self._has_own_tracks = tracks is None
         self._tracks = tracks or Tracks()
 
@@ -327,7 +328,7 @@ class TracksReader:
 
 
 def _cuts(readings: Readings) -> list[int]:
-    """The places at which readings of a later span of FOLDED_AT_ONCE_S begin."""
+    """Return the places at which a new span of FOLDED_AT_ONCE_S begins."""
     cuts: list[int] = []
     begin, newest_ns = 0, int(readings["t_ns"][0]) if len(readings) else 0
     for piece in in_pieces(readings):

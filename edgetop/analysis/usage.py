@@ -1,6 +1,6 @@
 """What the measured phase used: the engine's CPU and memory, and bytes over the network and from disks.
 
-Loads and rates are means since the reading before, so that their integral over the phase is all there was.
+Loads and rates are means since the previous reading, so that their integral over the phase misses nothing.
 """
 
 from edgetop.analysis.rail_energy import Integral, RailEnergy, SensorIntegrals
@@ -12,26 +12,27 @@ from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
 CPU, MEMORY, OWN = "load/engine", "mem/rss", "load/edgetop"
-HIGH_WATER = "mem/rss-peak"  # the kernel's own maximum, since the process began; readings miss what rises between them
-# The kernel counts no network bytes per process (edgetop.sensors.traffic): those are the board's.
+HIGH_WATER = "mem/rss-peak"  # The kernel's maximum since the process began, because readings miss short peaks.
+# The kernel counts no network bytes per process (edgetop.sensors.traffic), so these are the board's.
 BYTES = {
     "net_rx_bytes": "net/rx", "net_tx_bytes": "net/tx",
     "block_read_bytes": "disk/engine-read", "block_write_bytes": "disk/engine-write",
 }  # fmt: skip
-LEAST_COVERED = 0.5  # of the phase, by readings, for a count of bytes
+LEAST_COVERED = 0.5  # Share of the phase that readings must cover for a count of bytes.
 
 
 @frozen
 class UsageFigures:
-    """Usage over the measured phase, which lasted `total_time_ms`; its names are keys of the JSON document.
+    """Usage over the measured phase, which lasted `total_time_ms`. The names are keys of the JSON document.
 
-    None: the board does not report it, or the phase was too short for its sensors.
+    A value is None if the board does not report it, or if the phase was too short for its sensors.
     """
 
-    cpu_mean_pct: float | None  # 100: one core
-    cpu_peak_pct: float | None  # of a reading, which is the mean of a second
+    cpu_mean_pct: float | None  # 100 is one core.
+    cpu_peak_pct: float | None  # Highest reading; each is the mean over a second.
     mem_mean_mib: float | None
-    mem_peak_mib: float | None  # the kernel's high-water mark, with the loading of the model; else of the readings
+    # The kernel's maximum, which includes loading the model; without it, the highest reading.
+    mem_peak_mib: float | None
     net_rx_bytes: int | None
     net_tx_bytes: int | None
     block_read_bytes: int | None
@@ -44,14 +45,17 @@ def _averages(info: SensorInfo) -> bool | None:
 
 
 class Usage:
-    """Folds the readings of those sensors over the measured phase."""
+    """Folds the readings of the sensors that usage needs, over the measured phase."""
 
     def __init__(self) -> None:
         self._integrals = SensorIntegrals(_averages)
         self.began, self.fold = self._integrals.began, self._integrals.fold
 
     def figures(self, until_ns: int, measured_ns: int | None) -> UsageFigures | None:
-        """Return the usage; None: nothing was measured. `until_ns`: the end of the measured phase, or now."""
+        """Return the usage, or None if nothing was measured.
+
+        `until_ns`: the end of the measured phase, or the present.
+        """
         if not measured_ns:
             return None
         unread = (RailEnergy(),)
@@ -76,11 +80,11 @@ class OwnLoad:
     def __init__(self) -> None:
         self._sensor: int | None = None
         self._sum = 0.0
-        self.count = 0  # of readings
+        self.count = 0  # Number of readings.
 
     @property
     def mean(self) -> float | None:
-        """Return the mean; None: the measured phase was too short for a reading."""
+        """Return the mean, or None if the measured phase was too short for a reading."""
         return self._sum / self.count if self.count else None
 
     def fold(self, batch: Batch, measuring_since_ns: int | None) -> None:
@@ -90,13 +94,13 @@ class OwnLoad:
         if self._sensor is None or measuring_since_ns is None:
             return
         readings = of_sensors(batch.readings, (self._sensor,))
-        # A reading is the mean of the second before it.
+        # A reading is the mean over the second before it.
         readings = readings[readings["t_ns"] >= measuring_since_ns + NS]
         self._sum += float(readings["value"].sum())
         self.count += len(readings)
 
 
 def _count(sums: Integral) -> int | None:
-    """Return what was counted, of a rate. Time without readings adds nothing. None: under half was read."""
+    """Return the number counted by a rate, or None if readings cover under half of the phase. Gaps add nothing."""
     covered = sums.covered_s * 1e9 / sums.length_ns if sums.length_ns else 0.0
     return round(sums.energy_j) if covered >= LEAST_COVERED else None
