@@ -118,7 +118,8 @@ def _rows(memory: MemoryView, area: Area) -> list[Line]:
 def _growth(memory: MemoryView, area: Area) -> list[Line]:
     """Return the growth rate of the engine's memory with its interval, once it can be estimated."""
     growth = memory.growth
-    if growth.mib_per_h is None:
+    is_noise = growth.mib_per_h is not None and growth.mib_per_h.low <= 0 and growth.is_leak is None
+    if growth.mib_per_h is None or is_noise:  # in the first two minutes only a growth that is none by chance
         return []
     slope, style = growth.mib_per_h, "warning" if growth.is_leak else "text"
     unit, scale = ("GiB/h", 1024) if abs(slope.value) >= GIB_FROM else ("MiB/h", 1)
