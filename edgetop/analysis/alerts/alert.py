@@ -15,14 +15,14 @@ from edgetop.analysis.slowdowns.throttles import ThrottleSpan
 from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 
-MAX_ALERTS = 200  # of each kind, the latest
-APART_NS = 60_000_000_000  # an alert that comes and goes is reported no more often
-FRESH_NS = 60_000_000_000  # an alert that ended longer ago is not reported: the reader may have joined late
+MAX_ALERTS = 200  # The latest of each kind are stored.
+APART_NS = 60_000_000_000  # An alert that comes and goes is reported at most this often.
+FRESH_NS = 60_000_000_000  # An alert that ended longer ago is not reported, because the reader may have joined late.
 
 
 @frozen
 class Figures:
-    """The values while an alert lasted."""
+    """Summary of the alert's value while the alert lasted."""
 
     unit: str
     min: float
@@ -37,7 +37,7 @@ class Figures:
 
 @frozen
 class ThrottleAt:
-    """A throttling that the board reports, with the name of the clock that it is judged by."""
+    """A throttling that the board reports, with the name of the clock that shows it."""
 
     span: ThrottleSpan
     clock: str
@@ -45,7 +45,7 @@ class ThrottleAt:
 
 @frozen
 class Overloaded:
-    """A queue grows without end. The achieved rate has three digits."""
+    """A queue that grows without end. `done_hz` is rounded to three digits."""
 
     asked_hz: float
     done_hz: float
@@ -53,61 +53,62 @@ class Overloaded:
 
 @frozen
 class Missed:
-    """The deadline is missed."""
+    """Missed deadlines."""
 
     deadline_ms: float
-    cause: MissCause | None = None  # None: unknown
+    cause: MissCause | None = None  # None if unknown.
 
 
-# Text: a rule as it was written, or what a recorded event told; "": the name of the alert says it all.
+# A text is a rule as it was written, or the message of a recorded event. "" if the alert's name says everything.
 About = str | Slowdown | ThrottleAt | Missed | Overloaded | GrowthView | Fault
 
 
 @frozen
 class Alert:
-    name: str  # `edgetop.wording.alert_names` has all of them
+    name: str  # One of the names in `edgetop.wording.alert_names`.
     severity: Severity
     begin_ns: int
-    end_ns: int | None  # None: it continues, or did to the end of the session
-    about: About = ""  # what the problem is
-    rule: str = ""  # as it was written; "": edgetop's own
-    figures: Figures | None = None  # None: it is not about a value
-    is_once: bool = False  # only the first one is reported to a person
-    repeat_ns: int | None = None  # while it continues, it is reported again after so long
-    stream: str = ""  # the name of the stream that it is about, in a session with several
+    end_ns: int | None  # None while it continues, or if it continued to the end of the session.
+    about: About = ""  # What the alert is about.
+    rule: str = ""  # The user's rule as it was written; "" for a built-in alert.
+    figures: Figures | None = None  # None if the alert is not about a value.
+    is_once: bool = False  # Whether only the first alert is reported to a person.
+    repeat_ns: int | None = None  # Interval after which it is reported again while it continues.
+    stream: str = ""  # Name of its stream, in a session with several streams.
 
     @property
     def key(self) -> tuple[str, ...]:
-        """Return the alert's identity: at most one alert with the same key is active at a time."""
+        """Return the alert's identity. At most one alert with this key is active at a time."""
         return self.name, self.rule, self.stream
 
 
 @frozen
 class AlertsView:
-    newest_first: tuple[Alert, ...]  # by their beginnings
+    newest_first: tuple[Alert, ...]  # In the order of their beginnings.
     now_ns: int
-    missing: tuple[Alert, ...] = ()  # when the deadline was missed, oldest first: for the log, not for hooks
+    # Past and present misses of the deadline, oldest first; for the log, not for hooks.
+    missing: tuple[Alert, ...] = ()
 
 
 @dataclass(slots=True)
 class _Reported:
-    until_ns: int = -1  # an alert that began before has been reported
+    until_ns: int = -1  # Alerts that began before have been reported.
     at_ns: int | None = None
 
 
 class AlertNews:
-    """Selects the new alerts at each refresh: each once when it begins, and again if its rule says so."""
+    """Selects the new alerts at each refresh: each alert once when it begins, and again if its rule says so."""
 
     def __init__(self, each: Collection[str] = ()) -> None:
-        """`each`: names of alerts that are reported every time, however soon after another."""
+        """Begin with nothing reported. `each`: names of alerts that are reported every time, however close together."""
         self._each = each
         self._now_ns = 0
         self._reported: dict[tuple[str, ...], _Reported] = {}
-        self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # of those that are reported every time
+        self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # Beginnings of the alerts that are reported every time.
 
     def due(self, view: AlertsView) -> list[Alert]:
         """Return the alerts to report now, oldest first, and count them as reported."""
-        if view.now_ns < self._now_ns:  # another session, whose time begins anew
+        if view.now_ns < self._now_ns:  # Another session began, whose time starts again.
             self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
         self._now_ns = view.now_ns
         newest: dict[tuple[str, ...], Alert] = {}
@@ -119,7 +120,10 @@ class AlertNews:
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Whether it is fresh and no reported alert began within it: beginnings may move. Counts it as reported."""
+        """Whether the alert is fresh, and no reported alert began within its time. Counts it as reported if so.
+
+        The second condition is needed because a beginning may move.
+        """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):
             return False
@@ -131,9 +135,9 @@ class AlertNews:
         since_ns = None if last.at_ns is None else now_ns - last.at_ns
         if alert.end_ns is not None and now_ns - alert.end_ns > FRESH_NS:
             is_due = False
-        elif alert.begin_ns > last.until_ns:  # a beginning may still move a little
+        elif alert.begin_ns > last.until_ns:  # A beginning may still move a little.
             if since_ns is not None and since_ns < APART_NS and not alert.is_once:
-                return False  # later, if it still continues
+                return False  # It is reported later, if it still continues.
             is_due = since_ns is None or not alert.is_once
         else:
             repeats = alert.end_ns is None and alert.repeat_ns is not None

@@ -1,8 +1,8 @@
-"""Alert rules of the user: an expression like that of a gate, and how long it must hold; and when a rule held.
+"""The user's alert rules: an expression like that of a gate, and how long it must hold; and the times when a rule held.
 
     temp>80C for=30s until=75C repeat=10m
 
-The expression is that of `edgetop help gates`, judged second by second; how seconds were batched does not matter.
+The expression is that of `edgetop help gates`. It is judged second by second, however seconds were batched.
 """
 
 import math
@@ -25,13 +25,13 @@ from edgetop.session.seconds import NS
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-HYSTERESIS, HYSTERESIS_C = 0.05, 2.0  # of the limit; of a temperature
-SET = 1.0  # the least value for a condition without a comparison
-MAX_VALUE = 1e9  # for the mean: the millionths of thousands of seconds fit into 64 bits
+HYSTERESIS, HYSTERESIS_C = 0.05, 2.0  # Share of the limit, and °C for a temperature.
+SET = 1.0  # Least value that meets a condition without a comparison.
+MAX_VALUE = 1e9  # Limit for the mean, so that the millionths of thousands of seconds fit into 64 bits.
 _COMPARE: dict[str, Callable[[Floats, float], Bools]] = {
     ">": np.greater, ">=": np.greater_equal, "<": np.less, "<=": np.less_equal,
 }  # fmt: skip
-THROTTLED = "throttled"  # reported by the board: in spans, not second by second
+THROTTLED = "throttled"  # Reported by the board in spans, not second by second.
 ONCE = "once"
 WORDS = ("for", "until", "repeat")
 _WORD = re.compile(r"([A-Za-z]+)=([^=<>\s]+)")
@@ -39,7 +39,7 @@ _BUILT_IN = {
     "drift": "edgetop reports by itself when it is slowed or throttled",
     "leak": "edgetop reports a leak by itself",
 }
-# The gates that have a value each second: see `values`.
+# The gates with a value each second: see `values`.
 PER_SECOND = (
     "p50", "p90", "p95", "p99", "p999", "mean", "max", "misses", "rss", "temp", "power", THROTTLED, "errors"
 )  # fmt: skip
@@ -47,13 +47,13 @@ PER_SECOND = (
 
 @frozen
 class AlertRule:
-    text: str  # as it was written
-    series: str  # which values it is about: `temp`, or `misses%` for a share
-    compare: str = ""  # "": the name alone is the condition, as in `throttled`
-    limit: float = 0.0  # in `unit`
-    until: float = 0.0  # in `unit`: at it, or beyond, the alert is over
+    text: str  # The rule as it was written.
+    series: str  # The values to check, such as `temp`, or `misses%` for a share.
+    compare: str = ""  # "" if the name alone is the condition, as in `throttled`.
+    limit: float = 0.0  # In `unit`.
+    until: float = 0.0  # In `unit`: the alert is over at this value or beyond it.
     unit: str = ""
-    scale: float = 1.0  # how many of the values' own unit one `unit` is
+    scale: float = 1.0  # Size of one `unit`, in the values' own unit.
     for_s: int = 0
     is_once: bool = False
     repeat_ns: int | None = None
@@ -64,7 +64,7 @@ class AlertRule:
         return self.series.removesuffix("%")
 
     def holds(self, values: Floats) -> Bools:
-        """Whether each of `values`, in `unit`, meets the condition. NaN, an unknown value, does not."""
+        """Whether each of `values`, in `unit`, meets the condition. An unknown value (NaN) does not."""
         if not self.compare:
             return np.asarray(values >= SET)
         return np.asarray(_COMPARE[self.compare](values, self.limit))
@@ -76,13 +76,13 @@ class AlertRule:
         return np.asarray(back(values, self.until)) & ~self.holds(values)
 
     def alert(self, begin_ns: int, end_ns: int | None, name: str = RULE, figures: Figures | None = None) -> Alert:
-        """Return an alert of this rule. `name`: edgetop's own rules have other names than the user's."""
+        """Return an alert of this rule. `name`: the name of a built-in alert, for edgetop's own rules."""
         rule = self.text if name == RULE else ""
         return Alert(name, "warning", begin_ns, end_ns, self.text, rule, figures, self.is_once, self.repeat_ns)
 
 
 def parse_rule(text: str) -> AlertRule:
-    """Parse a rule. Raises ValueError, which says how to write it."""
+    """Parse a rule. Raises ValueError with a message that shows how to write a rule."""
     expression, words = _split(text)
     gate = parse_gate(" ".join(expression), "a rule", PER_SECOND)
     if gate.name not in PER_SECOND:
@@ -106,7 +106,7 @@ def parse_rule(text: str) -> AlertRule:
 
 
 def _split(text: str) -> tuple[list[str], dict[str, str]]:
-    """Split into the words of the expression, and the words after it with their values."""
+    """Split a rule into the words of its expression, and the words after it with their values."""
     words: dict[str, str] = {}
     expression = []
     for token in text.split():
@@ -124,7 +124,7 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _time(text: str, words: dict[str, str], word: str) -> int | None:
-    """Parse a time to ns; None: it is not given."""
+    """Return a time in ns, or None if it is not given."""
     if word not in words:
         return None
     time_ns = parse_clock_time(words[word])
@@ -151,10 +151,11 @@ def _until(text: str, gate: Gate, given: str | None) -> float:
 @dataclass(slots=True)
 class Excursion:
     begin_s: int
-    end_s: int | None = None  # None: it continues
-    is_alert: bool = False  # it has held for long enough
-    count: int = 0  # of seconds with a known value
-    sum_millionths: int = 0  # in the unit of the rule; the same however the seconds are cut
+    end_s: int | None = None  # None while it continues.
+    is_alert: bool = False  # Whether it has held for long enough to be an alert.
+    count: int = 0  # Number of seconds with a known value.
+    # In the unit of the rule. Whole numbers, so that the sum does not depend on how seconds were batched.
+    sum_millionths: int = 0
     low: float = np.inf
     high: float = -np.inf
 
@@ -179,7 +180,7 @@ class Excursions:
     def fold(self, first_s: int, values: Floats) -> None:
         """Fold the values of successive seconds, in the unit of their series."""
         if self._open and first_s > self._next_s and not self._open.is_alert:
-            self._open = None  # the seconds between are not known
+            self._open = None  # The seconds in between are unknown.
         self._next_s = first_s + len(values)
         values = values / self.rule.scale
         holds = self.rule.holds(values)
@@ -187,7 +188,7 @@ class Excursions:
             return
         holding, not_holding, over = map(np.flatnonzero, (holds, ~holds, self.rule.is_over(values)))
         i = 0
-        while i < len(values):  # on to where it begins to hold, no longer does, or is over
+        while i < len(values):  # Continue to the second in which the rule begins to hold, stops holding, or is over.
             span = self._open
             if span is None:
                 i = _next(holding, i, len(values))
@@ -218,6 +219,6 @@ class Excursions:
 
 
 def _next(places: npt.NDArray[np.intp], i: int, otherwise: int) -> int:
-    """Return the first of the places from `i` on; `otherwise` if there is none."""
+    """Return the first of `places` from `i` on, or `otherwise` if there is none."""
     nth = int(np.searchsorted(places, i))
     return int(places[nth]) if nth < len(places) else otherwise

@@ -1,7 +1,7 @@
-"""The fold of seconds, readings and events into alerts, which are the same live and from a recording.
+"""Folds seconds, readings and events into alerts, with the same results live and from a recording.
 
-Like slowdowns they are derived, not recorded: a later edgetop may give better ones. They follow from rules, from the
-results of the other folds, from single events, and from seconds without inferences.
+Like slowdowns, alerts are derived and not recorded, so a later edgetop may find better ones. They come from rules, from
+the results of other folds, from single events, and from seconds without inferences.
 """
 
 import contextlib
@@ -44,24 +44,24 @@ from edgetop.session.manifest import Load
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS, Seconds
 
-# Edgetop's own rules, by the names of their alerts. Each has a hysteresis wider than the usual fluctuation.
+# Edgetop's own rules, by the names of their alerts. Their hysteresis is wider than the usual fluctuation.
 OWN = {
     NEAR_TRIP: AlertRule("", "headroom", "<", 5.0, 7.0, "C", for_s=5),
     "misses": AlertRule("", "misses%", ">", 1.0, 0.5, "%", for_s=10),
 }
-# In the last minute: isolated misses are one span.
+# Judged over the last minute, so that isolated misses are one span.
 MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_REPORTING, 100 * WORTH_REPORTING, "%")
-MAX_RULES = 100  # in a recording
-ENDED_BY = {"engine-died": "engine-died", "slo": "gate-failed"}  # the reason of the end -> the alert
-MAX_BURSTS = 8  # of earlier batches: the second that a burst made empty comes after it
+MAX_RULES = 100  # Most rules read from a recording.
+ENDED_BY = {"engine-died": "engine-died", "slo": "gate-failed"}  # Maps the reason of the end to the alert.
+MAX_BURSTS = 8  # Rounds of earlier batches that are stored, since the second that a round emptied comes after it.
 NO_GROWTH = GrowthView()
 
-Span = tuple[int, int | None]  # from and until, in ns; None: it continues
+Span = tuple[int, int | None]  # (from, until) in ns; the end is None while it continues.
 
 
 @frozen
 class Findings:
-    """The results of the other folds up to now."""
+    """The present results of the other folds."""
 
     slowdowns: tuple[Slowdown, ...] = ()
     throttles: ThrottlesView = NO_THROTTLES
@@ -71,8 +71,9 @@ class Findings:
     growth: GrowthView = NO_GROWTH
     began_measuring_ns: int | None = None
     # By the number of a stream:
-    why_missed: Mapping[int, MissCause] = field(default_factory=dict)  # the deadline, the last time
-    names: Mapping[int, str] = field(default_factory=dict)  # of a session with several streams
+    # Why the deadline was missed the last time, by stream number.
+    why_missed: Mapping[int, MissCause] = field(default_factory=dict)
+    names: Mapping[int, str] = field(default_factory=dict)  # Names by stream number, in a session with several streams.
 
     def named(self, number: int, alert: Alert) -> Alert:
         """Return an alert about inferences with the name of its stream."""
@@ -80,7 +81,7 @@ class Findings:
 
 
 def derived_alerts(findings: Findings) -> Iterator[Alert]:
-    """Yield the alerts that follow from these results, in no order."""
+    """Yield the alerts that follow from these results, in any order."""
     yield from _slower(findings)
     for begin_ns, end_ns in findings.overloads:
         last = findings.overload if (begin_ns, end_ns) == findings.overloads[-1] else None
@@ -95,7 +96,7 @@ def derived_alerts(findings: Findings) -> Iterator[Alert]:
 
 
 def _slower(findings: Findings) -> Iterator[Alert]:
-    """Yield the throttling that the board reports, with its effect on latency, and the other slowdowns."""
+    """Yield the throttling that the board reports, with its effect on latency, and all other slowdowns."""
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
@@ -109,7 +110,7 @@ def _slower(findings: Findings) -> Iterator[Alert]:
 
 
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
-    """Yield the alerts of a rule about `throttled`, whatever the causes; oldest first."""
+    """Yield the alerts of a rule about `throttled`, for all causes together, oldest first."""
     joined: list[tuple[int, float]] = []
     for span in throttles.spans:
         end_ns = math.inf if span.end_ns is None else span.end_ns
@@ -123,10 +124,10 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """Folds the events that say how a session ended, or that it was not recorded."""
+    """Folds the events that show how a session ended, or that it was not recorded."""
 
     def __init__(self) -> None:
-        self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # oldest first
+        self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # Oldest first.
         self._why = ""
 
     def fold(self, events: tuple[Event, ...]) -> None:
@@ -143,25 +144,26 @@ class Incidents:
                 case SessionOver(reason=reason):
                     if name := ENDED_BY.get(reason or ""):
                         self.alerts.append(Alert(name, "critical", event.t_ns, event.t_ns, self._why or event.message))
-                    if reason != "input-error":  # nothing ran
+                    if reason != "input-error":  # Nothing ran.
                         self.alerts.append(Alert(ENDED, "info", event.t_ns, event.t_ns, event.message))
 
 
 class Stalls:
-    """Folds batches into past stalls: successive seconds without an inference, far more than one takes."""
+    """Folds batches into past stalls: successive seconds without inferences, for far longer than an inference takes."""
 
     def __init__(self) -> None:
         self._next_s = 0
-        self._empty = 0  # seconds since the last with an inference
-        self._last_s: int | None = None  # the last second with an inference
-        self._least_ns = 0  # the least latency in that second, if there is none before it
-        self._usual_ns = 0  # the longest latency before it
-        self.longest_ns = 0  # the longest latency including it; 0: there was none
-        self._bursts: list[tuple[int, int]] = []  # from and until, in ns: nothing is measured then
-        self.spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)  # begin and end in ns, oldest first
+        self._empty = 0  # Number of seconds since the last one with an inference.
+        self._last_s: int | None = None  # Last second with an inference.
+        self._least_ns = 0  # Shortest latency in that second, used if there was no inference before it.
+        self._usual_ns = 0  # Longest latency before that second.
+        self.longest_ns = 0  # Longest latency up to and including that second; 0 if there was no inference.
+        # (from, until) in ns of profiling rounds, in which nothing is measured.
+        self._bursts: list[tuple[int, int]] = []
+        self.spans: deque[tuple[int, int]] = deque(maxlen=MAX_ALERTS)  # (begin, end) in ns, oldest first.
 
     def fold(self, batch: Batch, rest_ns: int) -> None:
-        """Fold a batch. `rest_ns`: the longest time without a due inference."""
+        """Fold a batch. `rest_ns`: the longest time for which no inference may be due."""
         for event in batch.events:
             match event.body:
                 case ProfileBurst(duration_ns=took_ns):
@@ -183,7 +185,7 @@ class Stalls:
         least = np.concatenate([[self._least_ns], min_ns])
         limit = STALLED_AFTER_LATENCIES * np.where(usual > 0, usual, least)[:-1]
         is_long = empty * NS > np.maximum(STALLED_AFTER_NS, limit) + rest_ns
-        is_complete = empty == second - before - 1  # seconds that were not recorded prove nothing
+        is_complete = empty == second - before - 1  # Seconds that were not recorded prove nothing.
         for i in np.flatnonzero(is_long & is_complete).tolist():
             span = (int(before[i]) + 1) * NS, int(second[i]) * NS
             if not any(begin < span[1] and end > span[0] for begin, end in self._bursts):
@@ -195,10 +197,10 @@ class Stalls:
 
 
 class StreamAlerts:
-    """The rules on the inferences of one stream."""
+    """Judges the rules about inferences for one stream."""
 
     def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
-        """`rules`: each with the name of its alerts."""
+        """Begin with no data. `rules`: each rule with the name of its alerts."""
         self.excursions = [Excursions(rule, name) for rule, name in rules]
         self.missing = Excursions(MISSING)
         self._values = InferenceValues()
@@ -218,7 +220,7 @@ class StreamAlerts:
 
     def missing_spans(self) -> Sequence[Alert]:
         """Return the times in which the deadline was missed, oldest first, each up to its last miss."""
-        rest_ns = (MINUTE_S - 1) * NS  # after the last miss, which is still in the last minute
+        rest_ns = (MINUTE_S - 1) * NS  # After the last miss, which is still part of the last minute.
         return [
             span if span.end_ns is None else replace(span, end_ns=span.end_ns - rest_ns)
             for span in self.missing.alerts()
@@ -226,12 +228,12 @@ class StreamAlerts:
 
 
 def is_of_inferences(rule: AlertRule) -> bool:
-    """Whether a rule is about inferences, so that it is checked for each stream by itself."""
+    """Whether a rule is about inferences, so that each stream is judged by itself."""
     return rule.series in (*LATENCY_SERIES, "misses", "misses%", "errors", "errors%")
 
 
 class Alerts(TracksReader):
-    """Folds batches into alerts. `rules` are the viewer's; those of the session come as events."""
+    """Folds batches into alerts. `rules` are those of the viewer; the session's own rules come as events."""
 
     def __init__(
         self, rules: Sequence[AlertRule] = (), tracks: Tracks | None = None, phases: Phases | None = None
@@ -240,7 +242,7 @@ class Alerts(TracksReader):
         self._phases = phases or Phases()
         self._rules = [*((rule, name) for name, rule in OWN.items()), *((rule, RULE) for rule in rules)]
         self._board = [Excursions(rule, name) for rule, name in self._rules if not is_of_inferences(rule)]
-        self._streams = {0: self._stream()}  # by number
+        self._streams = {0: self._stream()}  # By stream number.
         self._sensors = SensorValues(self._tracks)
         self.stalls = Stalls()
         self._incidents = Incidents()
@@ -249,7 +251,7 @@ class Alerts(TracksReader):
         self._register()
 
     def _register(self) -> None:
-        """Compute no series without a rule: for a day of readings that costs as much as the rest of the analysis."""
+        """Register only series that rules need. For a day of readings, a series costs as much as all other analysis."""
         self._sensors.register({excursions.rule.series for excursions in self._board})
 
     def _stream(self) -> StreamAlerts:
@@ -261,7 +263,7 @@ class Alerts(TracksReader):
         return {number: span.begin_ns for number, span in last if span.end_ns is None}
 
     def _missing(self, findings: Findings) -> Iterator[Alert]:
-        """Yield the times of missed deadlines; the last one of a stream with its cause."""
+        """Yield the times of missed deadlines. The last one of each stream has its cause."""
         deadline_ms = (self._load.deadline_ns or 0) / 1e6
         for number, stream in self._streams.items():
             spans, why = stream.missing_spans(), findings.why_missed.get(number)
@@ -278,7 +280,7 @@ class Alerts(TracksReader):
         for event in batch.events:
             match event.body:
                 case AlertRuleSet(rule) if len(self._rules) < MAX_RULES:
-                    with contextlib.suppress(ValueError):  # of another version, or another program
+                    with contextlib.suppress(ValueError):  # The rule is of another version or another program.
                         self._add(parse_rule(rule))
         self._incidents.fold(batch.events)
         self.stalls.fold(batch, self._load.longest_rest_ns)
@@ -302,7 +304,7 @@ class Alerts(TracksReader):
             self._register()
 
     def view(self, findings: Findings, faults: Iterable[Fault] = ()) -> AlertsView:
-        """Return the latest alerts of the session, and all that continue. `faults`: of the analysis."""
+        """Return the latest alerts of the session, and all that continue. `faults`: errors of the analysis itself."""
         alerts = [*derived_alerts(findings), *self._incidents.alerts]
         alerts += [Alert(INTERNAL_ERROR, "warning", of.t_ns, None, of) for of in faults]
         for excursions in self._board:

@@ -12,18 +12,18 @@ from edgetop.analysis.energy import accuracy_rank
 from edgetop.analysis.tracks import HOLD_S, LATE_S, SECONDS, Tracks, hold_last
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 
-MINUTE_S = 60  # over which misses and errors are counted
+MINUTE_S = 60  # Time over which misses and errors are counted.
 
 Rows = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]
-Piece = tuple[int, Mapping[str, Floats]]  # the first second, and the values of each series
+Piece = tuple[int, Mapping[str, Floats]]  # The first second, and each series' values from that second on.
 
 
 LATENCY_SERIES = (*(name.removesuffix("_ns") for name in PERCENTILE_FIELDS), "mean", "max")
 
 
 class SensorValues:
-    """Values per second: `temp`, `headroom` to the nearest trip, `power` and `rss`. NaN: unknown."""
+    """Values per second: `temp`, `headroom` to the nearest trip point, `power` and `rss`. NaN means unknown."""
 
     def __init__(self, tracks: Tracks) -> None:
         self._tracks = tracks
@@ -31,7 +31,7 @@ class SensorValues:
         self._places: dict[str, list[int]] = {}
 
     def register(self, wanted: Collection[str]) -> None:
-        """Choose the sensors of each wanted series; call this again when the board has more sensors."""
+        """Choose the sensors of each wanted series. Call this again when the board has more sensors."""
         infos = self._tracks.infos
         totals = [place for place, info in enumerate(infos) if info.kind == "power" and info.role == "total"]
         places = {
@@ -43,9 +43,9 @@ class SensorValues:
         self._places = {name: of for name, of in places.items() if name in wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """Yield the values of the seconds that became complete, in order; none if nothing was read for long.
+        """Yield the values of the seconds that became complete, in order, or nothing if nothing was read for long.
 
-        `ended_ns`: the end of the session, before which all seconds are complete; None: not known yet.
+        `ended_ns`: the end of the session, before which all seconds are complete; None while it is unknown.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S
@@ -62,7 +62,7 @@ class SensorValues:
         if name == "headroom":
             trips = [self._tracks.trips_c[place] for place in places]
             return np.asarray(np.fmin.reduce(np.reshape(trips, (-1, 1)) - values, axis=0, initial=np.nan))
-        if name == "power":  # of several instruments the best that was read
+        if name == "power":  # Of several instruments, the best one that was read counts.
             return hold_last(values[::-1].T)[:, -1] if places else np.full(end - begin, np.nan)
         return np.asarray(np.fmax.reduce(values, axis=0, initial=np.nan))
 
@@ -71,14 +71,14 @@ class InferenceValues:
     """Values per second: percentiles, `mean` and `max` in ms; `misses` and `errors`, also in %, of the last minute."""
 
     def __init__(self, wanted: Collection[str] = LATENCY_SERIES) -> None:
-        """`wanted`: of LATENCY_SERIES those to compute; the others always are."""
+        """Begin with no data. `wanted`: series of LATENCY_SERIES to compute; all other series are always computed."""
         self.wanted = wanted
         self._next_s = 0
         self._minute: Ints = np.zeros((MINUTE_S - 1, 3), np.int64)
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of these complete seconds, with response times if the load has them."""
+        """Yield the values of these complete seconds, from response times if the load has them."""
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
         if not len(rows):
@@ -102,7 +102,7 @@ class InferenceValues:
         self._minute = known[1 - MINUTE_S :].copy()
         total = np.concatenate([np.zeros((1, 3), np.int64), np.cumsum(known, axis=0)])
         sums = total[MINUTE_S:] - total[:-MINUTE_S]
-        with np.errstate(invalid="ignore"):  # nothing ran in that minute
+        with np.errstate(invalid="ignore"):  # Nothing ran in that minute.
             shares = 100 * sums[:, 0] / sums[:, 2], 100 * sums[:, 1] / (sums[:, 1] + sums[:, 2])
         has_deadline = rows["deadline_misses"] >= 0
         series["misses"] = np.where(has_deadline, sums[:, 0].astype(np.float64), np.nan)
@@ -111,7 +111,7 @@ class InferenceValues:
         return series
 
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
-        """Give each second in which nothing ran the value of the second before."""
+        """Give each second without inferences the value of the second before it."""
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]
         self._last[name] = float(held[-1])

@@ -1,7 +1,7 @@
 """The burst baseline: the level of the first steady 30 s, which everything later is compared with.
 
-It ends earlier if the level rises before, for that rise must be reported; it begins later if the level still falls,
-as it does while caches and governors settle.
+The burst ends earlier if the level rises, because that rise must be reported as a slowdown. It begins later if the
+level still falls, as it does while caches and governors settle.
 """
 
 import math
@@ -12,14 +12,14 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.levels import NEPER, OF_MEDIANS, Floats, Points, median
 from edgetop.frozen import frozen
 
-LENGTH_S = 30  # the first steady seconds
+LENGTH_S = 30  # Length of the burst.
 LEAST_S = 5
-PATIENCE_S = 120  # after so long a fall the points so far are used
-SLOWER_SHARE = 0.08  # of the baseline: a slowdown is slower by this share at least
-SLOWER = round(np.log(1 + SLOWER_SHARE) * NEPER)  # the same as a level over the baseline
-FASTER = round(np.log(1.04) * NEPER)  # after a fall by so much, everything before was still settling
-DRIFT = round(np.log(1.025) * NEPER)  # from the first half to the second: less than that is steady
-CERTAIN = 14.0  # log-likelihood ratio of a change within it
+PATIENCE_S = 120  # If the level falls for longer than this, the points so far are used.
+SLOWER_SHARE = 0.08  # Smallest rise over the baseline that is a slowdown, as a share.
+SLOWER = round(np.log(1 + SLOWER_SHARE) * NEPER)  # The same rise as a level.
+FASTER = round(np.log(1.04) * NEPER)  # If the level falls by this much, everything before the fall was still settling.
+DRIFT = round(np.log(1.025) * NEPER)  # A smaller change from the first half to the second is steady.
+CERTAIN = 14.0  # Log-likelihood ratio of a change within the burst.
 LEAST_SCATTER = 4_000
 
 
@@ -27,8 +27,8 @@ LEAST_SCATTER = 4_000
 class Baseline:
     from_s: int
     to_s: int
-    level: int  # millionths of a neper
-    error: float  # standard error of the level, in nepers
+    level: int  # In millionths of a neper.
+    error: float  # Standard error of the level, in nepers.
 
     @property
     def p50_ns(self) -> float:
@@ -37,7 +37,7 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline (None: not yet), and the second from which on `points` are still needed.
+    """Return the baseline (None if there is none yet), and the second from which on `points` are still needed.
 
     `points`: the points of the measured phase up to `until_s`, in order.
     """
@@ -67,14 +67,14 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
 
 
 def partial_baseline(points: Points) -> Baseline | None:
-    """Return the baseline of a measurement that ended before it was complete; None: too few seconds."""
+    """Return the baseline of a measurement that ended before the burst was complete, or None if it was too short."""
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
     return _baseline(points)
 
 
 def _best_split(points: Points) -> tuple[int, float]:
-    """Return where the level changes most surely, and by how much; 0: it does not."""
+    """Return where the level changes most surely, and by how much; (0, 0.0) if it does not change."""
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
     high = int(np.searchsorted(second, second[-1] - 2))
@@ -91,7 +91,7 @@ def _best_split(points: Points) -> tuple[int, float]:
 
 
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """Return median and spread of the levels that each row of `part`, shape (rows, levels), selects."""
+    """Return the median and the spread of the levels that each row of `part`, shape (rows, levels), selects."""
     size = part.sum(axis=1)
     row, low, high = np.arange(len(part)), (size - 1) // 2, size // 2
 

@@ -1,4 +1,4 @@
-"""A piece of evidence of a slowdown, as values; `edgetop.wording.clue_words` has its sentence."""
+"""One piece of evidence of a slowdown, as values. `edgetop.wording.clue_words` makes its sentence."""
 
 from typing import Literal
 
@@ -31,12 +31,12 @@ ClueKind = Literal[
 @frozen
 class Clue:
     kind: ClueKind
-    name: str = ""  # of the signal or the process
+    name: str = ""  # Name of the signal or the process.
     unit: str = ""
     value: float | None = None
-    usual: float | None = None  # before; None: unknown
-    share: float | None = None  # of the slow time
-    at_s: int | None = None  # the second of the session in which it began
+    usual: float | None = None  # Value before the slowdown; None if unknown.
+    share: float | None = None  # Share of the slow time.
+    at_s: int | None = None  # Second of the session in which it began.
     causes: tuple[Cause, ...] = ()
-    also: str = ""  # another cause than that of the slowdown, which this is evidence of
-    also_share: float | None = None  # of the slow time that the other cause explains
+    also: str = ""  # Cause that this is evidence of, if it is not the cause of the slowdown.
+    also_share: float | None = None  # Share of the slow time that this other cause explains.

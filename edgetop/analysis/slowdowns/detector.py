@@ -1,11 +1,10 @@
 """Detects spans in which the model runs slower than its baseline, from the medians of windows.
 
-The beginning of a slowdown is detected by the generalised likelihood ratio over a limited
-window of time (Willsky and Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal
-Statistical Society B 57, section 3): of all spans that end now, does one indicate a level of
-SLOWER and more rather than one of TOLERATED? The scatter is estimated on the way. Its first second is
-the one that divides the points into before and after best, its end the maximum of Page's
-cumulative sum (Page 1954, Biometrika 41) on the way down.
+The beginning of a slowdown is detected by the generalised likelihood ratio over a limited window of time (Willsky and
+Jones 1976, IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test asks
+whether any span that ends now indicates a level of at least SLOWER rather than a level of TOLERATED. The scatter is
+estimated on the way. The first second of the slowdown is the one that divides the points into before and after best.
+Its end is the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
 """
 
 from dataclasses import dataclass, field
@@ -17,29 +16,29 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
 
-LEAST_S = 3  # a slowdown lasts at least
+LEAST_S = 3  # Shortest slowdown.
 BLIP_S = 2  # a rise of at most this many dense windows is a blip, not a slowdown
-# Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, one rise by chance had more.
+# Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, chance exceeded it once.
 CERTAIN = 14.0
-CHECKED = 64  # windows by which it is distinguished from noise
-RECENT = 64  # windows whose levels are stored
-INTERRUPTION_S = 10  # a shorter interruption belongs to the slowdown
-TOLERATED = round(np.log(1.06) * NEPER)  # a level that is no slowdown yet, however long it lasts
-SURELY = 16.0  # log-likelihood ratio: once in some months of independent windows
-LIKELY = 2.0  # the same: two standard deviations
-REST_CERTAIN = 8.0  # the same, of a slowdown without its two slowest seconds: four standard deviations
-CALM_CERTAIN = 8.0  # the same, of single inferences that an interruption is made of
-SPARSE_S = 4  # of windows this long few lie within an interruption
-FEWEST = 5  # inferences in a slowdown of a model that takes seconds, or of a slow pace
-FEW_BEFORE = 8  # windows, to know what was before a change
-SPAN = 64  # windows that are searched back
-MOSTLY = 0.6  # share of the windows of a span that are above the level
-CLIP = round(np.log(1.3) * NEPER)  # one window counts for no more
+CHECKED = 64  # Windows from which a slowdown is distinguished from noise.
+RECENT = 64  # Number of windows whose levels are stored.
+INTERRUPTION_S = 10  # A shorter interruption belongs to the slowdown.
+TOLERATED = round(np.log(1.06) * NEPER)  # Up to this level, latency is no slowdown yet, however long it lasts.
+SURELY = 16.0  # Log-likelihood ratio that independent windows exceed once in some months.
+LIKELY = 2.0  # Log-likelihood ratio of two standard deviations.
+REST_CERTAIN = 8.0  # Log-likelihood ratio without the two slowest seconds of a slowdown: four standard deviations.
+CALM_CERTAIN = 8.0  # Log-likelihood ratio of the single inferences in an interruption: four standard deviations.
+SPARSE_S = 4  # Windows at least this long are sparse: few of them lie within an interruption.
+FEWEST = 5  # Least number of inferences in a slowdown, for models that take seconds and for slow paces.
+FEW_BEFORE = 8  # Windows needed before a change, to know the level before it.
+SPAN = 64  # Number of windows in which a beginning is searched.
+MOSTLY = 0.6  # Share of a span's windows that must be above the level.
+CLIP = round(np.log(1.3) * NEPER)  # A window above this level counts as if it were at it.
 SPARSE_CLIP = round(np.log(2) * NEPER)
-LATEST = 6  # windows of a span within which a rise out of it shows
-DOUBTFUL = 5.0  # log-likelihood ratio of a rise that is more likely noise
-RISE_S = 60  # before the beginning, that a slow rise may have taken
-MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # the latest: at least as many as are searched back
+LATEST = 6  # Number of the last windows of a span in which a further rise can show.
+DOUBTFUL = 5.0  # Log-likelihood ratio below which a rise is more likely noise.
+RISE_S = 60  # Longest time that a slow rise takes before the slowdown begins.
+MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # At least as many as are searched for a beginning.
 
 
 class SlowWindow(NamedTuple):
@@ -50,28 +49,28 @@ class SlowWindow(NamedTuple):
 
 @dataclass(slots=True)
 class Span:
-    """One slowdown, in seconds of the session."""
+    """One slowdown as the detector sees it, with times in seconds of the session."""
 
     start_s: int
-    rise_s: int  # when the level began to leave where it had been
-    slack_s: int  # by how much the start may be off: how far apart inferences are
-    after_s: int = 0  # when the one before was over
-    sigma: float = 0.0  # how much windows scatter, in nepers
-    end_s: int | None = None  # None: it continues
-    slow: int = 0  # windows above the level
-    slow_s: int = 0  # seconds in them
-    recent: list[int] = field(default_factory=list)  # levels of the last RECENT of them
-    leave: int = SLOWER  # below that it is interrupted, or over
-    first: list[int] = field(default_factory=list)  # levels of its first CHECKED windows, interruptions too
-    ratio: float = 0.0  # log-likelihood ratio of a step, over correlated noise
-    sure_s: int | None = None  # since when it was certain; None: it never was
-    is_proven: bool = False  # it follows one that was no noise
-    is_higher: bool = False  # it rose out of the one before, which may have been noise
-    new_slow: list[SlowWindow] = field(default_factory=list)  # whose evidence is not collected yet
+    rise_s: int  # When the level began to rise.
+    slack_s: int  # Possible error of the start: the time between two inferences.
+    after_s: int = 0  # When the slowdown before it was over.
+    sigma: float = 0.0  # Scatter of windows, in nepers.
+    end_s: int | None = None  # None while it continues.
+    slow: int = 0  # Number of windows above the level.
+    slow_s: int = 0  # Number of seconds in these windows.
+    recent: list[int] = field(default_factory=list)  # Levels of the last RECENT of these windows.
+    leave: int = SLOWER  # Below this level, the slowdown is interrupted or over.
+    first: list[int] = field(default_factory=list)  # Levels of the first CHECKED windows, including interruptions.
+    ratio: float = 0.0  # Log-likelihood ratio of a step against correlated noise.
+    sure_s: int | None = None  # Since when it has been certain; None if it never was.
+    is_proven: bool = False  # Whether it follows a span that was no noise.
+    is_higher: bool = False  # Whether it rose out of a span that may have been noise.
+    new_slow: list[SlowWindow] = field(default_factory=list)  # Windows whose evidence is not collected yet.
 
     @property
     def is_certain(self) -> bool:
-        """Correlated noise does not explain it; otherwise there must be evidence of a cause."""
+        """Whether correlated noise cannot explain the span. If it can, only evidence of a cause makes it a slowdown."""
         return self.ratio >= CERTAIN
 
     def observe(self, window: SlowWindow) -> None:
@@ -87,17 +86,17 @@ class Span:
 
 @dataclass(slots=True)
 class Detector:
-    """Folds windows. A detected span stays in `spans` until its reader removes it; the open one is the last."""
+    """Folds windows into spans. A span stays in `spans` until its reader removes it; the open span is the last one."""
 
     baseline: Baseline | None = None
     spans: list[Span] = field(default_factory=list)
-    end_s: float = float("inf")  # of the measurement, which may have ended within a second
-    ended_s: int = 0  # when the last span was over
+    end_s: float = float("inf")  # End of the measurement, which may lie within a second.
+    ended_s: int = 0  # When the last span was over.
     noise: Noise = field(default_factory=Noise)
-    # The latest, relative to the baseline once there is one.
+    # The latest windows. Once there is a baseline, their levels are relative to it.
     windows: Windows = field(default_factory=lambda: np.empty(0, WINDOW))
     points: Points = field(default_factory=lambda: np.empty(0, POINT))
-    calm_from: int | None = None  # the second in which an interruption of the open span began
+    calm_from: int | None = None  # Second in which an interruption of the open span began; None if there is none.
     calm_sum: int = 0
     calm_count: int = 0
     calm_below: int = 0
@@ -142,13 +141,13 @@ class Detector:
         while len(windows):
             done = self._follow(windows) if self.open else self._watch(windows)
             windows = windows[done:]
-        # Only now: how much came at once must not matter.
+        # Only now, so that it makes no difference how much data came at once.
         self.points = self.points[-MAX_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
         """Search for the beginning of a slowdown. Returns how many windows were used."""
         slow = np.flatnonzero(windows["level"] >= SLOWER)
-        if len(slow):  # they are compared with the noise as it was last estimated before them
+        if len(slow):  # They are compared with the noise as it was estimated before them.
             calm = max(int(slow[0]) - self.noise.wanted, 0)
             windows = windows[: self.noise.wanted + calm // EVERY * EVERY]
             slow = slow[slow < len(windows)]
@@ -168,10 +167,10 @@ class Detector:
         return len(windows)
 
     def _slow_length(self, windows: Windows) -> int:
-        """Return about how many of the last windows are a slowdown; 0: none.
+        """Return about how many of the last windows are a slowdown, or 0 if there is none.
 
-        Either they are surely above the tolerated level, or they surely changed from the windows
-        before them, and are likely above it.
+        They are a slowdown if they are surely above the tolerated level, or if they surely differ from the windows
+        before and are likely above it.
         """
         level = _clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -198,13 +197,13 @@ class Detector:
     def _check(self, span: Span, until_s: int) -> None:
         """Test whether correlated noise explains the span. `until_s`: the end of its last window."""
         whole = len(span.first) - LATEST
-        first = span.first[:whole] if whole >= LATEST else span.first  # a rise out of it may have begun since
+        first = span.first[:whole] if whole >= LATEST else span.first  # A further rise may have begun since.
         span.ratio = self.noise.rise_ratio(np.empty(0, np.int64), np.array(first, np.int64))
         if span.is_certain and span.sure_s is None:
             span.sure_s = until_s
 
     def _restart(self, span: Span, windows: Windows) -> bool:
-        """Begin another span if a certain rise begins within this uncertain one. `windows`: up to now."""
+        """Begin a new span if a certain rise begins within this uncertain one. `windows`: all windows up to now."""
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
         higher["level"] -= floor
@@ -224,7 +223,7 @@ class Detector:
         return True
 
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
-        """Whether they are slow without those that a blip of two seconds could have made slow."""
+        """Whether the windows are slow even without those that a blip of two seconds could have slowed."""
         is_dense = bool((windows["end_s"] - windows["begin_s"] == 1).all())
         rest = np.sort(_clipped(windows))[: len(windows) - (BLIP_S if is_dense else 0)]
         mean = float(np.mean(rest)) if len(rest) else 0.0
@@ -233,33 +232,34 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a slowdown can begin: the one before ended with an interruption this long.
+        """Return the first second in which a slowdown can begin, as the last one ended with an interruption this long.
 
-        What ended before the baseline, a contention from the start, was no slowdown of this detector: it may have been
-        over for a moment only.
+        A contention from the start ends before there is a baseline. It was no slowdown of this detector, and it may
+        have been over only for a moment.
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0
 
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
-        """Begin a span, unless its single points show no slowdown. `windows`: up to now; `first`: about its first."""
+        """Begin a span about at window `first`, unless its single points show no slowdown. `windows`: all up to now."""
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)
         from_s = max(int(windows["begin_s"][max(0, first - 2)]) - LEAST_S, self._earliest_s)
         to_s = min(int(windows["end_s"][-1]), self.end_s)
         points = self.points[(self.points["second"] >= from_s) & (self.points["second"] < to_s)]
-        if not len(points):  # the measurement ended before the windows: nothing in it is slow
+        if not len(points):  # The measurement ended before these windows, so nothing in it is slow.
             return False
         apart = int(median(np.diff(points["second"]))) if len(points) > 2 else 1
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
-        # Divides points before from those after: the level of a slowdown, or less where it is hardly higher.
+        # Level that divides the points before from those after: the slowdown's, or less if it is hardly higher.
         scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
         border = float(min(SLOWER, max((before_level + level) / 2, level - 1.5 * scatter)))
         points["level"] -= floor
         start_s = _first_above(points, border, max(min(level - border, border - before_level), 1))
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
-        lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)  # each represents the same time
+        # Each point represents the same time.
+        lasts = above * (to_s - int(points["second"][0])) >= LEAST_S * len(points)
         if not lasts or above < max(MOSTLY * len(since), FEWEST if is_sparse else 0):
             return False
         span = Span(start_s, self._rise(start_s, level, before_level), apart, self.ended_s, self.noise.sigma)
@@ -334,9 +334,10 @@ class Detector:
         return window.end_s - self.calm_from >= INTERRUPTION_S and self.calm_below >= MOSTLY * self.calm_count
 
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
-        """Judge single inferences: where they are seconds apart, few windows lie within an interruption.
+        """Whether single inferences show that the slowdown is over. If they are seconds apart, windows are too few.
 
-        It is over where they indicate the level of the baseline rather than that of the slowdown (likelihood ratio).
+        It is over if the inferences indicate the level of the baseline rather than that of the slowdown (likelihood
+        ratio).
         """
         slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
         second = self.points["second"]
@@ -345,7 +346,7 @@ class Detector:
         most = slow * slow / (2 * scatter**2)
         gain = np.clip(slow * (slow - 2 * points["level"]) / (2 * scatter**2), -most, most)
         before = np.concatenate([[0.0], np.cumsum(gain)])
-        since = int(np.flatnonzero(before <= np.minimum.accumulate(before))[-1])  # Page's sum is above 0 from there on
+        since = int(np.flatnonzero(before <= np.minimum.accumulate(before))[-1])  # From here on, Page's sum is above 0.
         total = np.cumsum(gain[since:])
         upto = since + int(np.argmax(total)) + 1 if len(total) else since
         calm = points[since:upto]
@@ -363,7 +364,7 @@ class Detector:
 
 
 def _clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """Return the levels, limited to CLIP, or to SPARSE_CLIP in windows of SPARSE_S or more, which are no blips."""
+    """Return the levels, limited to CLIP. Windows of SPARSE_S or more are no blips, so their limit is SPARSE_CLIP."""
     reach = np.where(windows["end_s"] - windows["begin_s"] >= SPARSE_S, SPARSE_CLIP, CLIP)
     return np.asarray(np.clip(windows["level"], -reach, reach))
 

@@ -1,14 +1,15 @@
-"""Whether a board is limited, or others take CPU time that the engine needs: from the start, and others also now.
+"""Whether a board is limited from the start, and whether other processes take CPU time that the engine needs.
 
-A rise of latency needs a level before it; what slows the board from the start has none, so it is judged here.
+A rise of latency needs a level before it. What slows the board from the start has no level before it, so it is judged
+here. Contention is judged here at any time.
 
 A board is limited from the start if a limit's flag is set for most of the first seconds, or if no CPU's clock comes
 near the one that its governor allows although the engine keeps one CPU busy. Then there is no burst to compare with.
 
-The engine's own threads do not count as others: of their waiting time, no more counts as lost than others ran, and no
-more than the engine left of its CPUs. So an engine with more threads than CPUs does not contend with itself. A watched
-program does more than inferences: for it the waiting time within its calls counts. Nor does its own CPU quota count:
-of the waiting time, what the quota stopped the threads for is taken off.
+The engine's own threads are no other processes. So the engine's waiting time counts as lost only up to the CPU time
+that others ran, and up to what the engine left of its CPUs: an engine with more threads than CPUs does not contend with
+itself. A watched program does more than inferences, so for it the waiting time within its calls counts. The engine's
+own CPU quota is no contention either: the time for which it stopped the threads is subtracted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,44 +39,46 @@ from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 
 # Limits.
-LIMITED_OPENING_S = 6  # of the measurement, in which it is judged
-FAR_BELOW = 0.6  # of the allowed clock: above it are all-core and vector clocks of healthy PCs
-FULL_CLOCK = 0.95  # of it
-BUSY_PCT = 80.0  # of one core
+LIMITED_OPENING_S = 6  # Seconds of the measurement in which the limitation is judged.
+FAR_BELOW = 0.6  # Share of the allowed clock. All-core and vector clocks of healthy PCs are above it.
+FULL_CLOCK = 0.95  # Share of the allowed clock from which the clock is not limited.
+BUSY_PCT = 80.0  # In % of one core.
 # These governors choose low clocks by themselves (Documentation/admin-guide/pm/cpufreq.rst).
 _LOW_GOVERNORS = frozenset({"powersave", "userspace", "conservative"})
 
 # Contention.
-CONTENDED_OPENING_S = 10  # of the measurement, in which it is judged whether it is so from the start
-LEAST_CONTENDED_S = 7  # seconds of that which are contended
-RECENT_S, LEAST_RECENT_S = 6, 4  # of the last seconds so many must be contended for it to begin
-RELEASED_S = INTERRUPTION_S  # without it, or without a limit, it is over
-LOST = 0.1  # of the time that the engine would run: a model is 11 % slower then
-LOST_ALONE = 0.25  # the same where it is unknown what the engine and others ran: it may be its own threads
-LEAST_LOST = 0.03  # of a core: a paced engine waits for nearly as much when it wakes up
-FULL = 0.9  # of all CPUs: beyond it somebody has to wait
-PRESSED_PCT, PRESSED_ALONE_PCT = 30.0, 75.0  # of the time: beside the load of others, and where that is not known
-STOLEN, LEAST_STOLEN_PCT = 0.08, 5.0  # of the time in which CPUs were wanted, and of a core
-WHOLE = 0.93  # of the CPU time it asks for: an engine that has so much is missing nothing
+CONTENDED_OPENING_S = 10  # Seconds of the measurement in which contention from the start is judged.
+LEAST_CONTENDED_S = 7  # Number of these seconds that must be contended.
+RECENT_S, LEAST_RECENT_S = 6, 4  # Contention begins if this many of the last seconds are contended.
+RELEASED_S = INTERRUPTION_S  # Contention or a limitation is over after this many seconds without it.
+LOST = 0.1  # Share of the time that the engine would run; a model is then 11 % slower.
+# The same if the load of the engine and of others is unknown, since the engine's own threads may be why.
+LOST_ALONE = 0.25
+LEAST_LOST = 0.03  # In CPUs: a paced engine waits for nearly as much whenever it wakes up.
+FULL = 0.9  # Share of all CPUs. If more is busy, some process has to wait.
+# CPU pressure in % of the time: if the load of others is known, and if it is not.
+PRESSED_PCT, PRESSED_ALONE_PCT = 30.0, 75.0
+STOLEN, LEAST_STOLEN_PCT = 0.08, 5.0  # Share of the time in which CPUs were wanted, and % of a core.
+WHOLE = 0.93  # Share of the CPU time that the engine asks for: with so much, it lacks nothing.
 
 WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
     "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some",
     "rate/call-run-queue-wait",
 )  # fmt: skip
 READ = frozenset({*ROWS, THROTTLED, QUOTA})
-REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # the first of these that is high says who or what it is
+REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # The first of these that is high names the reason.
 
 
 @frozen
 class Limits:
-    """The limits of the board in each of some seconds."""
+    """The board's limits, second by second."""
 
-    flags: dict[str, Bools]  # by id; only those that were set
+    flags: dict[str, Bools]  # By id, only for flags that were set.
     causes: dict[Cause, Bools]
     low_clock: Bools
     clock_mhz: Floats
     allowed_mhz: Floats
-    was_read: bool  # every flag of `flags`, in the first second
+    was_read: bool  # Whether every flag of `flags` was read in the first second.
 
     @property
     def any(self) -> Bools:
@@ -84,20 +87,20 @@ class Limits:
 
 def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
     held, _ = signals.held(begin_s, end_s)
-    at_trip = np.zeros(held.shape[1], np.bool_)  # a zone is where it throttles
+    at_trip = np.zeros(held.shape[1], np.bool_)  # Whether a zone is at the temperature at which it throttles.
     for row, trip_c in signals.trips_c.items():
         at_trip |= held[row] - trip_c >= AT_TRIP_C
     low, clock, allowed = _low_clock(signals.infos, held, signals.machine.governor, at_trip)
-    is_full = (clock >= FULL_CLOCK * allowed) & (not signals.machine.hides_caps)  # False where not known
+    is_full = (clock >= FULL_CLOCK * allowed) & (not signals.machine.hides_caps)  # False if unknown.
     flags: dict[str, Bools] = {}
     causes: dict[Cause, Bools] = {"thermal": low & at_trip} if (low & at_trip).any() else {}
     was_read = True
     for info, values in zip(signals.infos, held, strict=True):
         cause = cause_of_flag(info)
         is_set = values >= SET
-        if cause == "under-voltage":  # only a warning while the clock is as high as it should be
+        if cause == "under-voltage":  # While the clock is as high as it should be, this flag is only a warning.
             is_set &= ~is_full
-        # The kernel's alarm of a Raspberry Pi only repeats the firmware's flag, less surely.
+        # The kernel's alarm on a Raspberry Pi only repeats the firmware's flag, less reliably.
         if is_flag(info) and not info.label.endswith("-alarm") and is_set.any():
             flags[info.id] = is_set
             was_read &= not np.isnan(values[0])
@@ -108,22 +111,22 @@ def read_limits(signals: Signals, begin_s: int, end_s: int) -> Limits:
 
 @dataclass(slots=True)
 class Limited:
-    """How long each limit was in force while the board was limited from the start, or before a burst."""
+    """How long each limit was in force, while the board was limited from the start or before a burst."""
 
-    from_s: int | None = None  # the second in which it began; None: it was so from the start
-    flags: dict[str, int] = field(default_factory=dict)  # seconds by id
-    causes: dict[Cause, int] = field(default_factory=dict)  # seconds
-    low_clock: int = 0  # seconds
+    from_s: int | None = None  # Second in which it began; None if the board was limited from the start.
+    flags: dict[str, int] = field(default_factory=dict)  # Number of seconds by id.
+    causes: dict[Cause, int] = field(default_factory=dict)  # Number of seconds by cause.
+    low_clock: int = 0  # Number of seconds with a low clock.
     clock_mhz: float = 0.0
     allowed_mhz: float = 0.0
     seconds: int = 0
-    free_s: int = 0  # the last seconds, in which no limit was in force
-    level_sum: int = 0  # of the medians of seconds, in millionths of a neper
+    free_s: int = 0  # Number of seconds at the end without a limit.
+    level_sum: int = 0  # Sum of the seconds' median levels, in millionths of a neper.
     level_count: int = 0
 
     @classmethod
     def at_opening(cls, signals: Signals, opening_s: int) -> "Limited | None":
-        """None: nothing limits the board for most of the first seconds."""
+        """Return the limits of a board that is limited for most of the first seconds, or None if it is not."""
         limits = read_limits(signals, opening_s, opening_s + LIMITED_OPENING_S)
         if np.count_nonzero(limits.any) * 2 <= LIMITED_OPENING_S:
             return None
@@ -131,7 +134,7 @@ class Limited:
         return cls(opening_s + lead_s if lead_s else None)
 
     def count(self, signals: Signals, begin_s: int, end_s: int) -> int | None:
-        """Count the limits in force, up to the release. Returns how many seconds that was; None: no release."""
+        """Count the limits in force, up to the release. Return how many seconds that was, or None without a release."""
         limits = read_limits(signals, begin_s, end_s)
         for place, is_limited in enumerate(limits.any.tolist()):
             self.free_s = 0 if is_limited else self.free_s + 1
@@ -210,10 +213,10 @@ def _low_clock(
 
 @frozen
 class Taken:
-    """The CPU that others took in each second. Shapes (seconds,); NaN: unknown."""
+    """The CPU time that others took in each second, in arrays of shape (seconds,); NaN means unknown."""
 
     is_contended: Bools
-    values: dict[str, Floats]  # by name in REPORTED; what is not high is NaN
+    values: dict[str, Floats]  # By name in REPORTED; values that are not high are NaN.
 
 
 def read_taken(signals: Signals, begin_s: int, end_s: int) -> Taken:
@@ -230,7 +233,8 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
     values = {name: known.get(name, unknown) for name in (*ROWS, THROTTLED, QUOTA)}
     beside = np.maximum(values[BUSY] - values[ENGINE] - np.nan_to_num(values[OWN]), 0.0)
     values[OTHERS] = np.where(np.isnan(values[OTHERS]), beside, values[OTHERS])
-    if (values[OTHERS] < OTHERS_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():  # nearly always
+    # This is nearly always so.
+    if (values[OTHERS] < OTHERS_PCT).all() and not (values[STEAL] >= LEAST_STOLEN_PCT).any():
         high = {STEAL: unknown, OTHERS: unknown, WAIT: values[WAIT], PRESSURE: values[PRESSURE]}
         return Taken(np.zeros(seconds, np.bool_), high)
     stalled = stalled_ms(values[THROTTLED], values[QUOTA])
@@ -262,10 +266,10 @@ def _by_wait(values: dict[str, Floats], machine: Machine) -> Bools:
 
 
 def _by_load(values: dict[str, Floats], machine: Machine) -> Bools:
-    """Judge by the load of others where all CPUs are busy; by pressure where that load is not known."""
+    """Judge by the load of others while all CPUs are busy, or by pressure if that load is not known."""
     engine, others, pressure = values[ENGINE], values[OTHERS], values[PRESSURE]
     has_all = engine >= WHOLE * 100 * machine.wanted
-    if not machine.threads:  # the runtime chooses: one, or one for each CPU
+    if not machine.threads:  # The runtime chooses: one thread, or one per CPU.
         has_all &= engine <= (2 - WHOLE) * 100 * machine.wanted
     if machine.cores is None:
         is_full = np.full(len(engine), not machine.is_paced)
@@ -291,29 +295,30 @@ def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clu
 
 @dataclass(slots=True)
 class Contention:
-    """Follows contention second by second. The counts are of the contention that began with the measurement."""
+    """Follows contention second by second, and counts the contention that began with the measurement."""
 
-    recent: int = 0  # the last seconds, a bit each
+    recent: int = 0  # The last seconds, one bit each.
     is_now: bool = False
-    free_s: int = 0  # the last seconds, in which there was none
-    opening_s: int = 0  # judged seconds, up to CONTENDED_OPENING_S
+    free_s: int = 0  # Number of seconds at the end without contention.
+    opening_s: int = 0  # Number of judged seconds, up to CONTENDED_OPENING_S.
     from_start: bool = False
-    over_s: int | None = None  # when the contention that began with the measurement was over
+    over_s: int | None = None  # When the contention that began with the measurement was over; None while it continues.
     seconds: int = 0
     contended_s: int = 0
-    sums: dict[str, int] = field(default_factory=dict)  # by name in REPORTED, over contended seconds, in thousandths
-    counts: dict[str, int] = field(default_factory=dict)  # of seconds
-    named: Clue | None = None  # who took most, once it is over; None: unknown
-    level_sum: int = 0  # of the medians of seconds, in millionths of a neper
+    # Sums over contended seconds in thousandths, by name in REPORTED.
+    sums: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # Number of seconds in each sum.
+    named: Clue | None = None  # The process that took most CPU, once the contention is over; None if unknown.
+    level_sum: int = 0  # Sum of the seconds' median levels, in millionths of a neper.
     level_count: int = 0
 
     @property
     def is_open(self) -> bool:
-        """Whether it has lasted since the measurement began."""
+        """Whether there has been contention since the measurement began."""
         return self.from_start and self.over_s is None
 
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:
-        """Count these seconds, which follow those before."""
+        """Count the seconds from `from_s` to `until_s`, which follow those counted before."""
         taken = read_taken(signals, from_s, until_s)
         for place, is_contended in enumerate(taken.is_contended.tolist()):
             self.recent = (self.recent << 1 | is_contended) & ((1 << RECENT_S) - 1)

@@ -1,7 +1,7 @@
-"""The judgement of a session up to some moment, for a viewer whose data of the past is too coarse to judge.
+"""The judgement of a session up to a quiet moment, for a viewer whose data of the past is too coarse to judge.
 
-The moment is a quiet one: no change is half decided. So little has to be transferred,
-and a viewer that continues from it derives the same slowdowns as the board itself.
+At a quiet moment no change is half decided, so little has to be transferred. A viewer that continues from the judgement
+finds the same slowdowns as the board itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,8 +25,8 @@ from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 
 VERSION = 4
-SEARCHED_BACK_S = RISE_S + 5  # before the stored windows
-MAX_LEVEL = 100_000_000  # a hundred nepers
+SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
+MAX_LEVEL = 100_000_000  # In millionths: a hundred nepers.
 
 
 @frozen
@@ -46,7 +46,7 @@ class _State:
     limited_to_s: int | None
     baseline: Baseline | None
     ended_s: int
-    levels: list[int]  # of the noise
+    levels: list[int]  # Levels from which the noise is estimated.
     since: int
     sigma: float
     closed: list[Slowdown]
@@ -78,14 +78,14 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
         judgement.contention, judgement.is_anew,
     )  # fmt: skip
     windows, points = detector.windows, detector.points
-    if len(windows):  # older points are not needed again
+    if len(windows):  # Older points are not needed any more.
         points = points[points["second"] >= windows["begin_s"][0] - SEARCHED_BACK_S]
     tables = (judgement.burst_rows, windows, points, judgement.cutter.pending)
     return {"state": FORM.plain(state), "tables": [FORM.plain(table.tolist()) for table in tables]}
 
 
 def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
-    """Restore an exported judgement. Raises ValueError if it is impossible, or of another version.
+    """Restore an exported judgement. Raises ValueError if it is impossible or of another version.
 
     `until_ns`: the present end of the session.
     """
@@ -134,7 +134,7 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
 
 
 def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> None:
-    """Check the open span; raises ValueError. Its evidence gets the channels, which are not exported."""
+    """Check the open span, and give its evidence the channels, which are not exported. Raises ValueError."""
     span = given.span
     require(0 <= span.after_s <= span.start_s <= until_s and 0 <= span.rise_s <= span.start_s)
     require(0 <= span.slack_s <= until_s)

@@ -1,4 +1,4 @@
-"""The state of a session's judgement up to some second: its baseline, and its slowdowns with their causes."""
+"""The judgement of a session up to some second: its baseline, and its slowdowns with their causes."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -17,33 +17,33 @@ from edgetop.analysis.slowdowns.stages import Stage, Stages
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.seconds import NO_SECONDS, NS
 
-UNCAUSED = 21.0  # log-likelihood ratio that a slowdown without a cause needs; less, the surer a cause is
-LIKELY = 0.6  # confidence in the cause of a stage that others follow
+UNCAUSED = 21.0  # Log-likelihood ratio that a slowdown without a cause needs. A cause lowers it by its confidence.
+LIKELY = 0.6  # Confidence in the cause of a stage from which the stages after it are believed too.
 LEAST_RATIO = math.exp(SLOWER / NEPER)
-MAX_ROWS = 512  # until there is a burst: it is found within three minutes
+MAX_ROWS = 512  # Most rows stored before there is a burst, which is found within three minutes.
 
 
 @dataclass(slots=True)
 class Judgement:
-    """The state, which advances second by second and does not depend on how seconds were batched."""
+    """The judgement, which advances second by second and does not depend on how seconds were batched."""
 
     until_s: int = 0
-    opening_s: int | None = None  # the first second with a measured inference
-    is_opened: bool = False  # it is known whether the board was limited from the start
+    opening_s: int | None = None  # First second with a measured inference.
+    is_opened: bool = False  # Whether it is known if the board was limited from the start.
     limited: Limited | None = None
-    limited_to_s: int | None = None  # None: still
+    limited_to_s: int | None = None  # When that limitation ended; None while it continues.
     contention: Contention = field(default_factory=Contention)
-    is_anew: bool = False  # the detector was restarted after a contention from the start
+    is_anew: bool = False  # Whether the detector was restarted after a contention from the start.
     detector: Detector = field(default_factory=Detector)
     cutter: WindowCutter = field(default_factory=WindowCutter)
-    stages: Stages | None = None  # of the first span of the detector
+    stages: Stages | None = None  # Stages of the detector's first span.
     closed: tuple[Slowdown, ...] = ()
     closed_count: int = 0
-    waiting: Rows = field(default_factory=lambda: NO_SECONDS.rows)  # not given to the detector yet
+    waiting: Rows = field(default_factory=lambda: NO_SECONDS.rows)  # Rows that the detector has not seen yet.
     burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
 
     def copy(self) -> "Judgement":
-        _ = self.detector.noise.sigma  # estimated once, not again in every copy
+        _ = self.detector.noise.sigma  # Computed here once, so that no copy computes it again.
         return fork(self)
 
     def advance(self, rows: Rows, until_s: int, signals: Signals) -> None:
@@ -71,7 +71,7 @@ class Judgement:
         if over_s is not None and not self.is_anew:
             self._detect(over_s, signals)
             self._begin_anew(self.opening_s, over_s, signals)
-        # While it is not sure whether others are gone, there is nothing to compare with.
+        # While other processes may still take the CPU, there is nothing to compare with.
         free_s = self.contention.free_s if self.contention.is_open else 0
         self._detect(until_s - free_s, signals)
 
@@ -91,7 +91,7 @@ class Judgement:
         self._explain(signals)
 
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
-        """Restart the detector after a contention from the start: only now can a burst be measured."""
+        """Restart the detector after a contention from the start, since a burst can only be measured now."""
         self.is_anew = True
         self.contention.named = _process(signals, opening_s, from_s)
         if self.detector.open:
@@ -161,7 +161,7 @@ class Judgement:
         """Return the limitation as a slowdown; [] if it began later and was no slower than the burst after it."""
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
-            to_s = self.until_s - limited.free_s  # as far as is known now
+            to_s = self.until_s - limited.free_s  # As far as it is known now.
         slowdown = self._from_start(
             to_s, limited.cause, limited.level_sum, limited.level_count, limited.confidence, tuple(limited.clues())
         )
@@ -181,7 +181,7 @@ class Judgement:
     def _from_start(
         self, to_s: int | None, cause: Cause, level_sum: int, count: int, confidence: float, clues: tuple[Clue, ...]
     ) -> Slowdown:
-        """Return a slowdown from the start. `level_sum`: of the levels of `count` seconds; `count` 0: unknown ratio."""
+        """Return a slowdown from the start. `level_sum`: sum over the levels of `count` seconds."""
         ratio = None
         if self.detector.baseline and count:
             ratio = round(math.exp((level_sum / count - self.detector.baseline.level) / NEPER), 4)
@@ -190,7 +190,7 @@ class Judgement:
 
 
 def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return the process that took most of the CPU in this time; None: none was named."""
+    """Return the process that took most of the CPU in this time, or None if none was reported."""
     most = signals.events.competitors(start_s, end_s)
     return Clue("process", most[0], value=most[1]) if most else None
 
@@ -200,27 +200,28 @@ def _inside(rows: Rows, burst: Baseline) -> Rows:
 
 
 def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
-    """Return the stages to report; [] if noise may explain the span and the evidence for a cause is too weak."""
+    """Return the stages to report; [] if noise may explain the span and the evidence of a cause is too weak."""
     surest = max((stage.finding.proof for stage in stages), default=0.0)
-    was_sure = span.sure_s is not None and len(stages) > 1  # another level on top makes it look less like a step
+    # A further level makes the span look less like a single step.
+    was_sure = span.sure_s is not None and len(stages) > 1
     if not (span.is_proven or was_sure) and span.ratio < min(CERTAIN, UNCAUSED * (1 - surest)):
         return []
     return [stage for stage in stages if stage is stages[-1] or _stands(span, stage)]
 
 
 def _stands(span: Span, stage: Stage) -> bool:
-    """Whether a stage with others after it was a slowdown by itself."""
+    """Whether a stage that others follow was a slowdown by itself."""
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY
 
 
 def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slowdown:
-    """Return the slowdown of a stage. `sigma`: the scatter of windows, in nepers."""
+    """Return a stage as a slowdown. `sigma`: the scatter of windows, in nepers."""
     finding, evidence = stage.best()
     start_s, clues = stage.start_s, finding.clues
-    if sigma > TOO_SCATTERED:  # then the proof of the cause shows better than the latency when it rose
+    if sigma > TOO_SCATTERED:  # The evidence of the cause shows the beginning better than such a noisy latency.
         start_s = min(evidence.begins_s(finding.cause, start_s), stage.end_s or until_s)
-    if finding.cause == "contention":  # the name of the process comes first
+    if finding.cause == "contention":  # The name of the process comes first.
         named = _process(signals, start_s, until_s if stage.end_s is None else stage.end_s)
         clues = (named, *clues) if named else clues
     return Slowdown(

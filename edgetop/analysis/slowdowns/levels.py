@@ -1,8 +1,8 @@
-"""The levels of latency that are judged, the medians of windows, and their scatter while nothing happens.
+"""The levels of latency that are judged: medians of windows, and their scatter while nothing happens.
 
-A window is a second, or five inferences where these take longer. Windows are made from the rows of seconds alone, which
-a replay of a day has too. A row with up to four inferences gives each of them (from least, median, greatest and sum),
-so a window over several sparse seconds has its exact median.
+A window is a second, or five inferences if these take longer. Windows are made only from the rows of seconds, which a
+replay of a day has too. From a row of up to four inferences, the latency of each one follows (from minimum, median,
+maximum and sum), so a window over several sparse seconds has its exact median.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from edgetop.session.seconds import NS, SECOND
 
-ENOUGH = 5  # inferences in a window
+ENOUGH = 5  # Inferences in a window.
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -22,35 +22,35 @@ Floats = npt.NDArray[np.float64]
 NEPER = 1_000_000
 
 WINDOW = np.dtype([("begin_s", "<i8"), ("end_s", "<i8"), ("level", "<i8")])
-POINT = np.dtype([("second", "<i8"), ("level", "<i8")])  # one inference, or the median of a dense second
+POINT = np.dtype([("second", "<i8"), ("level", "<i8")])  # One inference, or the median of a dense second.
 
 Windows = npt.NDArray[np.void]
 Points = npt.NDArray[np.void]
 
 # The scatter of windows while nothing happens separates a change from chance.
-MAX_LEVELS = 320  # windows that the scatter is estimated from, the latest
-EVERY = 32  # windows between two estimates
-BLOCKS = (5, 12)  # windows: about as long as the detection of a change takes
+MAX_LEVELS = 320  # The scatter is estimated from this many of the latest windows.
+EVERY = 32  # Number of windows between two estimates.
+BLOCKS = (5, 12)  # In windows: about as long as it takes to detect a change.
 ENOUGH_BLOCKS = 10
-CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # of successive windows: the candidates
-CALM = 160  # windows that a rise is compared with
-SIZES = (1, 2)  # windows in a block; in larger ones noise without correlation averages out
-LEAST_BLOCKS = 3  # before a rise
-SURE = 1_000.0  # the greatest log-likelihood ratio
-LEAST_SIGMA = 0.003  # nepers: the latency of a table is good to a percent
-_PER_MAD = 1 / (0.6745 * math.sqrt(2))  # of differences: Rousseeuw and Croux 1993, for the normal distribution
-OF_MEDIANS = 1.2533  # standard deviation of a median of many, in that of their mean
-OF_FIVE = 0.536  # standard deviation of the median of five, in those of one
+CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # The correlations of successive windows that are tried.
+CALM = 160  # Number of windows with which a rise is compared.
+SIZES = (1, 2)  # Windows in a block; in larger blocks, uncorrelated noise averages out.
+LEAST_BLOCKS = 3  # Number of blocks needed before a rise.
+SURE = 1_000.0  # Greatest log-likelihood ratio that is returned.
+LEAST_SIGMA = 0.003  # In nepers: the latency of a table is accurate to a percent.
+_PER_MAD = 1 / (0.6745 * math.sqrt(2))  # For differences of a normal distribution: Rousseeuw and Croux 1993.
+OF_MEDIANS = 1.2533  # Standard deviation of the median of many values, in standard deviations of their mean.
+OF_FIVE = 0.536  # Standard deviation of the median of five values, in standard deviations of one.
 
 
 @dataclass(slots=True)
 class WindowCutter:
-    """Makes complete windows of rows. A sparse window is given up if a dense second follows before it is complete."""
+    """Makes complete windows from rows. A sparse window is dropped if a dense second follows before it is complete."""
 
     pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
 
     def add(self, rows: npt.NDArray[np.void]) -> tuple[Windows, Points]:
-        """Return the windows that these rows complete, and all points in them."""
+        """Return the windows that these rows complete, with all points in the windows."""
         rows = rows[rows["count"] > 0]
         if len(rows) and not len(self.pending) and (rows["count"] >= ENOUGH).all():
             windows, points = np.empty(len(rows), WINDOW), np.empty(len(rows), POINT)
@@ -67,7 +67,7 @@ class WindowCutter:
 
 
 def _grouped(counts: list[int]) -> tuple[Ints, int]:
-    """Return the window of each row, -1 if given up, and the first row whose window is not complete."""
+    """Return the window of each row (-1 if it was dropped), and the first row whose window is not complete."""
     window = np.full(len(counts), -1, np.int64)
     number = first = held = 0
     for place, count in enumerate(counts):
@@ -100,7 +100,7 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
 
 
 def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
-    """Return the row and the latency in ns of each inference; for a dense second, of its median alone."""
+    """Return the row and the latency in ns of each inference. A dense second counts as one, with its median."""
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]
     has_ends = (count > 1) & (count < ENOUGH)
@@ -116,7 +116,7 @@ def levels(latency_ns: npt.NDArray[np.int64]) -> Ints:
 
 
 def median(values: Ints | Floats) -> float:
-    """Return the median; `numpy.median` takes ten times as long for the few values of a window."""
+    """Return the median. `numpy.median` takes ten times as long for the few values of a window."""
     return float(medians(values[np.newaxis])[0])
 
 
@@ -128,12 +128,12 @@ def medians(rows: Ints | Floats) -> Floats:
 
 @dataclass(slots=True)
 class Noise:
-    """The noise of windows, as the standard deviation, in nepers, of independent windows with the same effect."""
+    """The noise of windows, as the standard deviation in nepers of independent windows with the same effect."""
 
     levels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    since: int = 0  # windows since the last estimate
+    since: int = 0  # Number of windows since the last estimate.
     _sigma: float = LEAST_SIGMA
-    _due: Ints | None = None  # levels of the next estimate, which is made on demand: in a day few are needed
+    _due: Ints | None = None  # Levels for the next estimate, which is made on demand, because a whole day needs few.
 
     @property
     def sigma(self) -> float:
@@ -154,13 +154,13 @@ class Noise:
             self.restore(max(1.2 * _scatter(self.levels), _estimate(self.levels)))
 
     def drop(self, count: int) -> None:
-        """Forget the last windows: they turned out to belong to a slowdown."""
+        """Drop the last windows, which turned out to belong to a slowdown."""
         self.levels = self.levels[: max(len(self.levels) - count, 0)]
 
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
-        """Return the log-likelihood ratio of a step to the levels of `rise` over correlated noise that continues.
+        """Return the log-likelihood ratio of a step to the levels of `rise` against correlated noise that continues.
 
-        `before`: levels between the calm ones and the rise.
+        `before`: the levels between the calm ones and the rise.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)
@@ -180,9 +180,9 @@ class Noise:
 
 
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
-    """Return the log-likelihood ratio of a step from `calm` to `rise`, over blocks of `size` windows.
+    """Return the log-likelihood ratio of a step from `calm` to `rise`, in blocks of `size` windows.
 
-    The noise is an autoregression of order one. SURE if there are too few blocks.
+    The noise is an autoregression of order one. With too few blocks, the result is SURE.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):
@@ -201,19 +201,19 @@ def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
 
 
 def _trimmed(levels: Ints) -> Floats:
-    """Limit single outliers."""
+    """Return the levels with single outliers limited."""
     middle = median(levels)
     reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
     return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 
 def _scatter(levels: Ints | Floats) -> float:
-    """Return the scatter of successive levels from the median of their differences, which drift hardly affects."""
+    """Return the scatter of levels from the median of successive differences, which drift hardly affects."""
     return median(np.abs(np.diff(levels))) * _PER_MAD / NEPER if len(levels) > 1 else 0.0
 
 
 def _estimate(levels: Ints) -> float:
-    """Return the scatter of windows or, if it is larger, of medians over blocks of them, for correlated noise."""
+    """Return the scatter of windows, or that of medians over blocks if it is larger, as with correlated noise."""
     scatters = [_scatter(levels)]
     for size in BLOCKS:
         blocks = medians(levels[len(levels) % size :].reshape(-1, size))

@@ -1,7 +1,7 @@
-"""The throttling that the run itself recorded as events: the truth wherever a recording holds it.
+"""The throttling that the run itself recorded as events. These events decide wherever a recording has them.
 
-A span that an analysis finds in the readings takes its times, cause and figures from the events that were recorded of
-it. An imported session has no such events, and of a crashed one the last are missing: there the readings alone count.
+If an analysis finds a throttling span in the readings, the span takes its times, cause and figures from its recorded
+events. An imported session has no such events, and a crashed session lacks the last ones: then only the readings count.
 """
 
 import math
@@ -18,7 +18,7 @@ from edgetop.session.events import Event
 
 @frozen
 class RecordedThrottle:
-    """A beginning, and its end if that was recorded."""
+    """A recorded beginning, with its end if the end was recorded."""
 
     t_ns: int
     cause: Cause
@@ -29,21 +29,21 @@ class RecordedThrottle:
     end: Event | None = None
 
     def is_of(self, cause: Cause) -> bool:
-        """Whether a span of this cause can be meant: a cause that one does not know may be known to the other."""
+        """Whether a span of this cause can be the recorded one. An unknown cause may be any cause."""
         return self.cause == cause or "unknown" in (self.cause, cause)
 
 
 class RecordedThrottles:
-    """Folds events."""
+    """Folds events into recorded throttling."""
 
     def __init__(self) -> None:
-        self._latest: list[RecordedThrottle] = []  # at most MAX_SPANS, by their beginnings
+        self._latest: list[RecordedThrottle] = []  # At most MAX_SPANS, in the order of their beginnings.
 
     def fold(self, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event.body, ThrottleBegan):
                 self._begin(event, event.body)
-        for event in events:  # the end of a moment may come before its beginning
+        for event in events:  # If both are at one moment, the end may come before its beginning.
             if isinstance(event.body, ThrottleEnded):
                 self._end(event, event.body)
 
@@ -56,7 +56,7 @@ class RecordedThrottles:
         del self._latest[:-MAX_SPANS]
 
     def _end(self, event: Event, ended: ThrottleEnded) -> None:
-        """Give the end to the latest beginning that it can be of. Of several ends the last counts."""
+        """Give the end to the latest beginning that fits it. If there are several ends, the last one counts."""
         cause = _known_cause(ended.cause)
         before = bisect_right(self._latest, event.t_ns, key=lambda one: one.t_ns)
         for place in reversed(range(before if cause else 0)):
@@ -66,10 +66,10 @@ class RecordedThrottles:
                 return
 
     def adopted(self, spans: Spans) -> list[tuple[Span, RecordedThrottle | None]]:
-        """Give these spans the recorded times and causes, and add spans that only the recording knows.
+        """Give these spans their recorded times and causes, and add spans that only the recording has.
 
-        An end that the readings contradict, because some came late, is not adopted. Spans that were dropped for being
-        too old stay away.
+        A recorded end is not used if late readings contradict it. Spans that were dropped because of their age are not
+        added again.
         """
         begins = [one.t_ns for one in self._latest]
         found: list[tuple[Span, RecordedThrottle | None]] = []
@@ -106,7 +106,7 @@ def _uncontradicted(one: RecordedThrottle, span: Span) -> RecordedThrottle:
 
 
 def _alone(one: RecordedThrottle) -> Span:
-    """Return a span without readings. Where no end was recorded, it is a moment."""
+    """Return a span that has no readings. If no end was recorded, it is a moment."""
     span = Span(one.t_ns, one.cause, one.sensor, [], one.end.t_ns if one.end else one.t_ns)
     span.min_clock_mhz = _or_nan(one.began.clock_mhz)
     span.max_temp_c = _or_nan(one.began.temp_c)

@@ -1,4 +1,4 @@
-"""Copies state of slowdowns and throttling, and the form in which it is exported: lists of limited size."""
+"""Copies the state of slowdowns and throttling, and exports it as lists of limited size."""
 
 import types
 from dataclasses import is_dataclass
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from edgetop.session import typed_json
 
-MAX_ITEMS = 4_096  # of a list
+MAX_ITEMS = 4_096  # Most items of a list.
 MAX_TEXT = 2_000
 MAX_NUMBER = 2**62
 
@@ -18,15 +18,16 @@ T = TypeVar("T")
 
 
 def fork(value: T) -> T:
-    """Copy mutable dataclasses and lists at any depth, and dicts; the items of dicts, and all else, are shared."""
+    """Copy mutable dataclasses and lists at any depth, and dicts. Values of dicts, and everything else, are shared."""
     if type(value) in _SCALARS:
         return value
     if isinstance(value, list):
-        is_flat = not value or type(value[0]) in _SCALARS  # lists hold values of one type
+        is_flat = not value or type(value[0]) in _SCALARS  # All items of a list have one type.
         return cast("T", value[:] if is_flat else [fork(item) for item in value])
     if isinstance(value, dict):
         return cast("T", dict(value))
-    if not is_dataclass(value) or type(value).__setattr__ is not object.__setattr__:  # no dataclass, or a frozen one
+    # It is no dataclass, or a frozen one.
+    if not is_dataclass(value) or type(value).__setattr__ is not object.__setattr__:
         return value
     other = object.__new__(type(value))
     for name in value.__dataclass_fields__:

@@ -16,8 +16,8 @@ from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.frozen import frozen
 from edgetop.session.event_kinds import Remark, SlowdownBegan
 
-MAX_SLOWDOWNS = 500  # the latest
-# At this scatter ten windows of the least slowdown differ from fifty before with less than the certainty of a slowdown.
+MAX_SLOWDOWNS = 500  # The latest are stored.
+# At this scatter, ten windows of the smallest slowdown after fifty windows are not certain enough to be a slowdown.
 TOO_SCATTERED = 0.04
 
 Then = Literal["", "slower", "faster"]
@@ -28,29 +28,30 @@ Rows = npt.NDArray[np.void]
 @frozen
 class Slowdown:
     start_ns: int
-    end_ns: int | None  # None: it continues
+    end_ns: int | None  # None while it continues.
     cause: Cause
-    latency_ratio: float | None  # to the burst baseline; None: there is none
-    confidence: float  # in the cause, 0 to 1
+    latency_ratio: float | None  # Compared with the burst; None without a burst.
+    confidence: float  # Confidence in the cause, from 0 to 1.
     evidence: tuple[Clue, ...]
-    from_start: bool = False  # limited when the measurement began
-    then: Then = ""  # what followed, if not full speed
-    streams: tuple[str, ...] = ()  # in a session with several, those that slowed, the one that slowed most first
+    from_start: bool = False  # Whether the board was limited when the measurement began.
+    then: Then = ""  # What followed; "" means full speed.
+    # In a session with several streams: those that slowed, the one that slowed most first.
+    streams: tuple[str, ...] = ()
 
 
 @frozen
 class SlowdownsView:
-    burst: Baseline | None  # None: not known yet, or limited from the start
-    burst_rows: Rows  # the seconds that it was made of
-    is_settled: bool  # the burst is complete, and slowdowns are detected
-    slowdowns: tuple[Slowdown, ...]  # the latest MAX_SLOWDOWNS, oldest first; those from the start come first
+    burst: Baseline | None  # None if not known yet, or if the board was limited from the start.
+    burst_rows: Rows  # The seconds that the burst consists of.
+    is_settled: bool  # Whether the burst is complete, so that slowdowns are detected.
+    slowdowns: tuple[Slowdown, ...]  # The latest MAX_SLOWDOWNS, oldest first. Slowdowns from the start come first.
     total: int
-    contended_now: Clue | None = None  # who or what takes the CPU that the engine would use; None: nothing
-    scatter: float | None = None  # standard deviation of independent windows, in nepers; None: no burst yet
+    contended_now: Clue | None = None  # What takes the CPU that the engine needs now; None if nothing does.
+    scatter: float | None = None  # Standard deviation of independent windows, in nepers; None before the burst.
 
     @property
     def now(self) -> Slowdown | None:
-        """Return the slowdown that continues; of two, the later one. None: there is none."""
+        """Return the slowdown that continues, the latest one if there are two, or None if there is none."""
         return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
 
     @property
@@ -60,12 +61,12 @@ class SlowdownsView:
 
 
 def is_throttling(slowdown: Slowdown) -> bool:
-    """Whether the board slows itself, by the cause of the slowdown."""
+    """Whether the cause of the slowdown is one by which the board slows itself."""
     return slowdown.cause in LIMITS or (slowdown.from_start and slowdown.cause != "contention")
 
 
 def slowdown_events(view: SlowdownsView) -> Iterator[DerivedEvent]:
-    """Yield an event for each beginning and end, the newest first."""
+    """Yield an event for each beginning and each end, the newest first."""
     for slowdown in reversed(view.slowdowns):
         if slowdown.end_ns is not None:
             yield DerivedEvent(slowdown.end_ns, Remark("slowdown-ended"), "info", about=slowdown)

@@ -1,6 +1,6 @@
-"""The fold of seconds and readings into slowdowns with their causes, the same live and from a recording.
+"""Folds seconds and readings into slowdowns with their causes, with the same results live and from a recording.
 
-The tail is folded here too: the same signals explain it, and it is settled at the same times.
+The tail is folded here too, because the same signals explain it and it is settled at the same times.
 """
 
 import contextlib
@@ -20,29 +20,29 @@ from edgetop.session.phases import Phases
 from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
 from edgetop.session.typed_json import JsonValue
 
-SETTLED_AT_ONCE_S = 8  # at least: each settling costs the same
-PAUSED_S = 600  # of a long pause that are judged like other seconds: for longer nothing is waited for
-STEP_S = 256  # of a long batch: evidence is needed for less time than readings are stored
+SETTLED_AT_ONCE_S = 8  # Least number of seconds settled at once, since each settling costs the same.
+PAUSED_S = 600  # Seconds of a long pause that are judged. After them, nothing is waited for any more.
+STEP_S = 256  # Long batches are settled in steps, because readings are stored for longer than evidence needs.
 
 
 class Slowdowns(TracksReader):
-    """Folds batches. Seconds younger than LATE_S are judged anew at each view: their readings may still come."""
+    """Folds batches. Seconds younger than LATE_S are judged again at each view, since their readings may still come."""
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
         super().__init__(tracks)
         self._phases = phases or Phases()
         self.signals = Signals(self._tracks)
         self._has_own_signals = True
-        self._end_s = float("inf")  # of the measurement
-        self._rows = NO_SECONDS.rows  # not settled yet
-        self.settled_s = 0  # the second up to which slowdowns are final
-        self._judgement = Judgement()  # an imported one is ahead of that
+        self._end_s = float("inf")  # End of the measurement.
+        self._rows = NO_SECONDS.rows  # Rows that are not settled yet.
+        self.settled_s = 0  # Slowdowns up to this second are final.
+        self._judgement = Judgement()  # An imported judgement may be ahead of `settled_s`.
         self._tail = Tail()
         self._view: SlowdownsView | None = None
-        self._newest_tail: Tail | None = None  # with the rows that are not settled yet
+        self._newest_tail: Tail | None = None  # The tail with the rows that are not settled yet.
 
     def join(self, first: "Slowdowns") -> None:
-        """Begin now, beside the slowdowns of another stream that is fed the same batches, with the same signals."""
+        """Begin for another stream that gets the same batches, and share the signals of `first`."""
         self.signals, self._has_own_signals = first.signals, False
         self.settled_s = self._judgement.until_s = first.settled_s
 
@@ -51,7 +51,8 @@ class Slowdowns(TracksReader):
         if batch.manifest is not None and self._has_own_signals:
             self.signals.register(batch.manifest)
         if batch.judged is not None:
-            with contextlib.suppress(ValueError):  # of another version: judge from here on alone
+            # A state of another version is ignored, and the judgement begins here.
+            with contextlib.suppress(ValueError):
                 self._judgement = import_state(batch.judged, self.signals.channels, batch.until_ns)
                 self._view = self._newest_tail = None
         if self._has_own_signals:
@@ -66,10 +67,10 @@ class Slowdowns(TracksReader):
         self.signals.events.forget(settled_s)
         if settled_s >= self.settled_s + SETTLED_AT_ONCE_S:
             self._settle_over_pauses(settled_s)
-            self._rows = self._rows.copy()  # not a view of the whole batch
+            self._rows = self._rows.copy()  # A copy, so that the whole batch is not kept in memory.
 
     def _settle_over_pauses(self, until_s: int) -> None:
-        """Settle up to there. A pause so long that its seconds have no rows is passed over: nothing is known of it."""
+        """Settle up to `until_s`. A pause so long that it has no rows is skipped, since nothing is known of it."""
         second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
         for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():
             self._settle_in_steps(min(int(second[place]) + PAUSED_S, until_s))
@@ -84,11 +85,12 @@ class Slowdowns(TracksReader):
 
     @property
     def _newest_s(self) -> int:
-        """Return the second up to which all seconds are known."""
+        """Return the second up to which all seconds have come."""
         return int(self._rows["t_ns"][-1]) // NS + 1 if len(self._rows) else self.settled_s
 
     def _settle(self, until_s: int) -> None:
-        most = max(0, until_s - int(self._rows["t_ns"][0]) // NS) if len(self._rows) else 0  # a row a second
+        # There is one row per second.
+        most = max(0, until_s - int(self._rows["t_ns"][0]) // NS) if len(self._rows) else 0
         due = int(np.searchsorted(self._rows["t_ns"][:most], until_s * NS))
         rows, self._rows = self._rows[:due], self._rows[due:]
         self.settled_s = until_s
@@ -96,16 +98,16 @@ class Slowdowns(TracksReader):
         self._tail.advance(rows, self.signals)
 
     def _advance(self, judgement: Judgement, rows: Rows, until_s: int) -> None:
-        """Judge the rows that are not judged yet."""
+        """Judge the rows that the judgement does not have yet."""
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
 
     def export_state(self) -> dict[str, JsonValue] | None:
-        """Return the settled judgement as JSON, for a viewer that continues from here; None: not possible now."""
+        """Return the settled judgement as JSON, for a viewer that continues from it; None if impossible now."""
         return export_state(self._judgement) if is_quiet(self._judgement) else None
 
     def view(self) -> SlowdownsView:
-        """Return the slowdowns; it is the same object until the next batch with data."""
+        """Return the slowdowns. The result is the same object until the next batch with data."""
         if self._view is None:
             judgement = self._judgement.copy()
             judgement.detector.end_s = self._end_s
@@ -114,7 +116,7 @@ class Slowdowns(TracksReader):
         return self._view
 
     def tail(self, p50_ns: float | None) -> TailView:
-        """Return the tail. `p50_ns`: the median of the session; None: nothing was measured."""
+        """Return the tail. `p50_ns`: the median of the session, or None if nothing was measured."""
         if p50_ns is None:
             return TailView()
         if self._newest_tail is None:
@@ -126,9 +128,9 @@ class Slowdowns(TracksReader):
 
 
 def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
-    """Return the state of slowdowns and throttling at the first quiet moment from `from_s` on, for a viewer.
+    """Return the state of slowdowns and throttling at the first quiet moment from `from_s` on, for a remote viewer.
 
-    Without such a moment, return the state of throttling alone.
+    If there is no such moment, return the state of throttling only.
     """
     tracks = Tracks()
     phases = Phases()

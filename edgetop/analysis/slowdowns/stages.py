@@ -1,8 +1,7 @@
-"""The stages of one slowdown: it may become much worse, for another cause, and better again before it is over.
+"""The stages of one slowdown. A slowdown may become much worse for another cause, and better again before it is over.
 
-The level alone makes no stage: a board that throttles does so in steps, and slows in ramps. A
-further rise begins a stage if signals of another cause began with it; that stage ends
-where the level returns towards the one it rose from.
+A change of level alone is no stage, because a board that throttles slows in steps and ramps. A further rise begins a
+stage only if signals of another cause began with it. The stage ends when the level returns towards the one before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,15 +17,16 @@ from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slowdown import Then
 from edgetop.session.typed_json import NOT_EXPORTED
 
-WORSE = round(np.log(1.12) * NEPER)  # over the level of a stage: much worse
-SCATTERS = 3.0  # and by so many standard deviations of a window
-PATIENCE = 12  # windows after a rise is sure, in which a cause may still show
-STRONG = 0.4  # the least confidence in another cause
-RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2  # windows that give the level of a stage; sparse ones cover more time
-STILL = 0.5  # of the time, in which the cause of a stage must still be visible for it to continue
-NAMED_FROM, NAMED_EVERY = 8, 64  # slow windows, after which a cause is stored
-LONGEST = 64  # windows of an undecided change
-DEEPEST = 4  # stages below another one
+WORSE = round(np.log(1.12) * NEPER)  # A rise over the level of a stage by this much is much worse.
+SCATTERS = 3.0  # The rise must also exceed this many standard deviations of a window.
+PATIENCE = 12  # Number of windows after a sure rise in which its cause may still show.
+STRONG = 0.4  # Least confidence in another cause.
+# Number of windows that give the level of a stage. Sparse windows cover more time.
+RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2
+STILL = 0.5  # Share of the time in which the cause of a stage must still be visible, so that the stage continues.
+NAMED_FROM, NAMED_EVERY = 8, 64  # Numbers of slow windows after which the cause is stored.
+LONGEST = 64  # Most windows of an undecided change.
+DEEPEST = 4  # Most stages below another one.
 
 
 @dataclass(slots=True)
@@ -34,15 +34,15 @@ class Stage:
     """A part of a slowdown that has one cause."""
 
     start_s: int
-    candidates: list[Evidence]  # the best of them explains it
+    candidates: list[Evidence]  # The best one explains the stage.
     end_s: int | None = None
     then: Then = ""
-    slow: int = 0  # windows
+    slow: int = 0  # Number of windows.
     slow_s: int = 0
     level_sum: int = 0
-    recent: list[int] = field(default_factory=list)  # levels of the last windows
-    named: Cause = "unknown"  # the last known cause
-    pending: list[SlowWindow] = field(default_factory=list, metadata=NOT_EXPORTED)  # without their evidence yet
+    recent: list[int] = field(default_factory=list)  # Levels of the last windows.
+    named: Cause = "unknown"  # Last known cause.
+    pending: list[SlowWindow] = field(default_factory=list, metadata=NOT_EXPORTED)  # Windows without evidence so far.
 
     @property
     def level(self) -> float:
@@ -61,13 +61,13 @@ class Stage:
         self.pending += windows
 
     def collect(self, signals: Signals) -> None:
-        """Collect the evidence of the windows added since."""
+        """Collect the evidence of the windows that were added since the last call."""
         for evidence in self.candidates:
             evidence.collect(self.pending, signals)
         self.pending = []
 
     def best(self, named: Cause | None = None) -> tuple[Finding, Evidence]:
-        """Return the best explanation. `named`: the cause to prefer; None: the last known one."""
+        """Return the best explanation. `named`: the cause to prefer, or None for the last known cause."""
         named = self.named if named is None else named
         found = [(find_cause(one, max(self.level - one.floor, 0) / NEPER, named), one) for one in self.candidates]
         return max(found, key=lambda each: (each[0].cause != "unknown", each[0].confidence))
@@ -77,7 +77,7 @@ class Stage:
         return self.best()[0]
 
     def name(self, signals: Signals) -> None:
-        """Store the cause, at times that do not depend on how windows were batched."""
+        """Store the cause at moments that do not depend on how windows were batched."""
         if self.slow >= NAMED_FROM and (self.slow & (self.slow - 1) == 0 or self.slow % NAMED_EVERY == 0):
             self.collect(signals)
             cause = self.finding.cause
@@ -86,16 +86,16 @@ class Stage:
 
 @dataclass(slots=True)
 class Change:
-    """Windows that on the whole lie beyond a border, by Page's cumulative sum."""
+    """Successive windows of which most lie beyond a border, found by Page's cumulative sum."""
 
     is_rise: bool
-    level_before: int  # of the stage
+    level_before: int  # Level of the stage before the change.
     border: int
     windows: list[SlowWindow] = field(default_factory=list)
     sum: int = 0
-    beyond: int = 0  # windows
-    stage: Stage | None = None  # that it would begin
-    since_sure: int = 0  # windows
+    beyond: int = 0  # Number of windows beyond the border.
+    stage: Stage | None = None  # The stage that the change would begin.
+    since_sure: int = 0  # Number of windows since the change was sure.
 
     @property
     def start_s(self) -> int:
@@ -134,8 +134,8 @@ class Stages:
     sigma: float
     slack_s: int
     stage: Stage
-    below: tuple[Stage, ...] = ()  # the stages under it; never advanced
-    over: Stage | None = None  # the one before, until it is sure that it was over
+    below: tuple[Stage, ...] = ()  # The stages below the present one; they do not advance.
+    over: Stage | None = None  # The stage before, until it is sure that it is over.
     change: Change | None = None
 
     @classmethod
@@ -144,7 +144,7 @@ class Stages:
         return cls(span.sigma, span.slack_s, Stage(span.start_s, [Evidence.begun(onset, signals)]))
 
     def add(self, windows: Sequence[SlowWindow], signals: Signals) -> Iterator[Stage]:
-        """Add windows. Yield the stages that are over for sure."""
+        """Add windows. Yield the stages that are surely over."""
         for window in windows:
             over = self._step(window, signals)
             self.stage.name(signals)
@@ -154,7 +154,7 @@ class Stages:
         self.stage.collect(signals)
 
     def now(self, signals: Signals) -> tuple[Stage, ...]:
-        """Return the stages that were not yielded yet, with the undecided windows."""
+        """Return the stages that were not yielded yet, including the undecided windows."""
         stage = fork(self.stage)
         if self.change:
             stage.add(self.change.windows)
@@ -162,7 +162,7 @@ class Stages:
         return _rejoined(self.over, stage)
 
     def closed(self, span: Span, signals: Signals) -> tuple[Stage, ...]:
-        """Return the remaining stages of a slowdown that is over, without a last one that is too short."""
+        """Return the remaining stages of a slowdown that is over, except for a last stage that is too short."""
         *over, last = self.now(signals)
         assert span.end_s is not None
         # A blip of two seconds touches three windows.
@@ -172,7 +172,7 @@ class Stages:
         return (*over, replace(last, end_s=span.end_s))
 
     def _step(self, window: SlowWindow, signals: Signals) -> Stage | None:
-        """Add one window. Returns the stage that is over, if any."""
+        """Add one window. Return the stage that is over, if any."""
         self.change = self.change or self._begun(window)
         change = self.change
         if change is None:
@@ -188,13 +188,13 @@ class Stages:
         if len(self.stage.recent) < _least(window):
             return None
         rise = max(int(WORSE // 2), round(SCATTERS / 2 * self.sigma * NEPER))
-        latest = _lower_median(self.stage.recent[-LEAST_RECENT:])  # matters during a ramp
+        latest = _lower_median(self.stage.recent[-LEAST_RECENT:])  # This makes a difference during a ramp.
         if not self.below and window.level <= latest + rise:
             return None
         level = self.stage.recent_level
         so_far = max(level, latest)
         border = so_far + rise
-        # An earlier one belongs to the same rise.
+        # An earlier change belongs to the same rise.
         if window.level > border and window.begin_s > self.stage.start_s + NEAR_S + self.slack_s:
             return Change(True, so_far, border)
         if self.below and window.level < (border := (level + self.below[-1].recent_level) // 2):
@@ -202,7 +202,7 @@ class Stages:
         return None
 
     def _dismiss(self) -> None:
-        """Drop the change: it is no new stage. If it lasted, its level becomes that of the stage."""
+        """Drop the change, because it is no new stage. If it lasted, its level becomes the level of the stage."""
         assert self.change is not None
         change, self.change = self.change, None
         if change.stage or len(change.windows) > LONGEST:
@@ -261,7 +261,7 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Return both stages, or join them if no cause explains the later, higher one any more."""
+    """Return both stages, or join them if no cause explains the later, higher stage any more."""
     if before is None:
         return (stage,)
     if before.then != "slower" or stage.best("unknown")[0].cause != "unknown":
