@@ -116,7 +116,7 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
         return slow
     p50_ns, budget_ns = three_digits(late.p50_ns), three_digits(deadline_ns)
     known = MissCause("unknown", p50_ns, budget_ns, _known(full_speed_ns), load.is_random)
-    if late.slow * 2 < late.misses:
+    if load.is_paced and late.slow * 2 < late.misses:  # no inference waits under a closed load
         return replace(known, name=_why_started_late(late, load), starts_late=True, starts=late.starts)
     parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
     name = parts[0].cause if parts and parts[0].cause != "unexplained" else "unknown"

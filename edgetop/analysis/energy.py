@@ -238,9 +238,10 @@ def _unknown_power(rail: RailView, covered: float, statistics: Counted, load: Lo
         period = formatting.milliseconds(1e9 / (statistics.throughput_hz or 0.0))
         return f"read evenly {every} beside a load that rests every {period} ms: at which phase is not known"
     if rail.precise is None:
-        return f"too few readings, one {every}: run longer, or ask for more with --hz"
+        return f"too few readings, one {every}: run longer, or read more often (edgetop run --hz)"
     if is_rough(rail.precise):
-        return f"readings scatter by more than {formatting.percent(WIDEST)}: run longer, or ask for more with --hz"
+        widest = formatting.percent(WIDEST)
+        return f"readings scatter by more than {widest}: run longer, or read more often (edgetop run --hz)"
     return ""
 
 
@@ -292,7 +293,7 @@ def _board_w(
     if rate_hz > most_hz:
         return None, f"{formatting.rate(rate_hz)} Hz cannot be kept up: at most {formatting.rate(most_hz)} Hz"
     if total.net_j is None or idle_w is None:
-        unasked = "it ran at another rate: --idle-baseline 30s tells what the board draws in between"
+        unasked = "it ran at another rate: edgetop run --idle-baseline 30s tells what the board draws in between"
         return None, total.reason or total.net_reason or unasked
     works = rate_hz / ran_hz
     half = math.hypot((1 - works) * idle_w.half_width, works * ran_w.half_width)

@@ -35,7 +35,8 @@ class EventIndex:
     def on_event(self, events: Iterable[Event]) -> None:
         for event in events:
             kind = type(event.body)
-            if kind in KINDS:
+            is_foreign = isinstance(event.body, ProfileBurst) and event.body.averaged  # not between these inferences
+            if kind in KINDS and not is_foreign:
                 self._events[kind].append((event.t_ns, event.body))
                 self._changed(kind)
 

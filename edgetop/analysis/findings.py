@@ -12,6 +12,7 @@ from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.recent_events import Lasting
 from edgetop.frozen import frozen
+from edgetop.session.manifest import SessionKind
 
 # Kinds of events that stay true for the whole session. Each is a finding, and its kind is the code.
 EVENT_CODES = frozenset(
@@ -39,6 +40,7 @@ class EventTold:
     """A warning or an error that was recorded, and how often."""
 
     lasting: Lasting
+    session: SessionKind = "run"
 
     @property
     def code(self) -> str:
@@ -178,6 +180,7 @@ class SustainedShort:
     """Sustained figures from a measurement that was shorter than heat needs."""
 
     measured_ns: int
+    session: SessionKind = "run"
 
     code: ClassVar[str] = "short-sustained"
 
@@ -187,6 +190,7 @@ class PowerShort:
     """Power from a measurement that was shorter than heat needs."""
 
     measured_ns: int
+    session: SessionKind = "run"
 
     code: ClassVar[str] = "short-power"
 

@@ -36,6 +36,7 @@ from edgetop.analysis.operator_hints import session_hints
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.tracks import SECONDS
+from edgetop.session.manifest import SessionKind
 from edgetop.session.seconds import NS
 
 # Heat settles in minutes, and power with it. A convention, as the others here.
@@ -93,6 +94,10 @@ def _faults(folds: Folds) -> Iterator[Doubt]:
         yield PartsFailed(tuple(of.name for of in folds.faults.found.values() if of.where == fault.name), fault)
 
 
+def _kind(folds: Folds) -> SessionKind:
+    return folds.manifest.kind if folds.manifest else "run"
+
+
 def _is_over(folds: Folds) -> bool:
     return folds.progress.view().phase == "over"
 
@@ -102,7 +107,7 @@ def _events(folds: Folds) -> Iterator[Doubt]:
     for lasting in folds.events.view().lasting:
         kind = lasting.first.kind
         if kind in EVENT_CODES and not (has_run and kind == "no-inference"):
-            yield EventTold(lasting)
+            yield EventTold(lasting, _kind(folds))
     overload = folds.backlog.view()
     if overload is not None:
         yield QueueGrew(overload.asked_hz, overload.done_hz, is_over=overload.is_over)
@@ -113,8 +118,9 @@ def _few(folds: Folds) -> Iterator[Doubt]:
     session, warmup_runs = folds.statistics(), folds.progress.view().warmup_done
     if session is None or not _is_over(folds):
         return
-    if warmup_runs is not None and warmup_runs < MIN_WARMUP_RUNS:
-        yield WarmupShort(warmup_runs, was_imported=bool(folds.manifest and folds.manifest.was_imported))
+    kind = _kind(folds)
+    if warmup_runs is not None and warmup_runs < MIN_WARMUP_RUNS and kind != "watch":  # which warms up as it likes
+        yield WarmupShort(warmup_runs, was_imported=kind == "import")
     precision = folds.precision_view()
     unsettled = tuple(quantile for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session))
     if unsettled:
@@ -211,6 +217,6 @@ def _short(folds: Folds) -> Iterator[Doubt]:
     if not _is_over(folds) or not 0 < measured_ns < LONG_ENOUGH_NS:
         return
     if folds.spans()[1] is not None:
-        yield SustainedShort(measured_ns)
+        yield SustainedShort(measured_ns, _kind(folds))
     if any(track.count for track in folds.tracks.views("power")):
-        yield PowerShort(measured_ns)
+        yield PowerShort(measured_ns, _kind(folds))

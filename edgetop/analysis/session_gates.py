@@ -122,7 +122,7 @@ METRICS: dict[str, Metric] = {
         name: Metric(_TIME, _latency(f"{name}_ms"), _NOTHING_MEASURED, name == "max", f"{name}>33ms", of_stream=True)
         for name in ("p50", "p90", "p95", "p99", "p999", "mean", "max")
     },
-    "misses": Metric(_SHARE | _COUNT, _misses, "no --deadline was given", True, "misses>0.1%", of_stream=True),
+    "misses": Metric(_SHARE | _COUNT, _misses, "no deadline was given", True, "misses>0.1%", of_stream=True),
     "rss": Metric(_SIZE, _figure("memory.rss_peak_mib"), "the engine's memory was not read", True, "rss>512MiB"),
     "temp": Metric({"C": 1.0, "°C": 1.0}, _hottest, "no temperature was read", True, "temp>80C"),
     "power": Metric(

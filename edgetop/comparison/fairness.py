@@ -51,16 +51,18 @@ CONDITIONS = (
               "measure in the same enclosure"),
     Condition("runtime-version-differs", "runtime version", lambda one: one.session.engine.version,
               "install the same version; otherwise the ratio includes the difference of the versions"),
-    Condition("input-differs", "input", lambda one: one.session.load.input or None, "use the same --input for both"),
+    Condition("input-differs", "input", lambda one: one.session.load.input or None,
+              "use the same input for both: edgetop run --input"),
     Condition("load-differs", "load", _load, "use the same rate, batch, streams and deadline for both"),
     Condition("placement-differs", "isolation",
               lambda one: None if one.session.was_imported else one.session.engine.isolation,
-              "run both with the same --isolation"),
+              "run both in the same way: edgetop run --isolation"),
     Condition("placement-differs", "scheduler", lambda one: one.session.methodology.scheduler,
               "start both in the same way"),
     Condition("placement-differs", "number of CPUs", lambda one: one.session.constraints.cpus,
-              "run both with the same --engine-cpus"),
-    Condition("limit-differs", "limit", lambda one: one.session.constraints.words, "use the same --limit for both"),
+              "run both on as many CPUs: edgetop run --engine-cpus"),
+    Condition("limit-differs", "limit", lambda one: one.session.constraints.words,
+              "set the same limit for both: edgetop run --limit"),
     Condition("throttled-differs", "throttled", lambda one: one.report.throttled,
               "cool the board, or compare while both are throttled: a sustained figure with a sustained one"),
     Condition("edgetop-version-differs", "edgetop version", lambda one: one.session.edgetop_version, AGAIN),
@@ -200,11 +202,13 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
     ]  # fmt: skip
     if seconds and max(seconds) > TIMES * min(seconds):
         text = f"measured for {min(seconds):.0f} to {max(seconds):.0f} s: heat and tails depend on the duration"
-        yield Notice("duration-differs", text, "use the same --duration for all")
+        yield Notice("duration-differs", text, "measure all for as long")
     runs = [n for g in groups for one in g.samples if (n := one.session.methodology.warmup_runs) is not None]
     if runs and max(runs) > WARM_UP_TIMES * min(runs):
         yield Notice(
-            "warm-up-differs", f"{min(runs)} to {max(runs)} warm-up runs", "use the same --warmup-runs for all"
+            "warm-up-differs",
+            f"{min(runs)} to {max(runs)} warm-up runs",
+            "use as many for all: edgetop run --warmup-runs",
         )
 
 

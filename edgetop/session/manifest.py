@@ -27,6 +27,7 @@ FORMAT_VERSION = 1
 IMPORTED = "imported"  # label with the name of the other tool that measured the session
 
 State = Literal["live", "finished", "recovered"]
+SessionKind = Literal["run", "ab", "watch", "import"]
 
 
 @frozen
@@ -353,6 +354,15 @@ class Manifest:
         The label alone does not prove that, since a user may set the same label on a session of edgetop.
         """
         return IMPORTED in self.labels and self.clock.boot_id is None
+
+    @property
+    def kind(self) -> SessionKind:
+        """What ran the inferences: a command of edgetop, a watched program, or another tool."""
+        if self.was_imported:
+            return "import"
+        if self.watched is not None:
+            return "watch"
+        return "run" if self.ab is None else "ab"
 
     @property
     def split_by(self) -> SplitBy:

@@ -25,7 +25,7 @@ SILENCES: Mapping[Silence, str] = {
 }
 SHARE_SILENCES: Mapping[ShareSilence, str] = {
     "paced": "the load is paced: what it leaves idle is lost first",
-    "idle-unknown": "not known what it is at rest: --idle-baseline 30s",
+    "idle-unknown": "not known what it is at rest: edgetop run --idle-baseline 30s",
     "idle-hot": "at rest it was as hot",
 }
 

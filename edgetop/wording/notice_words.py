@@ -18,6 +18,7 @@ from edgetop.formatting import clean, clock_time, duration, milliseconds, percen
 from edgetop.session.event_codec import data_of
 from edgetop.session.event_kinds import RecordsLost
 from edgetop.session.events import Notice
+from edgetop.session.manifest import SessionKind
 from edgetop.session.operators import CPU
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
@@ -67,7 +68,7 @@ ADVICE: Mapping[str, str] = {
     # Hints that follow from the times of the operators.
     "fell-back": (
         "each crossing waits and may copy: run all of it on the CPU as well and compare; "
-        "--require-full-delegation refuses such a model"
+        "edgetop run --require-full-delegation refuses such a model"
     ),
     "crossings": "each crossing waits and may copy: run all of it on one of them and compare",
     "dominant-operator": (
@@ -90,6 +91,18 @@ ADVICE: Mapping[str, str] = {
     ),
 }
 _NAMED = 3  # operators in a hint
+# The same in a kind of session that has no such option, or another one.
+ADVICE_IN: Mapping[tuple[SessionKind, str], str] = {
+    ("watch", "provider-dropped"): "install the build of the runtime that has it, or let the program ask for the CPU",
+    ("watch", "cpu-quota"): (
+        "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs pin the program with taskset"
+    ),
+    ("watch", "memory-limit"): "give the program's cgroup or container more memory, or load less in it",
+    ("ab", "short-power"): "measure each model for five minutes or more by itself: edgetop run --duration 5m",
+    ("ab", "short-sustained"): "measure each model for five minutes or more by itself: edgetop run --duration 5m",
+    ("import", "short-power"): "measure for five minutes or more",
+    ("import", "short-sustained"): "measure for five minutes or more",
+}
 _WARM_UP = "leave --warmup-runs at its default of 50"
 _WARM_UP_THERE = "give trtexec a longer --warmUp, and import with that as --warmup-time"
 
@@ -118,6 +131,8 @@ def _advice(finding: Finding) -> str:
         case of.SettingDiffers(setting):
             name = setting.replace("-", " ")
             return f"set the {name} that deployment has, or mend the label; edgetop doctor tells how"
+        case of.EventTold(session=kind) | of.SustainedShort(session=kind) | of.PowerShort(session=kind):
+            return ADVICE_IN.get((kind, finding.code), ADVICE[finding.code])
     return ADVICE[finding.code]
 
 

@@ -57,6 +57,13 @@ def test_each_cause_of_a_late_start_has_its_evidence(late: LateStarts, cause: st
     assert why(late).name == cause
 
 
+def test_no_inference_waits_where_none_is_planned() -> None:
+    """A program under `watch`: the histogram counts what is within 1 % of the deadline as fast enough."""
+    late = Late(30.0 * MS, 10, 4, (), 30.0 * MS, None)
+    assert not why_late(late, Load(deadline_ns=DEADLINE_NS), None).starts_late
+    assert why_late(late, LOAD, None).starts_late
+
+
 def why(starts: LateStarts | None, p50_ms: float = 10.0, mean_ms: float = 10.0) -> MissCause:
     return why_late(Late(p50_ms * MS, 100, 0, (), mean_ms * MS, starts), LOAD, None)
 

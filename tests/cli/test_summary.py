@@ -58,7 +58,7 @@ def test_energy_is_told_with_its_error_bar_net_and_the_battery() -> None:
 
 def test_why_there_is_no_figure_is_told() -> None:
     assert line(session(POWER_SENSORS[0], seconds=8), "energy") == (
-        "energy     not known: too few readings, one every 1s: run longer, or ask for more with --hz"
+        "energy     not known: too few readings, one every 1s: run longer, or read more often (edgetop run --hz)"
     )
     assert "net energy not known: the idle baseline had too few readings" in line(
         session(POWER_SENSORS[0], rest_s=5), "net energy"

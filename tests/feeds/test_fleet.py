@@ -98,7 +98,7 @@ def test_the_board_judges_the_gates_that_it_is_given(script, tmp_path):
     fleet = fleet_of(("p50>1ms", "p50>1s", "misses"), a=pipes)
     failed = wait_for(fleet, "a", "live").summary.failed_gates
     assert failed["p50>1ms"].startswith("p50>1ms: 5.0")
-    assert failed["misses"] == "misses: unknown: no --deadline was given"
+    assert failed["misses"] == "misses: unknown: no deadline was given"
     assert "p50>1s" not in failed
     fleet.close(0.1)
 

@@ -79,4 +79,4 @@ def test_every_silence_has_words() -> None:
     assert set(SHARE_SILENCES) == set(get_args(ShareSilence))
     assert all([*SILENCES.values(), *SHARE_SILENCES.values()])
     assert silence_words(None) == share_silence_words(None) == ""
-    assert share_silence_words("idle-unknown") == "not known what it is at rest: --idle-baseline 30s"
+    assert share_silence_words("idle-unknown") == "not known what it is at rest: edgetop run --idle-baseline 30s"

@@ -222,6 +222,13 @@ def test_what_is_proven_comes_before_what_coincides() -> None:
     assert cause_of(burst, counted(60.5, 50, waited_ns=30 * MS))[0] == "contention"
 
 
+def test_a_profile_from_another_file_slows_no_inference() -> None:
+    """Another tool has averaged it over a run of its own; an import places it wherever there is room."""
+    own = told(60.4, "profile-burst", duration_ns=50 * MS)
+    imported = told(60.4, "profile-burst", duration_ns=50 * MS, averaged=True)
+    assert [cause_of(burst)[0] for burst in (own, imported)] == ["burst", "unexplained"]
+
+
 def test_a_wait_while_the_quota_is_used_up_is_not_for_others() -> None:
     waited, quota = counted(60.5, 50, waited_ns=30 * MS), {"pressure/cpu-quota": changing(0.0, 40.0)}
     assert cause_of(waited, told(60, "competing", name="stress-ng", cpu_pct=98.0), sensors=quota) == (
