@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from edgetop.analysis.session_report import Report, report
+from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.cli.printing.report_text import (
     BRIEF_LINES,
     MOST_SLOWDOWNS,
@@ -250,7 +251,7 @@ def test_of_too_little_nothing_is_said() -> None:
 def test_names_of_sensors_cannot_act() -> None:
     one = slow(SLOW, {"throttle/thermal": FLAG})
     assert one.slowdowns
-    hostile = replace(one.slowdowns[0], evidence=("throttle/\x1b[31m was set",))
+    hostile = replace(one.slowdowns[0], evidence=(Clue("in-force", "throttle/\x1b[31m"),))
     assert all("\x1b" not in line for line in steadiness_lines(replace(one, slowdowns=(hostile,))))
 
 
