@@ -122,6 +122,7 @@ def _slowdown_json(slowdown: Slowdown) -> dict[str, Any]:
         "evidence": [clue_words(clue) for clue in slowdown.evidence],
         "from_start": slowdown.from_start,
         "then": slowdown.then or None,
+        "considered": [{"cause": of.cause, "share": of.share, "reason": of.reason} for of in slowdown.considered],
         **({"streams": list(slowdown.streams)} if slowdown.streams else {}),
     }
 

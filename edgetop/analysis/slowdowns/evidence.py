@@ -272,11 +272,11 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
     shares = {cause: evidence.explained[cause] / evidence.seconds for cause in CAUSES}
-    clock = _clock_part(evidence, level)
+    clock = clock_part(evidence, level)
     beliefs: dict[Cause, float] = {}
     for cause, share in shares.items():
         ease = EASE if cause == named else 1.0
-        belief = _belief(cause, evidence, clock) if share else 0.0
+        belief = belief_in(cause, evidence, clock) if share else 0.0
         if belief * share >= LEAST_SCORE * ease:
             beliefs[cause] = belief
     if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
@@ -308,7 +308,7 @@ def _standing(evidence: Evidence) -> Finding:
     return Finding("contention", round(STANDING * share, 2), tuple(clues))
 
 
-def _clock_part(evidence: Evidence, level: float) -> float | None:
+def clock_part(evidence: Evidence, level: float) -> float | None:
     """Return the part of the slowdown that the most lowered clock explains; None: no clock is visible."""
     parts = [
         math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, 0.05)
@@ -319,7 +319,7 @@ def _clock_part(evidence: Evidence, level: float) -> float | None:
     return min(1.0, max(0.0, *parts)) if parts else None
 
 
-def _belief(cause: Cause, evidence: Evidence, clock: float | None) -> float:
+def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
     """Return how strongly the evidence proves this cause, 0 to 1."""
     if cause in LIMITS or cause == "clock-change":
         if clock is None:

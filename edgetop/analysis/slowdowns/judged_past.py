@@ -24,7 +24,7 @@ from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 
-VERSION = 4
+VERSION = 5
 SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
 MAX_LEVEL = 100_000_000  # In millionths: a hundred nepers.
 
@@ -104,6 +104,7 @@ def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], unt
     for slowdown in state.closed:
         require(slowdown.end_ns is not None and 0 <= slowdown.start_ns <= slowdown.end_ns <= until_s * NS)
         require(0 <= slowdown.confidence <= 1 and (slowdown.latency_ratio is None or slowdown.latency_ratio > 0))
+        require(len(slowdown.considered) <= len(CAUSES) and all(0 <= of.share <= 1 for of in slowdown.considered))
     spans, stages = [], None
     if (given := state.open) is not None:
         _check_open(given, channels, until_s)

@@ -10,6 +10,7 @@ from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
 from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, taken_now
 from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
+from edgetop.analysis.slowdowns.refusal import find_refusals
 from edgetop.analysis.slowdowns.serialization import fork
 from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
@@ -232,4 +233,5 @@ def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slo
         confidence=finding.confidence,
         evidence=clues,
         then=stage.then,
+        considered=find_refusals(evidence, max(stage.level - evidence.floor, 0) / NEPER, finding.cause),
     )

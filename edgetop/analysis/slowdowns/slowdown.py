@@ -12,6 +12,7 @@ import numpy.typing as npt
 from edgetop.analysis.derived_event import DerivedEvent
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.slowdowns.refusal import Refusal
 from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.frozen import frozen
 from edgetop.session.event_kinds import Remark, SlowdownBegan
@@ -35,6 +36,7 @@ class Slowdown:
     evidence: tuple[Clue, ...]
     from_start: bool = False  # Whether the board was limited when the measurement began.
     then: Then = ""  # What followed; "" means full speed.
+    considered: tuple[Refusal, ...] = ()  # The other causes and why each was refused; () if limited from the start.
     # In a session with several streams: those that slowed, the one that slowed most first.
     streams: tuple[str, ...] = ()
 

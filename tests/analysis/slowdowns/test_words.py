@@ -7,6 +7,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import STEAL
+from edgetop.analysis.slowdowns.signals import CAUSES
 from edgetop.analysis.verdict_reasons import Lasts, LimitedBy, SlowedBy, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
@@ -117,6 +118,10 @@ def test_the_report_tells_each_slowdown() -> None:
             "start_s": 60.0, "end_s": 80.0, "cause": "thermal", "latency_ratio": 1.4003, "confidence": 0.9,
             "evidence": ["throttle/thermal was set at 00:01:00, and in 100.0 % of the slow time"],
             "from_start": False, "then": None,
+            "considered": [
+                {"cause": cause, "share": 0.0, "reason": "no-sensor"}
+                for cause in CAUSES if cause != "thermal"
+            ],
         }
     ]  # fmt: skip
     assert document["throttled"] is True

@@ -1,0 +1,54 @@
+"""The causes of a slowdown that were looked at and refused, each with why. They let a user see why it is not heat."""
+
+from typing import Literal, get_args
+
+from edgetop.analysis.slowdowns.evidence import LEAST_CLOCK, LEAST_SCORE, Evidence, belief_in, clock_part
+from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause
+from edgetop.frozen import frozen
+
+RefusalReason = Literal[
+    "no-sensor",  # nothing reports it
+    "not-read",  # its sensors told nothing in the slow time: they were silent, or a CPU quota stopped the engine
+    "no-change",  # its signals stayed in their usual range
+    "began-before",  # they had left it before the slowdown
+    "began-later",  # they left it only after the slowdown had begun
+    "clock-held",  # a limit was reached, but no clock fell with it
+    "too-little",  # they began with the slowdown, but explain too little of it
+    "outweighed",  # they would explain it, but another cause explains more or is better proven
+]
+REASONS: tuple[RefusalReason, ...] = get_args(RefusalReason)
+
+
+@frozen
+class Refusal:
+    cause: Cause
+    share: (
+        float  # of the slow time, that its signals explain or, if they did not begin with it, were beyond their range
+    )
+    reason: RefusalReason
+
+
+def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
+    """Return every cause but the chosen one. `level`: that of the slowdown, in nepers over the baseline."""
+    if not evidence.seconds:
+        return ()
+    clock = clock_part(evidence, level)
+    return tuple(_refusal(cause, evidence, clock) for cause in CAUSES if cause != chosen)
+
+
+def _refusal(cause: Cause, evidence: Evidence, clock: float | None) -> Refusal:
+    pairs = [(channel, tally) for channel, tally in evidence.pairs if channel.cause == cause]
+    if explained := evidence.explained[cause]:
+        share = explained / evidence.seconds
+        is_weak = belief_in(cause, evidence, clock) * share < LEAST_SCORE
+        is_weak |= cause == "clock-change" and (clock or 0.0) < LEAST_CLOCK
+        return Refusal(cause, round(share, 4), "too-little" if is_weak else "outweighed")
+    if not any(tally.known for _, tally in pairs):
+        return Refusal(cause, 0.0, "not-read" if pairs else "no-sensor")
+    beyond = [(channel, tally) for channel, tally in pairs if tally.beyond]
+    if not beyond:
+        return Refusal(cause, 0.0, "no-change")
+    share = round(max(tally.beyond for _, tally in beyond) / evidence.seconds, 4)
+    if cause in LIMITS and all(channel.role == "trip" for channel, _ in beyond):
+        return Refusal(cause, share, "clock-held")
+    return Refusal(cause, share, "began-before" if any(tally.was_beyond for _, tally in beyond) else "began-later")
