@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.from_start import PRESSURE, WAIT
-from edgetop.analysis.slowdowns.signals import QUOTA, THROTTLED, Signals, beyond_quota, stalled_ms
+from edgetop.analysis.slowdowns.signals import (
+    PRESSURE_PER_STALLED_MS,
+    QUOTA,
+    THROTTLED,
+    Signals,
+    beyond_quota,
+    stalled_ms,
+)
 from edgetop.frozen import frozen
 from edgetop.session.records import Inferences, response_ns
 from edgetop.session.seconds import NS
@@ -93,7 +100,7 @@ def _with_readings(found: LateStarts, seconds: npt.NDArray[np.int64], signals: S
     return replace(
         found,
         run_queue_ms=_mean(beyond_quota(values[WAIT], stalled)),
-        pressure_pct=_mean(beyond_quota(values[PRESSURE], stalled, 0.1)),
+        pressure_pct=_mean(beyond_quota(values[PRESSURE], stalled, PRESSURE_PER_STALLED_MS)),
         stalled_ms=_mean(stalled) or 0.0,
     )
 

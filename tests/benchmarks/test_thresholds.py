@@ -39,6 +39,7 @@ MODULES = {
     "edgetop.analysis.verdict": ("test_verdict.py",),
     "edgetop.analysis.notices": ("test_trust.py", "test_notices.py"),
     "edgetop.analysis.deadline": ("test_deadline.py",),
+    "edgetop.analysis.late_starts": ("test_late_starts.py",),
     "edgetop.analysis.steady": ("test_steady.py",),
     f"{FORECAST}.steady_load": ("forecast/test_load.py", *_FORECAST),
     f"{FORECAST}.heat_forecast": (*_FORECAST, "forecast/test_elsewhere.py"),

@@ -22,6 +22,7 @@ from edgetop.analysis.slowdowns.detector import INTERRUPTION_S
 from edgetop.analysis.slowdowns.signals import (
     AT_TRIP_C,
     OTHERS_PCT,
+    PRESSURE_PER_STALLED_MS,
     QUOTA,
     SET,
     STALLS_MS,
@@ -240,7 +241,7 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
     stalled = stalled_ms(values[THROTTLED], values[QUOTA])
     is_waited = ~np.isnan(values[WAIT])
     values[WAIT], values[FELT] = (beyond_quota(values[name], stalled) for name in (WAIT, FELT))
-    values[PRESSURE] = beyond_quota(values[PRESSURE], stalled, 0.1)
+    values[PRESSURE] = beyond_quota(values[PRESSURE], stalled, PRESSURE_PER_STALLED_MS)
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
         is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)

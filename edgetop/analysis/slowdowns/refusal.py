@@ -22,9 +22,8 @@ REASONS: tuple[RefusalReason, ...] = get_args(RefusalReason)
 @frozen
 class Refusal:
     cause: Cause
-    share: (
-        float  # of the slow time, that its signals explain or, if they did not begin with it, were beyond their range
-    )
+    # Share of the slow time that its signals explain or, if they did not begin with it, were out of their range.
+    share: float
     reason: RefusalReason
 
 

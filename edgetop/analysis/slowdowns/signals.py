@@ -45,6 +45,7 @@ STALLS_MS = 30.0  # in each second, from which on a stall counts, as for `rate/r
 # The kernel counts a stall when it ends, so a reading may miss that of the last period, one of ten at 100 ms. A choice:
 # a lower value takes that for other processes, a higher one hides as much real contention beside a quota.
 STALL_MARGIN = 1.25
+PRESSURE_PER_STALLED_MS = 0.1  # percent of the time, that a ms/s of stall adds to the CPU pressure
 LOAD_OF_OTHERS = "load-of-others"  # the name of a signal that may have no sensor of its own
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
@@ -168,8 +169,8 @@ _COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
 }
 
 
-# Ms of wait a second, and percent of the time, that a ms/s of stall adds.
-_PER_STALLED_MS = {"rate/run-queue-wait": 1.0, "pressure/cpu-some": 0.1}
+# How much a ms/s of stall adds.
+_PER_STALLED_MS = {"rate/run-queue-wait": 1.0, "pressure/cpu-some": PRESSURE_PER_STALLED_MS}
 
 
 def cause_of_count(sensor_id: str) -> Cause | None:

@@ -202,3 +202,20 @@ def test_the_surer_the_cause_the_less_sure_the_rise_must_be(
     sensors = {sensor_id: stretch((80, 0.0), (slow_s, value), (120 - slow_s, 0.0))}
     found = slowdowns_of((10 * np.exp(noise)).tolist(), sensors, scatter=0.001)
     assert [slowdown.cause for slowdown in found] == causes
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "stalled", "left"),
+    [
+        ("rate/run-queue-wait", 400.0, 500.0),  # a quarter more than the stall is taken off
+        ("pressure/cpu-some", 400.0, 950.0),
+        ("rate/run-queue-wait", 900.0, 0.0),
+        ("rate/involuntary-switches", 23.9, 1000.0),  # 24 ms and a quarter: less than 30 ms hide nothing
+        ("rate/involuntary-switches", 24.1, float("nan")),
+    ],
+)
+def test_a_stall_through_the_quota_is_taken_off_what_others_cause(sensor_id: str, stalled: float, left: float) -> None:
+    infos = [make_sensor(sensor_id), make_sensor("rate/cpu-throttled")]
+    channel = next(one for one in channels(infos, {}) if one.name == sensor_id)
+    values = channel.values(np.array([[1000.0], [stalled]]))
+    assert values.tolist() == pytest.approx([left], nan_ok=True)
