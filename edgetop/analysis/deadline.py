@@ -30,7 +30,7 @@ class MissCause:
     is_random: bool = False  # whether the arrivals of the load are random
     parts: tuple[TailPart, ...] = ()  # the slow inferences by their causes, most first
     starts_late: bool = False  # most are fast enough by themselves
-    starts: LateStarts | None = None  # how they start late; None: unknown, as there are no single inferences
+    starts: LateStarts | None = None  # how they start late; None: unknown
     stream: str = ""  # the name of the stream that misses most, in a session with several
 
 
@@ -43,7 +43,7 @@ class Late:
     slow: int  # how many took longer than the deadline by themselves; the others waited
     tail: Sequence[SlowInference]  # the slowest of each second
     mean_ns: float = 0.0  # of service time; 0: unknown
-    starts: LateStarts | None = None  # by single inferences; None: there are none
+    starts: LateStarts | None = None  # None: unknown
 
 
 @frozen
@@ -124,7 +124,7 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
 
 
 def _why_started_late(late: Late, load: Load) -> str:
-    """Return the cause by single inferences. Seconds alone prove a queue only of an engine that is hardly ever idle."""
+    """Return the cause. If arrivals are not even, a queue is proven only for an engine that is hardly ever idle."""
     if late.starts is not None:
         return late.starts.cause()
     service_ns = max(late.p50_ns, late.mean_ns)

@@ -20,27 +20,28 @@ from edgetop.analysis.slowdowns.signals import (
     stalled_ms,
 )
 from edgetop.frozen import frozen
-from edgetop.session.records import Inferences, response_ns
-from edgetop.session.seconds import NS
+from edgetop.session import histogram
+from edgetop.session.manifest import Load
+from edgetop.session.seconds import NS, Seconds
 
-# Mean service time divided by the period: from there on a queue is likely without single inferences. A choice: at 0.8
+# Mean service time divided by the period: from there on a queue is likely if arrivals are not even. A choice: at 0.8
 # most arrivals at random find one (M/D/1); a lower value calls a late wake-up a queue, a higher one hides queues.
 NEAR_PERIOD = 0.8
 # Of the lateness of a second, that a wait for a CPU must explain to be its cause. The same as for slow inferences.
 PART = 0.25
 LEAST_PRESSURE_PCT = 10.0  # where the kernel does not count the wait: as for the CPU pressure of a slowdown
-# Twenty times the kernel's default timer slack of 50 us (prctl(2), PR_SET_TIMERSLACK): less is the timer, and an idle
-# CPU that wakes up. A choice: a higher value blames the timer for waits that readings do not show.
+# Of the mean lateness: twenty times the default timer slack of 50 us (prctl(2), PR_SET_TIMERSLACK). Less is the
+# timer, and an idle CPU that wakes up. A choice: a higher value blames the timer for waits that readings do not show.
 TIMER_NS = 1_000_000
 
 
 @frozen
 class LateStarts:
-    """The inferences that missed the deadline only because they started late. Figures have two digits."""
+    """How inferences started late in the seconds with misses. Figures have two digits."""
 
-    queued_share: float  # of them: the one before was still running when they were due
-    wait_ns: float  # median lateness of the others; of all where all queued
-    lost_ms: float  # lateness of the others in each second that has some
+    queued_share: float  # inferences due while the one before was running, divided by those late only by their start
+    wait_ns: float  # mean lateness of all
+    lost_ms: float  # lateness in each second, of all together
     run_queue_ms: float | None = None  # a second, in which the engine waited for a CPU beyond its quota; None: unknown
     pressure_pct: float | None = None  # CPU pressure beyond its quota; None: unknown
     stalled_ms: float = 0.0  # a second, for which its CPU quota stopped it
@@ -57,33 +58,27 @@ class LateStarts:
         return "scheduling" if waited or self.wait_ns <= TIMER_NS else "unknown"
 
 
-def find_late_starts(inferences: Inferences, deadline_ns: int, signals: Signals | None = None) -> LateStarts | None:
-    """Return how inferences started late, by these single ones in order of start; None: none of them did.
+def find_late_starts(seconds: Seconds, load: Load, signals: Signals | None = None) -> LateStarts | None:
+    """Return how inferences started late; None: unknown, because the load is not even or none of them did.
 
-    `signals`: what was read in their seconds.
+    If inferences are due once a period, one is due before the end of the last exactly if the last responds later than
+    after a period. So rows of seconds prove it, which every reader of a session has. `signals`: what was read in them.
     """
-    is_queued = _are_queued(inferences)
-    is_late = inferences["ok"] & (response_ns(inferences) > deadline_ns) & (inferences["latency_ns"] <= deadline_ns)
-    if not is_late.any():
+    if seconds.response is None or load.mode != "fixed" or not load.rate_hz or not load.deadline_ns:
         return None
-    woken = inferences[is_late & ~is_queued]
-    counted = woken if len(woken) else inferences[is_late]
-    seconds = np.unique(counted["t_ns"] // NS)
-    lost_ms = float(counted["wait_ns"].sum()) / 1e6 / len(seconds)
-    share, wait_ns = np.count_nonzero(is_late & is_queued) / np.count_nonzero(is_late), np.median(counted["wait_ns"])
-    found = LateStarts(two_digits(share), two_digits(float(wait_ns)), two_digits(lost_ms))
-    return found if signals is None else _with_readings(found, seconds, signals)
-
-
-def _are_queued(inferences: Inferences) -> npt.NDArray[np.bool_]:
-    """Return for which inferences one before them in their stream ended after they were due."""
-    is_queued = np.zeros(len(inferences), np.bool_)
-    for stream in np.unique(inferences["stream"]).tolist():
-        places = np.flatnonzero(inferences["stream"] == stream)
-        of = inferences[places]
-        ends_ns = np.maximum.accumulate(of["t_ns"] + of["latency_ns"])
-        is_queued[places[1:]] = ends_ns[:-1] > (of["t_ns"] - of["wait_ns"])[1:]
-    return is_queued
+    seconds = seconds.where(seconds.rows["deadline_misses"] > 0)
+    late = int(seconds.rows["deadline_misses"].sum()) - histogram.count_above(seconds.histogram(), load.deadline_ns)
+    if late <= 0 or seconds.response is None:
+        return None
+    queued = histogram.count_above(seconds.response.histogram(), round(1e9 / load.rate_hz))
+    rows = seconds.rows
+    lost_ns = int(seconds.response.rows["sum_ns"].sum() - rows["sum_ns"].sum())
+    found = LateStarts(
+        queued_share=two_digits(min(1.0, queued / late)),
+        wait_ns=two_digits(lost_ns / max(1, int(rows["count"].sum()))),
+        lost_ms=two_digits(lost_ns / 1e6 / len(rows)),
+    )
+    return found if signals is None else _with_readings(found, rows["t_ns"] // NS, signals)
 
 
 def _with_readings(found: LateStarts, seconds: npt.NDArray[np.int64], signals: Signals) -> LateStarts:

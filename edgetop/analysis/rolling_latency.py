@@ -172,10 +172,10 @@ class RollingLatency:
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
-        """Return how inferences since then started late, as far as single ones are stored; None: none of those did."""
+        """Return how inferences of the last ten minutes, since then, started late; None: unknown."""
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
-        return find_late_starts(self._latest.since(since_ns), self.load.deadline_ns, signals)
+        return find_late_starts(concatenate([self._recent.since(since_ns), self._open_part()]), self.load, signals)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
         """Return the rows of the last ten minutes, up to the last complete second."""

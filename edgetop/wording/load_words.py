@@ -24,7 +24,7 @@ def late_words(cause: MissCause) -> str:
     >>> late_words(MissCause("scheduling", 10e6, 33e6, starts_late=True, starts=starts))
     'p50 of 10 ms fits, but calls start 24 ms late while none is running: they wait for a CPU (run-queue wait 280 ms/s)'
     >>> late_words(MissCause("unknown", 10e6, 33e6, starts_late=True))
-    'p50 of 10 ms fits, but calls start late, cause unknown: without single inferences a queue cannot be proven'
+    'p50 of 10 ms fits, but calls start late, cause unknown: a queue cannot be proven'
     """
     needs, fits = _ms(cause.p50_ns), f"p50 of {_ms(cause.p50_ns)} ms fits, but"
     match cause.name:
@@ -47,7 +47,7 @@ def late_words(cause: MissCause) -> str:
 
 def _late_start_words(cause: str, starts: LateStarts | None) -> str:
     if starts is None:
-        return "calls start late, cause unknown: without single inferences a queue cannot be proven"
+        return "calls start late, cause unknown: a queue cannot be proven"
     late = f"calls start {_ms(starts.wait_ns)} ms late while none is running"
     if cause == "cpu-quota":
         return f"{late}: its CPU quota is used up"

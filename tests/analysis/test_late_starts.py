@@ -5,35 +5,34 @@ import pytest
 from edgetop.analysis.deadline import Late, MissCause, why_late
 from edgetop.analysis.late_starts import LateStarts, find_late_starts
 from edgetop.session.manifest import Load
-from tests.support.sessions import MS, make_inferences
+from tests.support.sessions import MS, make_inferences, seconds_of
 
 DEADLINE_NS = 33 * MS
 LOAD = Load(mode="fixed", rate_hz=20.0, deadline_ns=DEADLINE_NS)
 
 
-def starts_of(due_ms: list[float], wait_ms: list[float], latency_ms: list[float], streams: list[int]) -> LateStarts:
-    start_ns = [int((due + wait) * MS) for due, wait in zip(due_ms, wait_ms, strict=True)]
-    inferences = make_inferences(
-        start_ns, [int(ms * MS) for ms in latency_ms], wait_ns=[int(ms * MS) for ms in wait_ms], stream=streams
-    )
-    found = find_late_starts(inferences, DEADLINE_NS)
+def starts_of(wait_ms: list[float], latency_ms: list[float], load: Load = LOAD) -> LateStarts | None:
+    """Each is due 50 ms after the one before."""
+    start_ns = [int((50 * place + wait) * MS) for place, wait in enumerate(wait_ms)]
+    waits, latencies = ([int(ms * MS) for ms in values] for values in (wait_ms, latency_ms))
+    inferences = make_inferences(start_ns, latencies, wait_ns=waits)
+    return find_late_starts(seconds_of(inferences, DEADLINE_NS, is_paced=True), load)
+
+
+def test_calls_that_were_due_while_the_one_before_ran_waited_for_it() -> None:
+    found = starts_of([0, 40, 30, 20], [90, 40, 40, 20])
     assert found is not None
-    return found
+    assert (found.queued_share, found.wait_ns, found.cause()) == (1.0, 22 * MS, "waiting")
 
 
-def test_a_call_that_was_due_while_the_one_before_ran_waited_for_it() -> None:
-    found = starts_of([0, 50, 100], [0, 40, 10], [90, 20, 20], [0, 0, 0])
-    assert (found.queued_share, found.wait_ns, found.cause()) == (1.0, 40 * MS, "waiting")
+def test_calls_that_were_due_when_none_ran_woke_up_late() -> None:
+    found = starts_of([30, 30, 30, 30], [10, 10, 10, 10])
+    assert found == LateStarts(0.0, 30 * MS, 120.0)
 
 
-def test_a_call_of_another_stream_holds_none_up() -> None:
-    found = starts_of([0, 50, 100], [0, 40, 0], [90, 20, 20], [0, 1, 1])
-    assert (found.queued_share, found.cause()) == (0.0, "unknown")
-
-
-def test_a_long_call_before_the_last_one_is_still_running() -> None:
-    """Two calls that overlap in one stream, as a program's threads make them."""
-    assert starts_of([0, 20, 50], [0, 0, 30], [95, 5, 5], [0, 0, 0]).queued_share == 1.0
+def test_at_random_arrivals_it_is_unknown() -> None:
+    assert starts_of([30, 30], [10, 10], Load(mode="poisson", rate_hz=20.0, deadline_ns=DEADLINE_NS)) is None
+    assert starts_of([0, 0], [40, 40]) is None  # too slow by themselves
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def why(starts: LateStarts | None, p50_ms: float = 10.0, mean_ms: float = 10.0) 
 @pytest.mark.parametrize(
     ("p50_ms", "mean_ms", "cause"), [(10, 39, "unknown"), (10, 40, "waiting"), (31, 40, "waiting"), (10, 10, "unknown")]
 )
-def test_seconds_alone_prove_a_queue_only_if_the_engine_is_hardly_idle(p50_ms: int, mean_ms: int, cause: str) -> None:
+def test_at_uneven_arrivals_only_a_busy_engine_proves_a_queue(p50_ms: int, mean_ms: int, cause: str) -> None:
     """At 20 Hz, whose period is 50 ms."""
     found = why(None, p50_ms, mean_ms)
     assert (found.name, found.starts_late) == (cause, True)

@@ -345,7 +345,7 @@ def test_a_gate_on_misses_that_fails_says_why_they_are() -> None:
 
 
 def test_calls_that_only_wait_are_late_for_that() -> None:
-    load = Load(mode="poisson", rate_hz=20.0, deadline_ns=33 * MS)
+    load = Load(mode="fixed", rate_hz=20.0, deadline_ns=33 * MS)
     waits = [45.0 if second % 3 == 0 else 0.0 for second in range(40)]  # 5 ms before the end of the one before
     verdict = analysed(stretch((40, 10.0)), load=load, wait_ms=waits).view(10 * NS).verdict
     because = verdict.reasons[0]
