@@ -138,7 +138,7 @@ def _background(folds: Folds) -> Iterator[Doubt]:
     others = folds.tracks.one("load/others")
     if others is None or others.mean is None or others.count < LEAST_READINGS or others.mean < BACKGROUND_PCT:
         return
-    yield BackgroundLoad(others.mean, tuple(folds.competitors.top()))
+    yield BackgroundLoad(round(others.mean, 6), tuple(folds.competitors.top()))
 
 
 def _warming(folds: Folds) -> Iterator[Doubt]:
@@ -205,11 +205,11 @@ def _stolen(folds: Folds) -> Iterator[Doubt]:
     """Warn of the CPU time that a hypervisor or edgetop itself took."""
     steal = folds.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
-        yield Stolen(steal.mean)
+        yield Stolen(round(steal.mean, 6))
 
     mean = folds.own_load.mean
     if mean is not None and folds.own_load.count >= LEAST_READINGS and mean > OWN_PCT:
-        yield MonitorCost(mean)
+        yield MonitorCost(round(mean, 6))
 
 
 def _short(folds: Folds) -> Iterator[Doubt]:
