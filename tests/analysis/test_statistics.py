@@ -137,8 +137,11 @@ def test_a_percentile_is_settled_from_so_many_inferences(quantile: float, count:
     assert statistics_with(count).is_settled(quantile)
 
 
-def statistics_with(count: int) -> Statistics:
-    return Statistics(count, 1.0, None, 1, 1, (1.0,) * 5, None, None)
+def statistics_with(count: int, percentiles_ns: tuple[float, ...] = (1.0,) * 5) -> Statistics:
+    return Statistics(
+        count=count, mean_ns=1.0, stdev_ns=None, min_ns=1, max_ns=1, percentiles_ns=percentiles_ns, jitter_ns=None,
+        throughput_hz=None,
+    )  # fmt: skip
 
 
 def test_every_percentile_has_its_settled_count() -> None:
@@ -146,5 +149,5 @@ def test_every_percentile_has_its_settled_count() -> None:
 
 
 def test_percentiles_are_told_by_their_quantile() -> None:
-    statistics = Statistics(9, 1.0, None, 1, 1, (1.0, 2.0, 3.0, 4.0, 5.0), None, None)
+    statistics = statistics_with(9, (1.0, 2.0, 3.0, 4.0, 5.0))
     assert [statistics.percentile_ns(quantile) for quantile in QUANTILES] == [1.0, 2.0, 3.0, 4.0, 5.0]
