@@ -108,6 +108,8 @@ def _init(of: Any, scope: dict[str, Any]) -> str:
         else:
             parameters[bool(each.kw_only)].append(name)
         lines.append(f"_set(self, {name!r}, {value})")
+    if hasattr(of, "__post_init__"):
+        lines.append("self.__post_init__()")
     by_name = ["*", *parameters[True]] if parameters[True] else []
     return f"({', '.join(['self', *parameters[False], *by_name])}):\n " + "\n ".join(lines or ["pass"])
 

@@ -165,3 +165,18 @@ def test_a_first_call_that_another_thread_overtook_takes_what_that_compiled() ->
     first_init(other, 1, "x", ())
     assert first_eq(one, other)
     assert first_hash(other) == hash(one)
+
+
+def test_what_a_class_does_after_its_init_is_done() -> None:
+    """As for `dataclass`: checks and derived values of `__post_init__` hold for the first object and for later ones."""
+
+    @frozen
+    class Checked:
+        low: int
+        high: int = 0
+
+        def __post_init__(self) -> None:
+            if self.high < self.low:
+                object.__setattr__(self, "high", self.low)
+
+    assert [Checked(3).high, Checked(4).high, dataclasses.replace(Checked(1, 9), low=12).high] == [3, 4, 12]

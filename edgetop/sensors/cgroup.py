@@ -128,7 +128,7 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
     onset = Onset("cpu-quota", "the CPU quota is used up: the engine waits for its next period")
 
     def read() -> Values:
-        shares, stalls = zip(*(level.read(now()) for level in levels), strict=True)
+        shares, stalls = zip(*(level.read_at(now()) for level in levels), strict=True)
         return [onset.checked(_most(shares)), _most(stalls)]
 
     source = root.absolute(levels[0].file.relative)
@@ -146,7 +146,7 @@ class _Quota:
         self._before: tuple[int, int] | None = None  # number of periods, and of those in which it waited
         self._stall = Rate()
 
-    def read(self, at_s: float) -> tuple[float | Gap, float | Gap]:
+    def read_at(self, at_s: float) -> tuple[float | Gap, float | Gap]:
         """Return the percentage of periods in which the group waited, and for how many ms a second it did."""
         fields = parse_counters(self.file.read_text())
         # Version 2 counts microseconds, version 1 nanoseconds.

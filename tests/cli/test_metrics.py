@@ -22,7 +22,7 @@ from tests.support.waiting import wait_until
 
 @pytest.mark.parametrize("text", ["", "x", "127.0.0.1:", "1:2:3", "127.0.0.1:99999", "http://127.0.0.1:9464", "::1:80"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(BadParameter, match="is no address"):
+    with pytest.raises(BadParameter, match="is not an address"):
         address(text)
 
 
