@@ -183,7 +183,7 @@ def test_onnx_quantised_is_int8_within() -> None:
         next(i for i in onnx.load_from_string(model).graph.initializer if i.name == "weights/int8")
     )
     assert weights.dtype == np.int8
-    np.testing.assert_allclose(y, np.clip(floats(1, 32) @ (weights / 127), -2, 127 / 64), atol=0.1)
+    np.testing.assert_allclose(y, np.clip(floats(1, 32) @ (weights / 63), -2, 127 / 64), atol=0.1)
 
 
 def test_tflite_int8_computes_what_its_scales_say() -> None:
