@@ -64,7 +64,7 @@ def never(minutes):
 
 
 def silent(labels=RUN):
-    return "EdgetopBoardSilent", labels, "the session on board-1 is silent, and it was not ended"
+    return "EdgetopBoardSilent", labels, "the session on board-1 is silent, but has not ended"
 
 
 def failed(labels=RUN):
@@ -184,11 +184,11 @@ def told(name, summary, labels=""):
     return name, f"{RUN}{',' if labels else ''}{labels}", summary
 
 
-STALLED = told("EdgetopStalled", "an inference on board-1 does not come back")
+STALLED = told("EdgetopStalled", "an inference on board-1 does not return")
 RECORDS_NOT = told("EdgetopNotRecording", "measurements on board-1 are not being recorded")
-NO_INFERENCE = told("EdgetopNoInference", "the session on board-1 runs, and has measured no inference")
+NO_INFERENCE = told("EdgetopNoInference", "the session on board-1 runs, but has measured no inference")
 LEAKS = told("EdgetopMemoryLeak", "the engine's memory on board-1 grows and does not level off")
-THROTTLED = told("EdgetopThrottled", "board-1 limits itself: thermal", "cause='thermal'")
+THROTTLED = told("EdgetopThrottled", "board-1 is throttled: thermal", "cause='thermal'")
 INTERNAL = told(
     "EdgetopInternalError",
     "an internal error of edgetop on board-1 affects a part of its analysis: power",
