@@ -168,7 +168,7 @@ def test_a_first_call_that_another_thread_overtook_takes_what_that_compiled() ->
 
 
 def test_what_a_class_does_after_its_init_is_done() -> None:
-    """As for `dataclass`: checks and derived values of `__post_init__` hold for the first object and for later ones."""
+    """`__post_init__` runs for the first object of a class and for every later one, as with `dataclass`."""
 
     @frozen
     class Checked:

@@ -58,6 +58,14 @@ class Analysis(Folds):
         rows = (StreamLatency(name, of.window(window_ns, now_ns), of.statistics(now_ns)) for name, of in each)
         return replace(view, streams=tuple(rows))
 
+    def shown_latency(self) -> tuple[RollingLatency, str]:
+        """Return the latency that charts of the whole session show, with the name of its stream.
+
+        With several streams it is that of the busiest. With one, the name is "".
+        """
+        views = self.stream_views()
+        return views[0].latency, views[0].name if len(views) > 1 else ""
+
     def _shown(self) -> tuple[RollingLatency, str]:
         """Return the latency to show, with the name of its stream, or "" if the session has one stream."""
         views = self.stream_views()

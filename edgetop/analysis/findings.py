@@ -222,7 +222,7 @@ class FellBack:
 
     operators: tuple[OperatorView, ...]  # the most expensive first
     preferred: str  # the provider
-    partitions: int  # of the whole model
+    partitions: int  # number of partitions of the model, over all providers
 
     code: ClassVar[str] = "fell-back"
 

@@ -44,7 +44,6 @@ from edgetop.analysis.streams import (
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
-from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import GateSet, ToolSummary
 from edgetop.session.events import Event
@@ -87,8 +86,8 @@ FOLDS: dict[str, Any] = {
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
-# Streams that are viewed anew each second: a view costs some ms. With more streams each has its turn, which may delay
-# what the screen says of it by seconds; at the end of a session all are viewed.
+# Number of streams whose views are made anew each second, because a view takes some ms of CPU. With more streams, they
+# take turns, so the screen may show a state some seconds late. At the end of a session all views are made anew.
 VIEWED_AT_ONCE = 4
 OF_STREAMS = ("slowdowns", "precision")  # the folds that each stream has
 _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
@@ -142,7 +141,7 @@ class Folds:
         # By stream number. A session with one stream shares its latency with that stream.
         self.streams = {0: StreamFolds(self.latency, *(self._begin(name) for name in OF_STREAMS))}
         self._since_reset: RollingLatency | None = None
-        self._stream_views: dict[int, StreamView] = {}  # by number; of many streams some are seconds old
+        self._stream_views: dict[int, StreamView] = {}  # By stream number.
         self._derived_events = DerivedEvents()
         self.gates: tuple[Gate, ...] = ()
         # The figures that another tool printed about inferences that are not in the recording.
@@ -389,10 +388,6 @@ class Folds:
         """Return the precision of the session's percentiles. While the session measures, it may be some seconds old."""
         only = self.only_stream
         return only.precision if only else UNJUDGED
-
-    def parts(self, count: int) -> list[histogram.Counts]:
-        """Return the histograms of `count` successive parts of the session; [] if short or with several streams."""
-        return [] if self.has_streams else self.streams[0].precision.parts(count)
 
     @once
     def alerts_view(self) -> AlertsView:

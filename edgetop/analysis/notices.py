@@ -103,7 +103,7 @@ def _is_over(folds: Folds) -> bool:
 
 
 def _events(folds: Folds) -> Iterator[Doubt]:
-    has_run = folds.statistics() is not None
+    has_run = folds.totals() is not None
     for lasting in folds.events.view().lasting:
         kind = lasting.first.kind
         if kind in EVENT_CODES and not (has_run and kind == "no-inference"):

@@ -74,7 +74,10 @@ class Moment:
 
 
 class StreamView:
-    """The figures of one stream over the whole session, each made when it is first read. Valid until the next fold."""
+    """The figures of one stream over the whole session, each made when it is first read.
+
+    In a session with many streams, a view may be some seconds older than the data (`folds.VIEWED_AT_ONCE`).
+    """
 
     def __init__(
         self, number: int, name: str, folds: StreamFolds, moment: Moment, missing_since_ns: int | None = None
@@ -169,6 +172,10 @@ class StreamView:
             late = Late(whole.percentile_ns(0.50), whole.misses or 0, slow, self.tail.slowest, whole.mean_ns, starts)
         burst = self.slowdowns.burst
         return why_late(late, load, burst.p50_ns if burst else None)
+
+    def parts(self, count: int) -> list[histogram.Counts]:
+        """Return the histograms of `count` successive parts of the session, or [] if it is too short."""
+        return self._folds.precision.parts(count)
 
     @noted
     def busy_ns(self) -> float:

@@ -104,7 +104,7 @@ class Evidence:
         self.growth, self.overload = folds.growth_view(), folds.backlog.view()
         self.recording_trouble = folds.recording.trouble  # why nothing is recorded just now; "": it is
         totals = folds.totals()
-        self.longest_ns = totals.max_ns if totals else None  # of all inferences
+        self.longest_ns = totals.max_ns if totals else None  # longest latency of any inference
 
     def _read_stream(self, stream: StreamView) -> None:
         self.session = stream.statistics

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.analysis.report_parts import LatencyFigures
 from edgetop.analysis.statistics import SETTLED_COUNTS
-from edgetop.comparison.sample import Sample
+from edgetop.comparison.sample import Sample, of_stream
+from edgetop.formatting import clean, shortened
 from edgetop.frozen import frozen
 from edgetop.session.trips import trips_c
 
@@ -26,6 +28,7 @@ Z_975 = 1.96
 RUN_TO_RUN = 0.01
 BLIND = 0.4  # the same for figures whose drift within a session is unknown; then only a factor over 4 is significant
 SAME_WITHIN = 0.05
+MOST_STREAMS, STREAM_CELLS = 12, 20  # compared streams; width of a name
 
 
 @frozen
@@ -56,6 +59,7 @@ class Figure:
     is_operator: bool = False
     is_crowded: bool = True  # whether other processes affect it
     least_count: int = 0  # least number of inferences
+    stream: str = ""  # the stream that it is of, in a session with several
 
     def on_scale(self, value: float) -> float:
         return value if self.is_difference else math.log(value)
@@ -97,7 +101,9 @@ class Figure:
 
     def is_settled(self, sample: Sample) -> bool:
         """Whether a percentile is settled within its session."""
-        return (sample.report.latency.settled or {}).get(self.key.removesuffix("_ms"), True)
+        latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
+        name = self.key.partition("[")[0].removesuffix("_ms")
+        return (latency.settled or {}).get(name, True) if latency else True
 
 
 def _at(path: str) -> Callable[[Sample], Any]:
@@ -126,6 +132,40 @@ def _latency(name: str, label: str, quantile: float | None = None, *, is_lead: b
         is_judged=name != "max",  # the maximum grows with the number of inferences
         least_count=SETTLED_COUNTS[quantile] if quantile else 0,
     )  # fmt: skip
+
+
+def figures_of_streams(samples: Sequence[Sample]) -> tuple[Figure, ...]:
+    """Return p50 and p99 of each stream, the busiest first, if a session has several. Streams are matched by name."""
+    several = [sample.report.streams for sample in samples if len(sample.report.streams) > 1]
+    names = dict.fromkeys(stream.name for streams in several for stream in streams)
+    return tuple(
+        _of_stream(name, key, quantile)
+        for name in list(names)[:MOST_STREAMS]
+        for key, quantile in (("p50", 0.50), ("p99", 0.99))
+    )
+
+
+def _of_stream(stream: str, name: str, quantile: float) -> Figure:
+    key = f"{name}_ms"
+
+    def read(sample: Sample) -> Number:
+        latency = _stream_latency(sample, stream)
+        return getattr(latency, key) if latency else None
+
+    def interval(sample: Sample) -> Any:
+        latency = _stream_latency(sample, stream)
+        return (latency.ci95 or {}).get(key) if latency else None
+
+    return Figure(
+        key=f"{key}{of_stream(stream)}", label=f"{name} {shortened(clean(stream), STREAM_CELLS)}", unit="ms",
+        more="slower", less="faster", read=read, interval=interval, quarters=f"{key}{of_stream(stream)}",
+        is_lead=True, least_count=SETTLED_COUNTS[quantile], stream=stream,
+    )  # fmt: skip
+
+
+def _stream_latency(sample: Sample, name: str) -> LatencyFigures | None:
+    """Return the latency of the stream with this name, also of a session that has only this one."""
+    return next((stream.latency for stream in sample.report.streams if stream.name == name), None)
 
 
 def _share(key: str, label: str, read: Callable[[Sample], Number]) -> Figure:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from edgetop.comparison.fairness import fairness, warmth
-from edgetop.comparison.figures import FACTS, FIGURES, Figure, operators
+from edgetop.comparison.figures import FACTS, FIGURES, Figure, figures_of_streams, operators
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, turns_ratio
 from edgetop.comparison.student import LEVEL, Contrast, Side, contrast
@@ -92,7 +92,8 @@ def compare(groups: Sequence[Group], ranked_by: str = RANKED_BY, judge: Judge | 
     agreeing, refused = lines(outputs, judge or Judge())
     none = (None,) * len(groups)
     facts = (Row(one.key, one.label, one.unit, tuple(_fact(of, one.read) for of in groups), none) for one in FACTS)
-    rows = discovered([_row(groups, figure, level) for figure in FIGURES])
+    streams = figures_of_streams([sample for group in groups for sample in group.samples])
+    rows = discovered([_row(groups, figure, level) for figure in (*streams, *FIGURES)])
     return Comparison(
         groups=tuple(groups),
         rows=(
@@ -217,7 +218,7 @@ def discovered(rows: list[Row]) -> list[Row]:
     passed = [n for n, (chance, *_) in enumerate(chances, 1) if chance <= LEVEL * n / len(chances)]
     for _, i, k in chances[max(passed, default=0) :]:
         one = rows[i].ratios[k]
-        if one and one.verdict not in ("same", "unknown") and rows[i].key not in leads:
+        if one and one.verdict not in ("same", "unknown") and rows[i].key.partition("[")[0] not in leads:
             doubtful = replace(one, verdict="unknown", words=CHANCE)
             rows[i] = replace(rows[i], ratios=(*rows[i].ratios[:k], doubtful, *rows[i].ratios[k + 1 :]))
     return rows

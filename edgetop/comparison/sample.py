@@ -69,21 +69,35 @@ class Group:
 
 def sample(analysis: Analysis) -> Sample:
     """Make the sample of a session. Raises ValueError if the analysis has no manifest."""
-    quarters = [
-        {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
-        for counts in analysis.parts(QUARTERS)
-        for percentiles in [histogram.percentiles(counts, QUANTILES, 0, 2**62)]
-    ]
+    views = analysis.stream_views()
+    quarters: dict[str, tuple[float, ...]] = {}
+    for view in views:
+        quarters |= _quarters(view.parts(QUARTERS), of_stream(view.name) if len(views) > 1 else "")
     others_pct, steal_pct = neighbours(analysis)
     caps = ((track.info.id, track.max) for track in analysis.tracks.views("freqcap"))
     return Sample(
         report=report(analysis),
-        quarters={f"{key}_ms": tuple(part[key] / 1e6 for part in quarters) for key in quarters[0]} if quarters else {},
+        quarters=quarters,
         others_pct=others_pct,
         steal_pct=steal_pct,
         caps_mhz={name: mhz for name, mhz in caps if mhz is not None},
-        buckets=analysis.latency.buckets,
+        buckets=views[0].latency.buckets if len(views) == 1 else np.zeros(histogram.SIZE, np.int64),
     )
+
+
+def of_stream(name: str) -> str:
+    """Return what follows the key of a figure that is of one stream."""
+    return f"[{name}]"
+
+
+def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[float, ...]]:
+    """Return the percentiles and the mean of each part in ms, by the keys of figures, with `of` behind each."""
+    figures = [
+        {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
+        for counts in parts
+        for percentiles in [histogram.percentiles(counts, QUANTILES, 0, 2**62)]
+    ]
+    return {f"{key}_ms{of}": tuple(part[key] / 1e6 for part in figures) for key in figures[0]} if figures else {}
 
 
 def neighbours(analysis: Analysis) -> tuple[float | None, float | None]:

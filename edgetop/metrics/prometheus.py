@@ -138,7 +138,7 @@ class Textfile:
             with replacing(_paths(self._folder, self._run)[0], _FILE_MODE, durable=False) as file:
                 os.fchmod(file.fileno(), _FILE_MODE)  # independent of the umask
                 file.write(rendered(found, openmetrics=False, labels=(("run", str(self._run)),)))
-            self._has_reader |= self._was_read()  # of the file before
+            self._has_reader |= self._was_read()  # whether somebody read the file that this one replaces
         except OSError as error:
             return f"{self._folder}: {error.strerror}"
         return ""

@@ -133,9 +133,9 @@ class Seconds:
         The row of stream 0 in a second that belongs to it alone is the second's own. Its jitter then begins with the
         difference from the inference before, whichever stream that was of.
         """
-        own, empty = replace(self, streams=None), _emptied(self)
         if self.streams is None:
-            return own if number == 0 else empty
+            return _emptied(self) if number else self
+        own, empty = replace(self, streams=None), _emptied(self)
         second, here = self.streams.owner, np.flatnonzero(self.streams.number == number)
         places = np.arange(len(self))  # in `empty`, and behind it the rows of streams, and the seconds' own
         places[second[here]] = len(self) + here

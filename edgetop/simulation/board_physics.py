@@ -169,7 +169,7 @@ class Timetable:
 
 POLL_S = 1.0  # polling-delay-passive of the thermal zone; no step of the simulation is longer
 # An over-current event is 1 ms at half clocks, as seen on an Orin Nano (nvidia-oot, tegra23x-oc-event.c; `throt_period`
-# of its BPMP).
+# in the tables of its power manager, the BPMP).
 EVENT_S = 0.001
 EVENT_CLOCK = 0.5
 # The firmware reports under-voltage below 4.63 V (Raspberry Pi documentation, get_throttled).

@@ -101,7 +101,7 @@ class Summaries:
             axis = Axis(max(0, end_s - COURSE * step_s), max(end_s, COURSE * step_s))
             steps = (end_s - axis.from_s) // step_s
             heat = view_thermal(self._analysis.tracks, axis).hottest_points
-            p99 = _course(self._analysis.latency.points(axis), steps, 1e-6)
+            p99 = _course(self._analysis.shown_latency()[0].points(axis), steps, 1e-6)
             self._courses = step_s, end_s, p99, _course(heat, steps, 1.0)
         return self._courses
 

@@ -121,6 +121,7 @@ class Throttles(TracksReader):
         self._spans = Spans()
         self._signals = NO_READINGS  # not settled yet
         self._rows: Rows = np.empty(0, ROW)  # of seconds, not measured yet
+        self._is_mixed = False  # whether the session has several streams
         self._now_ns = 0
         self._view: ThrottlesView | None = None
 
@@ -139,8 +140,11 @@ class Throttles(TracksReader):
             return
         if batch.judged is not None:
             self._import_state(batch.judged, board)
+        self._is_mixed |= batch.seconds.streams is not None
         counted = batch.seconds.rows[batch.seconds.rows["count"] > 0]
-        if len(counted):
+        if self._is_mixed:  # the medians of several models together tell nothing: the effect on latency is unknown
+            self._rows = self._rows[:0]
+        elif len(counted):
             self._rows = np.concatenate([self._rows, counted[list(ROW.names or ())].astype(ROW)])
         aggregates = batch.aggregates[batch.aggregates["sensor"] < len(board.infos)]
         if len(aggregates):

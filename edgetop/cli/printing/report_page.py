@@ -31,7 +31,7 @@ from edgetop.session.seconds import NS
 from edgetop.wording.ab_words import verdict_words
 from edgetop.wording.event_words import worded
 
-MOST_OPERATORS, MOST_MARKS = 20, 500
+MOST_OPERATORS, MOST_MARKS, MOST_STREAMS = 20, 500, 6
 AB_BINS, MOST_QUADS = 80, 100  # in an A/B session: bars of a histogram, points of the ratio over time
 Line = tuple[str, Points | None, str]  # name of the line, its timeline, and the column of the timeline
 
@@ -72,9 +72,11 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
 
 
 def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list[Line], list[float]]]:
-    tracks, latency = analysis.tracks, analysis.latency.points(axis)
-    names = (("p50 of a second", "middle"), ("p99", "high"), ("max", "top"))
-    yield "latency; throttled spans are shaded", "ms", [(name, latency, column) for name, column in names], []
+    tracks, names = analysis.tracks, (("p50 of a second", "middle"), ("p99", "high"), ("max", "top"))
+    views = analysis.stream_views()
+    for view in views[:MOST_STREAMS]:
+        latency, of = view.latency.points(axis), f" of {clean(view.name)}" if len(views) > 1 else ""
+        yield f"latency{of}; throttled spans are shaded", "ms", [(name, latency, column) for name, column in names], []
     thermal = view_thermal(tracks, axis)
     zones = [zone.info for zone in thermal.zones]
     yield (

@@ -294,6 +294,7 @@ def _tail(tail: TailView) -> Iterator[str]:
     yield f"tail       of the {len(tail.slowest)} slowest, one a second: {clean(tail_words(tail.parts))}"
     for one in tail.slowest[:MOST_SLOW_INFERENCES]:
         who = f" ({clean(one.who)})" if one.who else ""
+        who += f", {clean(one.stream)}" if one.stream else ""
         when, took = formatting.clock_time(one.t_ns), formatting.milliseconds(one.latency_ns)
         yield f"           {took} ms at {when}: {one.cause.replace('-', ' ')}{who}"
 

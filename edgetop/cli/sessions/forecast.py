@@ -76,11 +76,11 @@ def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | Non
     whole = Analysis.of(recording.play())
     until_ns = whole.progress.measured_until_ns
     span, spans = WHOLE, whole.throttles.view().spans
-    throughput = whole.statistics()
+    throughput = whole.totals()
     if spans and spans[0].start_ns < until_ns:
         until_ns = spans[0].start_ns
         span = replace(WHOLE, end_ns=until_ns)
-        throughput = Analysis.of(recording.play(span=span)).statistics()
+        throughput = Analysis.of(recording.play(span=span)).totals()
     try:
         found = elsewhere(recording.play(span=span), recording.manifest, ambient_c, until_ns)
     except ValueError as error:
