@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
@@ -11,6 +11,7 @@ from edgetop.analysis.ab_figures import AbFold, AbView
 from edgetop.analysis.alerts.alert import AlertsView
 from edgetop.analysis.alerts.alert_rules import AlertRule
 from edgetop.analysis.alerts.alerts import Alerts, Findings
+from edgetop.analysis.checkpoints import Checkpoints
 from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.event_index import Competitors
@@ -128,6 +129,7 @@ class Folds:
         # Results made since the last fold, each with the failed parts that it depends on.
         self.made: dict[Any, Any] = {}
         self.on_fault: Callable[[Fault], None] | None = None  # Called with each new fault when data is folded next.
+        self._checkpoints = Checkpoints()
         self._forget()
 
     def _forget(self) -> None:
@@ -179,8 +181,8 @@ class Folds:
     def _fold(self, batch: Batch) -> None:
         if batch.restart:
             self._forget()
-        if batch.checkpoint is not None:
-            vars(self).update(batch.checkpoint)
+        if batch.resumes_ns is not None:
+            vars(self).update(self._checkpoints.load(batch.resumes_ns))
         if batch.manifest is not None:
             self._fold_manifest(batch.manifest)
         self.faults.now_ns = max(self.faults.now_ns, batch.until_ns)
@@ -268,9 +270,10 @@ class Folds:
                 self.ab.on_event(event)
                 self.competitors.on_event(event)
 
-    def checkpoint(self) -> Mapping[str, Any]:
-        """Return the state. Other folds with the same rules can continue from a copy, which the caller makes."""
-        return {name: part for name, part in vars(self).items() if name not in _NOT_OF_SESSION}
+    def save_checkpoint(self, at_ns: int, ahead: "Folds") -> None:
+        """Save the state of `ahead`, its twin that has folded the session up to `at_ns`, to resume from it later."""
+        state = {name: part for name, part in vars(ahead).items() if name not in _NOT_OF_SESSION}
+        self._checkpoints.save(at_ns, state)
 
     def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
         """Return new folds with the same rules and an empty state."""
@@ -453,4 +456,4 @@ class Folds:
         return {sensor_id: points for sensor_id, points in each if points is not None}
 
 
-_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds", "on_fault", "_stream_views"})
+_NOT_OF_SESSION = frozenset({"_rules", "lock", "made", "folds", "on_fault", "_stream_views", "_checkpoints"})

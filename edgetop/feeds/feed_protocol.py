@@ -1,10 +1,9 @@
 """The interface of feeds: reading batches, and optional abilities."""
 
 import threading
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import Flag, auto
-from typing import Any, Protocol
+from typing import Protocol
 
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch, merge
@@ -68,8 +67,11 @@ class Player(Protocol):
     def ahead(self) -> Batch | None:
         """Return the next piece of the session for a reader that is ahead of the screen, or None at the end."""
 
-    def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
-        """Save the state after all pieces from `ahead` so far. The first batch after a seek may carry a copy of it."""
+    def checkpoint_ns(self) -> int | None:
+        """Return the time up to which `ahead` was read if the reader must save a checkpoint there, or else None.
+
+        The first batch after a later seek may resume from that time.
+        """
 
 
 # If more inferences than this wait to be read, a screen gets the seconds that it missed instead of every inference.

@@ -1,11 +1,10 @@
 """Play a recorded session, at any speed and from any position."""
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
 from dataclasses import replace
-from typing import Any
 
 from edgetop.feeds.feed_protocol import Can, Mark, Transport
-from edgetop.recording.by_time import BEGINNING, START, Checkpoints, Moment, RecordingByTime
+from edgetop.recording.by_time import BEGINNING, START, Moment, RecordingByTime
 from edgetop.recording.reader import Recording
 from edgetop.session.batch import Batch
 from edgetop.session.clock import Clock
@@ -33,7 +32,7 @@ class ReplayFeed:
         self._given: Moment | None = (
             None  # moment up to which data were read; None: the next read starts from the beginning
         )
-        self._checkpoints = Checkpoints()
+        self._checkpoints: list[Moment] = []  # In order of time.
         self._ahead, self._next_stop, self._is_at_stop = BEGINNING, 0, False
 
     @property
@@ -56,10 +55,11 @@ class ReplayFeed:
         self._advance()
         if self._given is None:
             self._given = self._recording.moment(self._t_ns)
-            if found := self._checkpoints.before(self._t_ns):
-                begin, checkpoint = found
-                return replace(self._recording.until(self._given, begin), checkpoint=checkpoint)
-            return self._recording.until(self._given)
+            number = bisect_right(self._checkpoints, self._t_ns, key=lambda moment: moment.t_ns)
+            if number == 0:
+                return self._recording.until(self._given)
+            begin = self._checkpoints[number - 1]
+            return replace(self._recording.until(self._given, begin), resumes_ns=begin.t_ns)
         if self._t_ns <= self._given.t_ns:
             return None
         begin, self._given = self._given, self._recording.moment(self._t_ns)
@@ -101,9 +101,11 @@ class ReplayFeed:
         batch = self._recording.until(self._ahead, begin)
         return batch if begin is BEGINNING else replace(batch, restart=False)
 
-    def save_checkpoint(self, state: Callable[[], Mapping[str, Any]]) -> None:
-        if self._is_at_stop and self._next_stop % self._checkpoint_distance == 0:
-            self._checkpoints.save(self._ahead, state())
+    def checkpoint_ns(self) -> int | None:
+        if not self._is_at_stop or self._next_stop % self._checkpoint_distance:
+            return None
+        self._checkpoints.append(self._ahead)
+        return self._ahead.t_ns
 
     @property
     def _checkpoint_distance(self) -> int:

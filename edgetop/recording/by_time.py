@@ -4,8 +4,6 @@ A view of a day-long session opens in a fraction of a second, because it is made
 last inferences are read one by one, so that short windows are exact.
 """
 
-import io
-import pickle
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -305,60 +303,3 @@ class RecordingByTime:
 
 def _ends(inferences: Inferences) -> npt.NDArray[np.int64]:
     return np.asarray(inferences["t_ns"] + inferences["latency_ns"])
-
-
-CODEC = "zstd"  # makes 4 MiB of the 20 MiB of a session with forty sensors, and unpacks them in hundredths of a second
-
-Parts = Mapping[str, object]
-Packed = tuple[int, bytes]  # original size in bytes, compressed data
-
-
-class Checkpoints:
-    """Compressed states of an analysis at some moments, so that a seek need not start at the beginning.
-
-    The states are pickled in memory and unpickled only by this process; no pickle is read from a file.
-    """
-
-    def __init__(self) -> None:
-        # In order of time. Arrays are compressed one by one; compressing all together would need two more copies.
-        self._states: list[tuple[Moment, Packed, list[Packed]]] = []
-
-    def save(self, moment: Moment, parts: Parts) -> None:
-        """Store a copy of a state. `moment` must be later than that of every state stored before."""
-        arrays: list[Packed] = []
-        rest = io.BytesIO()
-        _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(_packed(array.raw()))).dump(parts)
-        self._states.append((moment, _packed(rest.getbuffer()), arrays))
-        release_memory()
-
-    def before(self, t_ns: int) -> tuple[Moment, Parts] | None:
-        """Return a copy of the last state that is not later than `t_ns`, or None."""
-        for moment, parts, arrays in reversed(self._states):
-            if moment.t_ns <= t_ns:
-                return moment, pickle.loads(_unpacked(parts), buffers=map(_unpacked, arrays))  # noqa: S301
-        return None
-
-
-class _Pickler(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
-        """Pickle an array with the name of its dtype. With an unpickled dtype, `ufunc.at` is slow in numpy 2."""
-        if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
-            return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)
-        return NotImplemented
-
-
-def _array(data: bytearray, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    return np.frombuffer(data, np.dtype(dtype)).reshape(shape)
-
-
-def _packed(data: bytes | memoryview) -> Packed:
-    import pyarrow as pa  # noqa: PLC0415  attaching to a session that just began needs no Arrow
-
-    return len(data), pa.compress(data, CODEC, asbytes=True)
-
-
-def _unpacked(packed: Packed) -> bytearray:
-    """Return the original data, as a bytearray because the arrays made from it are written to."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    return bytearray(pa.decompress(packed[1], packed[0], CODEC))

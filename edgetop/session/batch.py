@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
 
 from edgetop.frozen import frozen
 from edgetop.session.events import Event
@@ -31,7 +30,8 @@ class Batch:
     restart: bool = False  # whether earlier batches are void: after a seek or a reconnect
     bursts: tuple[Burst, ...] = ()  # of instrumented inferences, which are not in `inferences`
     aggregates: Aggregates = field(default_factory=lambda: NO_AGGREGATES)  # replace readings of the distant past
-    checkpoint: Mapping[str, Any] | None = None  # of a restart: the state of an analysis that what is here follows
+    # Of a restart: the time of the checkpoint that the data follows, which the reader has saved. None: the beginning.
+    resumes_ns: int | None = None
     judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
@@ -62,6 +62,6 @@ def merge(batches: Sequence[Batch]) -> Batch:
         bursts=tuple(burst for batch in batches for burst in batch.bursts),
         manifest=manifests[-1] if manifests else None,
         restart=bool(starts),
-        checkpoint=batches[0].checkpoint,
+        resumes_ns=batches[0].resumes_ns,
         judged=judged[-1] if judged else None,
     )

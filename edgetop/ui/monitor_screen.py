@@ -155,7 +155,8 @@ class MonitorScreen(Screen[None]):
         batch = player.ahead()
         if batch is not None:
             scout.fold(batch)
-            player.save_checkpoint(scout.checkpoint)
+            if (at_ns := player.checkpoint_ns()) is not None:
+                self.analysis.save_checkpoint(at_ns, scout)
             self.call_later(self._look_ahead, player, scout)
         else:
             derived = derived_events(scout.slowdowns_view(), scout.throttles.view(), scout.alerts_view())

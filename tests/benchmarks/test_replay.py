@@ -42,7 +42,8 @@ while True:  # as the screen does, with keys in between
     if batch is None:
         break
     scout.fold(batch)
-    feed.save_checkpoint(scout.checkpoint)
+    if (at_ns := feed.checkpoint_ns()) is not None:
+        analysis.save_checkpoint(at_ns, scout)
     ahead.append(time.perf_counter() - begun)
 del scout
 for hours in map(float, sys.argv[2:]):

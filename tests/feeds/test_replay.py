@@ -131,12 +131,13 @@ def long_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return record(tmp_path_factory.mktemp("long") / "s.edgetop", long_script().batches)
 
 
-def looked_ahead(feed: ReplayFeed) -> int:
-    """In how many pieces."""
-    scout, pieces = Analysis(), 0
+def look_ahead(feed: ReplayFeed, analysis: Analysis) -> int:
+    """Read the session ahead of `analysis`, which keeps the checkpoints. Returns the number of pieces."""
+    scout, pieces = analysis.twin(), 0
     while (batch := feed.ahead()) is not None:
         scout.fold(batch)
-        feed.save_checkpoint(scout.checkpoint)
+        if (at_ns := feed.checkpoint_ns()) is not None:
+            analysis.save_checkpoint(at_ns, scout)
         pieces += 1
     return pieces
 
@@ -153,14 +154,14 @@ def test_who_looked_ahead_finds_the_same_wherever_he_goes(
         each.play(False)
     analysis, expected = Analysis(), Analysis()
     take(feed, analysis)
-    assert looked_ahead(feed) >= 3
+    assert look_ahead(feed, analysis) >= 3
     assert take(feed, analysis) is None  # what is shown stays
     for seconds in (7_812.0, 100.0, 3_600.5, 3_599.9, 601.2, 5_000.0, 4_200.6, 7_000.0, 600.5, 7_812.0):
         for each, found in ((feed, analysis), (at_once, expected)):
             each.seek(int(seconds * NS))
             batch = take(each, found)
             assert batch is not None
-            assert (batch.checkpoint is None) == (each is at_once or seconds < first_kept_s)
+            assert (batch.resumes_ns is None) == (each is at_once or seconds < first_kept_s)
         assert_same_views(analysis, expected)
 
 
@@ -170,10 +171,10 @@ def test_a_state_that_was_gone_back_to_can_be_gone_back_to_again(
     monkeypatch.setattr(by_time, "SECONDS_AT_ONCE", 1)
     feed = ReplayFeed(Recording(long_folder), ManualClock())
     feed.play(False)
-    looked_ahead(feed)
+    analysis = Analysis()
+    look_ahead(feed, analysis)
     found = []
     for seconds in (4_000, 6_500, 4_000):
-        analysis = Analysis()
         feed.seek(seconds * NS)
         take(feed, analysis)
         found.append(views(analysis))

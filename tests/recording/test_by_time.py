@@ -11,33 +11,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.alerts.alert_rules import parse_rule
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.precision import Precision
 from edgetop.analysis.statistics import Totals
 from edgetop.recording import columns
 from edgetop.recording.by_time import (
-    BEGINNING,
     LAST_INFERENCES,
     SEPARATE_S,
     START,
     SUMMED_S,
-    Checkpoints,
     RecordingByTime,
     SecondsTable,
     TimedTable,
 )
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import Piece
-from edgetop.session.batch import Batch, merge
+from edgetop.session.batch import merge
 from edgetop.session.operators import Operator
 from edgetop.session.records import READING, Readings
 from edgetop.session.seconds import NS, Seconds, concatenate
-from tests.support import scripts
 from tests.support.recordings import back_to_back, record, session, with_phases
-from tests.support.scripts import Script, measured
+from tests.support.scripts import measured
 from tests.support.sessions import back_to_back as made
-from tests.support.sessions import differences, histogram_of, seconds_of
+from tests.support.sessions import histogram_of, seconds_of
 
 pytestmark = pytest.mark.slow
 
@@ -265,59 +261,3 @@ def test_of_many_bursts_reading_the_first_and_last_suffices(tmp_path: Path) -> N
     assert len(last) < 90
     assert last[-1].number == 119
     assert [burst.number for burst in recorded.whole().bursts] == list(range(120))
-
-
-# States of an analysis.
-
-RULES = (parse_rule("temp>61C for=3s"),)
-SESSIONS: dict[str, Callable[[], Script]] = {
-    "with power": lambda: scripts.measured_with_power(40),
-    "paced, with gates": lambda: scripts.paced(40, p99="p99>33ms", memory="rss-growth>1MiB/h"),
-    "throttled": lambda: scripts.measured(60, scripts.hot).profile(),
-    "of little memory": lambda: scripts.scarce(30),
-    "that leaks": scripts.leaking,
-    "of hostile text": lambda: scripts.hostile("[bold]\x1b[31m\u202e"),
-}
-
-
-@pytest.mark.parametrize("name", SESSIONS)
-def test_who_goes_on_from_what_was_known_finds_the_same(name: str) -> None:
-    batches = SESSIONS[name]().batches
-    half = len(batches) // 2
-    first, rest = merge(batches[:half]), merge(batches[half:])
-    straight, kept = Analysis(RULES), Checkpoints()
-    straight.fold(first)
-    kept.save(BEGINNING, straight.checkpoint())
-    straight.fold(rest)  # does not change what is kept
-    for _ in range(2):
-        found = kept.before(0)
-        assert found
-        gone_on = straight.twin()
-        gone_on.fold(Batch(restart=True, checkpoint=found[1]))
-        gone_on.fold(rest)
-        assert differences(gone_on.view(None), straight.view(None)) == []
-
-
-def test_the_last_one_up_to_a_time_is_found() -> None:
-    kept = Checkpoints()
-    assert kept.before(10**18) is None
-    for t_ns in (100, 200):
-        kept.save(replace(BEGINNING, t_ns=t_ns), {"t_ns": t_ns, "array": np.arange(5)})
-    assert kept.before(99) is None
-    found = [kept.before(t_ns) for t_ns in (100, 199, 200, 10**18)]
-    assert [known and known[1]["t_ns"] for known in found] == [100, 100, 200, 200]
-
-
-def test_arrays_come_back_to_be_written_to_as_fast_as_before() -> None:
-    """Of a dtype that is not numpy's own object, `ufunc.at` takes fifteen times as long."""
-    kept = Checkpoints()
-    kept.save(BEGINNING, {"a": np.zeros((3, 4)), "b": np.arange(6, dtype=np.int16)[::2], "none": np.empty((0, 2))})
-    found = kept.before(0)
-    assert found
-    a, b, none = (found[1][name] for name in ("a", "b", "none"))
-    assert isinstance(a, np.ndarray)
-    assert a.dtype is np.dtype(np.float64)
-    a[1, 2] = 5
-    assert (a.shape, a.sum()) == ((3, 4), 5)
-    assert np.array_equal(b, [0, 2, 4])
-    assert none.shape == (0, 2)

@@ -89,7 +89,7 @@ async def test_it_looks_ahead_so_that_one_may_go_anywhere_at_once(
         batch = screen.feed.read()
         assert batch is not None
         assert len(batch.seconds) < 700
-        assert batch.checkpoint is not None
+        assert batch.resumes_ns is not None
 
 
 async def test_space_pauses_and_plays(session: Path) -> None:
