@@ -7,8 +7,9 @@ rule.
 import copy
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -16,6 +17,16 @@ from edgetop.errors import InputError
 from edgetop.frozen import frozen
 
 PATH = click.Path(path_type=Path)  # the type of an option that is a path
+
+Value = Any  # the parsed value of an option, whose declaration has its type
+Given = Mapping[str, Value]  # all parsed values of a command line, by the name of the parameter
+
+T = TypeVar("T")
+
+
+def taken(kind: type[T], given: Given) -> T:
+    """Return the options of a command as a value of `kind`, a class of values whose fields have their names."""
+    return kind(**{each.name: given[each.name] for each in fields(kind)})  # type: ignore[arg-type]
 
 
 @frozen

@@ -1,12 +1,10 @@
 """Options of the commands that show a session on the screen or as lines."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, needs, not_beside, option, rings
+from edgetop.cli.companions import PATH, Given, needs, not_beside, option, rings
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
@@ -64,7 +62,7 @@ class ScreenChoices:
     notify: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "ScreenChoices":
+    def of(cls, given: Given) -> "ScreenChoices":
         """Take the screen options from the options of a command."""
         return cls(
             given["refresh"], given["theme"], given["ascii_only"], given["config_file"], given.get("notify", False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.cli.board.diagnosis import OF_THIS_MACHINE, diagnose, examine
+from edgetop.cli.board.diagnosis import OF_THIS_MACHINE, DoctorOptions, diagnose, examine
 from edgetop.doctor.check import Facts
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board
@@ -18,7 +18,6 @@ from tests.support.trees import plant
 BOARDS = Path(__file__).parents[1] / "boards"
 NAMES = sorted(folder.parent.name for folder in BOARDS.glob("*/tree"))
 STATUSES = {"ok", "warning", "problem"}
-OPTIONS = {"sysroot": None, "engine_python": None, "power_mode": None, "governor": None, "roofline": False}
 
 
 def facts_of(root: Root) -> Facts:
@@ -31,7 +30,7 @@ def facts_of(root: Root) -> Facts:
 
 @pytest.mark.parametrize("board", NAMES)
 def test_a_captured_board_is_judged_without_asking_this_machine(board: str) -> None:
-    diagnosis = diagnose(OPTIONS | {"sysroot": BOARDS / board / "tree"})
+    diagnosis = diagnose(DoctorOptions(sysroot=BOARDS / board / "tree"))
     names = [check.name for check in diagnosis.checks]
     assert names[0] == "board"
     assert {check.status for check in diagnosis.checks} <= STATUSES
@@ -42,7 +41,7 @@ def test_a_captured_board_is_judged_without_asking_this_machine(board: str) -> N
 
 @pytest.mark.slow
 def test_this_machine_is_asked_all_of_it() -> None:
-    diagnosis = diagnose(OPTIONS)
+    diagnosis = diagnose(DoctorOptions())
     checks = {check.name: check for check in diagnosis.checks}
     assert set(OF_THIS_MACHINE) <= set(checks)
     assert diagnosis.left_out == ()

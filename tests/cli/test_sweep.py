@@ -146,12 +146,11 @@ def parsed(*arguments: str) -> Context:
 
 def test_models_are_named_or_listed_in_a_file(home: Path) -> None:
     (home / "models.txt").write_text("# two\nprobe.onnx\n\nprobe.tflite\n")
-    options = {"models": (home / "probe.onnx",), "models_file": home / "models.txt"}
-    assert models_of(options) == [f"{home}/probe.onnx", f"{home}/probe.tflite"]
+    assert models_of((home / "probe.onnx",), home / "models.txt") == [f"{home}/probe.onnx", f"{home}/probe.tflite"]
     both = Path(f"{home}/probe.onnx,{home}/probe.tflite")
-    assert models_of({"models": (both,), "models_file": None}) == [f"{home}/probe.onnx", f"{home}/probe.tflite"]
+    assert models_of((both,), None) == [f"{home}/probe.onnx", f"{home}/probe.tflite"]
     with pytest.raises(InputError, match="no such file"):
-        models_of({"models": (home / "nothing",), "models_file": None})
+        models_of((home / "nothing",), None)
 
 
 def test_lists_and_what_each_run_is_given(home: Path) -> None:

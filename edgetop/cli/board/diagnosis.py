@@ -5,13 +5,15 @@ import os
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from edgetop.cli.board.sensor_table import board_line
 from edgetop.cli.running import session_parts
+from edgetop.cli.running.run_request import WithOptions
 from edgetop.cli.running.session_board import board_root
 from edgetop.doctor import logout, machine_checks, setting_checks, state_checks
 from edgetop.doctor.check import Check, Facts, Status, worst
@@ -52,6 +54,22 @@ OF_THIS_MACHINE: dict[str, Examine] = {
 
 
 @frozen
+class DoctorOptions:
+    """The options of `edgetop doctor`."""
+
+    as_json: bool = False
+    governor: str | None = None
+    power_mode: str | None = None
+    engine_python: Path | None = None
+    sysroot: Path | None = None
+    roofline: bool = False
+    engine: str | None = None
+    providers: tuple[WithOptions, ...] = ()
+    delegates: tuple[WithOptions, ...] = ()
+    threads: int = 0
+
+
+@frozen
 class Diagnosis:
     board: Board
     checks: tuple[Check, ...]
@@ -63,9 +81,9 @@ class Diagnosis:
         return worst(self.checks)
 
 
-def diagnose(options: Mapping[str, Any]) -> Diagnosis:
-    python = session_parts.interpreter(options["engine_python"])
-    root = board_root(options["sysroot"])
+def diagnose(options: DoctorOptions) -> Diagnosis:
+    python = session_parts.interpreter(options.engine_python)
+    root = board_root(options.sysroot)
     survey = survey_board(root)
     busy: dict[str, float] = {}
     is_told = root.is_host  # other processes are known only on this machine
@@ -79,14 +97,14 @@ def diagnose(options: Mapping[str, Any]) -> Diagnosis:
         board=survey.board,
         rows=survey.rows,
         missing=survey.missing,
-        power_mode=options["power_mode"],
-        governor=options["governor"],
+        power_mode=options.power_mode,
+        governor=options.governor,
         busy=busy if is_told else None,
         recordings=recordings_home(),
         python=python or sys.executable,
     )
     checks = tuple(examine(facts))
-    measured = measure_ceilings(options, survey.board, python) if options["roofline"] else ()
+    measured = measure_ceilings(options, survey.board, python) if options.roofline else ()
     return Diagnosis(survey.board, checks, () if root.is_host else tuple(OF_THIS_MACHINE), tuple(measured))
 
 
@@ -136,7 +154,7 @@ def _count(number: int, word: str) -> str:
     return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
 
 
-def measure_ceilings(options: Mapping[str, Any], board: Board, python: str | None) -> list[Measured]:
+def measure_ceilings(options: DoctorOptions, board: Board, python: str | None) -> list[Measured]:
     """Measure and store the ceilings of the chosen engine, or of one engine per model format.
 
     Raises InputError if none can be measured.
@@ -160,24 +178,24 @@ def _measured(spec: EngineSpec, python: str | None, board: Board) -> Measured | 
         return error
 
 
-def _specs(options: Mapping[str, Any]) -> Iterator[EngineSpec]:
+def _specs(options: DoctorOptions) -> Iterator[EngineSpec]:
     """Yield the engines to measure. Raises InputError if one is unknown or lacks the provider or delegate."""
     formats = list(dict.fromkeys(runtime[0] for runtime in RUNTIMES.values()))
-    asked: str | None = options["engine"]
+    asked = options.engine
     if asked is not None:
         canonical = ALIASES.get(asked.lower(), asked.lower())
         formats = [RUNTIMES[canonical][0]] if canonical in RUNTIMES else formats
-    if options["providers"]:
-        wanted = "tflite" if options["providers"][0][0].upper() in LITERT_ONLY else "onnx"
+    if options.providers:
+        wanted = "tflite" if options.providers[0][0].upper() in LITERT_ONLY else "onnx"
         formats = [model_format for model_format in formats if model_format == wanted] or formats
-    if options["delegates"]:
+    if options.delegates:
         formats = [model_format for model_format in formats if model_format == "tflite"] or formats
     for model_format in formats:
         yield EngineSpec(
             model="",
             format=model_format,
             engine=engine_for(asked, model_format),
-            threads=options["threads"],
-            providers=options["providers"],
-            delegates=options["delegates"],
+            threads=options.threads,
+            providers=options.providers,
+            delegates=options.delegates,
         )

@@ -1,14 +1,13 @@
 """`edgetop doctor`: check whether this board is fit to measure on."""
 
 import contextlib
-from typing import Any
 
 import click
 from click import IntRange
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, needs, not_beside, option
+from edgetop.cli.companions import PATH, Value, needs, not_beside, option, taken
 from edgetop.errors import EXIT_DONE, EXIT_PROBLEM_FOUND, ReaderLeftError
 
 EXAMPLES = """\b
@@ -61,7 +60,7 @@ OPTIONS = (
 
 
 @click.command("doctor", params=[*OPTIONS], epilog=EXAMPLES)
-def command(**options: Any) -> int:
+def command(**options: Value) -> int:
     """Check for settings that would distort a measurement, and print the commands that fix them.
 
     Benchmarks should run with the settings of production: give those as options, and the board
@@ -69,10 +68,10 @@ def command(**options: Any) -> int:
 
     The exit code is 0 without problems (there may be warnings), and 1 with at least one problem.
     """
-    from edgetop.cli.board.diagnosis import diagnose, document, lines  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.board.diagnosis import DoctorOptions, diagnose, document, lines  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.output import print_json, print_text  # noqa: PLC0415
 
-    diagnosis = diagnose(options)
+    diagnosis = diagnose(taken(DoctorOptions, options))
     with contextlib.suppress(ReaderLeftError):  # the exit code still says whether there is a problem
         if options["as_json"]:
             print_json(document(diagnosis))

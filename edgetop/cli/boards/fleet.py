@@ -1,13 +1,13 @@
 """`edgetop fleet`: watch many boards on one screen, over ssh."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.companions import PATH, Value, needs, option, taken
 
 if TYPE_CHECKING:
     from edgetop.cli.boards.fleet_run import FleetGate
@@ -94,7 +94,7 @@ OPTIONS = (
     "targets", nargs=-1, metavar="[ssh:[USER@]HOST]... [run MODEL|stop]", shell_complete=completion.fleet_orders
 )
 @click.pass_context
-def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> int:
+def command(ctx: click.Context, /, targets: tuple[str, ...], **given: Value) -> int:
     """Watch many boards on one screen: a line per board, the worst first.
 
     ssh starts `edgetop relay` on each board, which judges its own session and sends a summary once a second. No
@@ -103,11 +103,12 @@ def command(ctx: click.Context, /, targets: tuple[str, ...], **options: Any) -> 
     `run MODEL` copies the model to each board, starts `edgetop run` there and shows it. `stop` ends the runs.
     """
     from edgetop.cli.boards.fleet_boards import addresses, chosen  # noqa: PLC0415  --help needs none of it
-    from edgetop.cli.boards.fleet_run import stop_all, watch  # noqa: PLC0415
+    from edgetop.cli.boards.fleet_run import FleetOptions, stop_all, watch  # noqa: PLC0415
 
-    boards = addresses(targets, options["file"], options["remote_command"])
-    boards = chosen(boards, options["groups"], options["labels"])
+    options = taken(FleetOptions, given)
+    boards = addresses(targets, options.file, options.remote_command)
+    boards = chosen(boards, options.groups, options.labels)
     order: list[str] = ctx.obj
     if order[:1] == ["stop"]:
-        return stop_all(boards, order[1:], as_json=options["as_json"])
+        return stop_all(boards, order[1:], as_json=options.as_json)
     return watch(boards, order[1:] if order else None, options)

@@ -51,6 +51,24 @@ NOT_THERE = (
 )  # fmt: skip
 
 
+@frozen
+class FleetOptions:
+    """The options of `edgetop fleet`."""
+
+    file: Path | None
+    groups: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+    gates: tuple["FleetGate", ...]
+    headless: bool
+    as_json: bool
+    patience: int | None  # ns; None: one minute
+    remote_command: str
+    refresh: int | None  # ns
+    theme: str | None
+    ascii_only: bool | None
+    config_file: Path | None
+
+
 def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -> int:
     """Stop the runs of all boards and return the exit code. `more`: words after `stop`, which accepts none."""
     if more:
@@ -65,13 +83,15 @@ def stop_all(boards: Sequence[Address], more: Sequence[str], *, as_json: bool) -
     return EXIT_USAGE if any(one.reason for one in done) else EXIT_DONE
 
 
-def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: dict[str, Any]) -> int:
+def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: FleetOptions) -> int:
     """Show the boards or print their state; return the exit code. `run_words`: arguments of a run to start first."""
     model = None if run_words is None else _model(run_words)
     settings = None
-    if not (options["headless"] or options["as_json"]):
+    if not (options.headless or options.as_json):
         require_screen("edgetop fleet --json prints the state of all boards, --headless prints lines")
-        settings = screen_settings(ScreenChoices.of(options))
+        settings = screen_settings(
+            ScreenChoices(options.refresh, options.theme, options.ascii_only, options.config_file)
+        )
     refused: dict[str, str] = {}
     if model:
         boards, refused = _start(boards, model, run_words or ())
@@ -121,10 +141,10 @@ def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tupl
 
 
 def _watch(
-    boards: Sequence[Address], refused: dict[str, str], options: dict[str, Any], settings: ScreenSettings | None
+    boards: Sequence[Address], refused: dict[str, str], options: FleetOptions, settings: ScreenSettings | None
 ) -> tuple[int, list[BoardView]]:
     """Watch the boards. Return the exit code and the last state of the boards."""
-    gates = options["gates"]
+    gates = options.gates
 
     def connect(address: Address) -> Connect:
         return connector(address.target, address.command, on_line=lambda _line: None)
@@ -145,9 +165,9 @@ def _watch(
     return EXIT_GATE_FAILED if print_failed(gates, views) else EXIT_DONE, views
 
 
-def _as_lines(fleet: Fleet, options: dict[str, Any], come: Sequence[int]) -> None:
+def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
     """Wait until each board has answered, or with --headless until all sessions are over, and print their state."""
-    patience_s, began_ns = (options["patience"] or 60 * NS) / NS, fleet.clock.monotonic_ns()
+    patience_s, began_ns = (options.patience or 60 * NS) / NS, fleet.clock.monotonic_ns()
     said: dict[str, str] = {}
 
     def is_over(view: BoardView) -> bool:
@@ -155,17 +175,17 @@ def _as_lines(fleet: Fleet, options: dict[str, Any], come: Sequence[int]) -> Non
         return view.state in ("over", "refused") or waited_s > patience_s
 
     while True:
-        is_enough = all(map(is_over, fleet.views())) if options["headless"] else have_answered(fleet)
+        is_enough = all(map(is_over, fleet.views())) if options.headless else have_answered(fleet)
         is_last = bool(come) or is_enough
-        for view in fleet.views("name") if options["headless"] else ():
+        for view in fleet.views("name") if options.headless else ():
             if view.state not in ("connecting", "refused") and said.get(view.address.name) != view.word:
                 said[view.address.name] = view.word
                 print_text(f"{view.address.name}: {view.word}{f': {view.details}' if view.details else ''}", err=True)
         if is_last:
             break
         time.sleep(LOOK_S)
-    if options["as_json"]:
-        click.echo(json.dumps(document(fleet, options["gates"])))
+    if options.as_json:
+        click.echo(json.dumps(document(fleet, options.gates)))
     else:
         print_text("\n".join(table(fleet.views())))
 

@@ -2,12 +2,11 @@
 
 import re
 from datetime import date, datetime, timedelta, timezone
-from typing import Any
 
 import click
 from click import BadParameter
 
-from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.companions import PATH, Value, needs, option, taken
 from edgetop.cli.options import duration, label
 
 QUESTIONS = ("fleet", "worst", "regressions", "throttling", "energy", "sql")
@@ -51,7 +50,7 @@ OPTIONS = (
 @click.argument("target")
 @click.argument("question", type=click.Choice(QUESTIONS), default="fleet")
 @click.argument("statement", required=False)
-def command(target: str, question: str, statement: str | None, **options: Any) -> None:
+def command(target: str, question: str, statement: str | None, **options: Value) -> None:
     """Query all boards of the lake at TARGET, which edgetop push fills.
 
     \b
@@ -70,6 +69,6 @@ def command(target: str, question: str, statement: str | None, **options: Any) -
       edgetop lake /mnt/lake fleet --print-sql --dialect spark
       edgetop lake /mnt/lake --html fleet.html
     """
-    from edgetop.cli.boards.lake_answers import answer  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.boards.lake_answers import LakeOptions, answer  # noqa: PLC0415  --help needs none of it
 
-    answer(target, question, statement, options)
+    answer(target, question, statement, taken(LakeOptions, options))

@@ -5,8 +5,9 @@ The page shows boards by p99 and throttled share, versions compared, heat by enc
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from edgetop.cli.output import print_json, print_text, table
@@ -15,6 +16,7 @@ from edgetop.cli.printing.comparison_words import ratio_cells, row_label, value_
 from edgetop.cli.printing.page import COLOURS, MOST_SERIES
 from edgetop.errors import InputError
 from edgetop.formatting import clean, shortened
+from edgetop.frozen import frozen
 from edgetop.lake.engines import Answer, ask, refuse_missing
 from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import TRIES_OF_READER, Place
@@ -22,31 +24,51 @@ from edgetop.lake.regressions import Regression, regressions
 from edgetop.recording.export.export_formats import NamedOutput
 
 DASH = "-"
+
+
+@frozen
+class LakeOptions:
+    """The options of `edgetop lake`."""
+
+    since: str | None  # a day, as 2026-11-20
+    model: str | None
+    labels: tuple[tuple[str, str], ...]
+    by: str | None
+    limit: int | None
+    as_json: bool
+    html: Path | None
+    force: bool
+    engine: str
+    ray: str
+    print_sql: bool
+    dialect: str
+
+
 MOST_BARS, NAME_CELLS = 30, 40
 Records = list[dict[str, Any]]
 SESSIONS = """\
 SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sessions WHERE {where} ORDER BY session"""
 
 
-def answer(target: str, question: str, statement: str | None, options: Mapping[str, Any]) -> None:
+def answer(target: str, question: str, statement: str | None, options: LakeOptions) -> None:
     """Print the answer to a question or to a statement in SQL, in the form that the options ask for.
 
     Raises InputError and OutputError.
     """
-    chosen = Chosen(options["since"] or "", options["model"] or "", options["labels"])
+    chosen = Chosen(options.since or "", options.model or "", options.labels)
     sql, by = _sql(question, statement, options, chosen)
-    if options["print_sql"]:
+    if options.print_sql:
         print_text(sql)
         return
-    page = html.refuse_html(options["html"], force=options["force"]) if options["html"] else None
-    refuse_missing(options["engine"])
+    page = html.refuse_html(options.html, force=options.force) if options.html else None
+    refuse_missing(options.engine)
     place = Place(target, tries=TRIES_OF_READER)
 
     def ask_place(sql: str) -> Answer:
-        return ask(place, sql, engine=options["engine"], since=chosen.since, ray=options["ray"])
+        return ask(place, sql, engine=options.engine, since=chosen.since, ray=options.ray)
 
     if page:
-        write_fleet(page, place.target, ask_place, chosen, options["engine"])
+        write_fleet(page, place.target, ask_place, chosen, options.engine)
         return
     result = ask_place(sql)
     if question == "regressions":
@@ -55,31 +77,31 @@ def answer(target: str, question: str, statement: str | None, options: Mapping[s
         text = regressions_text(compared)
     else:
         document, text = result.records(), answer_text(result)
-    if options["as_json"]:
+    if options.as_json:
         print_json(document, default=str)
     else:
         print_text(text)
 
 
-def _sql(question: str, statement: str | None, options: Mapping[str, Any], chosen: Chosen) -> tuple[str, Sequence[str]]:
+def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Chosen) -> tuple[str, Sequence[str]]:
     """Return the SQL of a question, and the keys by which it groups. Raises InputError."""
     if (question == "sql") != (statement is not None):
         raise InputError("sql needs a statement" if statement is None else f"{question} accepts no statement",
                          "edgetop lake TARGET sql 'SELECT ...'")  # fmt: skip
     if statement is not None:
-        if any(options[name] for name in ("model", "labels", "by", "limit", "html")):
+        if options.model or options.labels or options.by or options.limit or options.html:
             raise InputError(
                 "sql accepts no --model, --label, --by, --limit and --html", "write the conditions into the statement"
             )
         return statement, ()
     asked = QUESTIONS[question]
-    by = keys(options["by"]) if options["by"] else asked.by
+    by = keys(options.by) if options.by else asked.by
     if question == "regressions":
-        if len(by) != 1 and options["by"]:
+        if len(by) != 1 and options.by:
             raise InputError("regressions: --by needs a single key", "version, software, kernel, governor ...")
         by = ("model", "board", by[-1])
-    dialect = options["dialect"] if options["print_sql"] else options["engine"]
-    return sql_of(asked, chosen, by, options["limit"] or asked.limit, dialect), by
+    dialect = options.dialect if options.print_sql else options.engine
+    return sql_of(asked, chosen, by, options.limit or asked.limit, dialect), by
 
 
 def cell(name: str, value: Any) -> str:

@@ -1,15 +1,16 @@
 """`edgetop push`: copy sessions into a lake."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from edgetop.cli import completion
-from edgetop.cli.companions import option
+from edgetop.cli.companions import Value, option, taken
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:
     from edgetop.lake.place import Place
@@ -22,10 +23,18 @@ OPTIONS = (
 )  # fmt: skip
 
 
+@frozen
+class PushOptions:
+    board_id: str | None
+    follow: bool
+    delete_after: bool
+    as_json: bool
+
+
 @click.command("push", params=[*OPTIONS])
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION...", shell_complete=completion.sessions)
 @click.argument("target")
-def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
+def command(sessions: tuple[str, ...], target: str, **given: Value) -> None:
     """Copy sessions into the lake at TARGET: a folder, s3://BUCKET/PATH, gs:// or az://.
 
     It can be repeated: what the lake already has is compared and not sent again (edgetop help push).
@@ -43,21 +52,22 @@ def command(sessions: tuple[str, ...], target: str, **options: Any) -> None:
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
 
-    if options["follow"] and len(sessions) > 1:
+    options = taken(PushOptions, given)
+    if options.follow and len(sessions) > 1:
         raise InputError("--follow accepts one session", "start one push per session")
-    board = board_id(options["board_id"])
+    board = board_id(options.board_id)
     folders = [locate(session, recordings_home()) for session in sessions]
     place, done, problems = Place(target, pause=_pause), [], list[str]()
     for folder in folders:
         row, found = _push(folder, place, board, options)
         done.append(row)
         problems += found
-    if options["as_json"]:
+    if options.as_json:
         print_json(done)
     raise_problems(problems, "the rest is in the lake, and the local session was not deleted")
 
 
-def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], Sequence[str]]:
+def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tuple[dict[str, Any], Sequence[str]]:
     """Copy a session, delete the local one if requested and the copy is complete, and print the result.
 
     Return its entry in the JSON document, and descriptions of what could not be read.
@@ -66,15 +76,15 @@ def _push(folder: Path, place: "Place", board: str, options: Mapping[str, Any]) 
     from edgetop.formatting import size  # noqa: PLC0415
     from edgetop.lake.transfer import follow, push, remove  # noqa: PLC0415
 
-    if options["follow"]:
+    if options.follow:
         pushed = follow(folder, place, board, lambda words: print_text(words, err=True))
     else:
         pushed = push(folder, place, board)
-    is_removed = options["delete_after"] and not pushed.problems
+    is_removed = options.delete_after and not pushed.problems
     left = remove(folder, pushed) if is_removed else ()
     row = {"session": pushed.session, "path": str(folder), "board": board, "target": place.target,
            "size_bytes": pushed.size, "sent_bytes": pushed.sent, "removed": is_removed, "left": list(left)}  # fmt: skip
-    if not options["as_json"]:
+    if not options.as_json:
         sent = f"{size(pushed.sent)} sent of {size(pushed.size)}" if pushed.sent else "is there already"
         stays = f" (left: {', '.join(left)})" if left else ""
         print_text(f"{folder.name}: {sent}, board {board}{', removed here' if is_removed else ''}{stays}")

@@ -4,15 +4,17 @@ import contextlib
 import re
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click import BadParameter, IntRange
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, needs, not_beside, option, raw_words
+from edgetop.cli.companions import PATH, Given, Value, needs, not_beside, option, raw_words, taken
 from edgetop.cli.running import run
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:
     from edgetop.cli.running.run_request import Variant
@@ -45,7 +47,7 @@ _NOT_OF_EACH = {"output", "no_record", "as_json", "headless", "live", "detach", 
 LEAST_DURATION_NS = 2_000_000_000
 RATIOS = ("p50", "p90", "p99", "throughput", "energy")  # as in edgetop.analysis.ab_figures
 
-SideOptions = tuple[str, dict[str, Any]]
+SideOptions = tuple[str, Given]
 
 
 def side_options(given: str) -> SideOptions:
@@ -134,8 +136,24 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
 
+@frozen
+class AbOptions:
+    """The options that `edgetop run` does not have, without those of one variant."""
+
+    until: float  # share
+    max_duration: int  # ns
+    turn: int | None  # ns
+    order_seed: int
+    soak: int | None  # ns
+    repeat: int
+    classes: Path | None
+    metric: str | None
+    html: Path | None
+    force: bool
+
+
 @click.command("ab", cls=Command, params=list(PARAMS), epilog=EXAMPLES)
-def command(**options: Any) -> int:
+def command(**given: Value) -> int:
     """Run two models, A and B, in short turns, and find out whether one is faster.
 
     Turns make heat, clocks and other processes affect both models alike. Both are loaded, and one runs at a time.
@@ -143,38 +161,39 @@ def command(**options: Any) -> int:
     replayed and reported like any other.
     """
     judge, page = None, None
-    variants = _variants(options)
-    if options["classes"] or options["metric"]:
+    variants = _variants(given)
+    options = taken(AbOptions, given)
+    if options.classes or options.metric:
         from edgetop.cli.printing.output_agreement_words import judge_of  # noqa: PLC0415  where it is asked for
 
-        judge = judge_of(options["classes"], options["metric"])
-    if options["html"]:
+        judge = judge_of(options.classes, options.metric)
+    if options.html:
         from edgetop.cli.printing.page import refuse_html  # noqa: PLC0415
 
-        page = refuse_html(options["html"], force=options["force"])
+        page = refuse_html(options.html, force=options.force)
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 
     request = asked.RunRequest(
-        subject=asked.VariantsSubject(variants, options["until"], options["turn"], options["order_seed"]),
-        phases=replace(asked.Phases.of(options), duration_ns=options["max_duration"]),
+        subject=asked.VariantsSubject(variants, options.until, options.turn, options.order_seed),
+        phases=replace(asked.Phases.of(given), duration_ns=options.max_duration),
         load=asked.LoadRequest(),
-        board=asked.BoardRequest.of(options),
-        judging=asked.Judging.of(options, judge),
-        keeping=asked.Keeping.of(options),
-        metrics=asked.MetricsRequest.of(options),
-        showing=asked.Showing.of(options, page),
+        board=asked.BoardRequest.of(given),
+        judging=asked.Judging.of(given, judge),
+        keeping=asked.Keeping.of(given),
+        metrics=asked.MetricsRequest.of(given),
+        showing=asked.Showing.of(given, page),
     )
-    if options["soak"]:
+    if options.soak:
         from edgetop.cli.comparing.ab_soak import soak  # noqa: PLC0415
 
         names = {param.name for param in run.command.params if param.name} - _NOT_OF_EACH - _NOT_OF_AB
         raw = click.get_current_context().meta[_RAW]
         written = list(raw_words(run.command.params, names, raw))
-        return soak(request, written, options["soak"], options["repeat"])
+        return soak(request, written, options.soak, options.repeat)
     return run.run_model(request)
 
 
-def _variants(given: dict[str, Any]) -> "tuple[Variant, Variant]":
+def _variants(given: Given) -> "tuple[Variant, Variant]":
     """Return A and B, each with the common options and its own. Raises InputError if they are the same."""
     from edgetop.cli.running.run_request import ModelChoice, Variant  # noqa: PLC0415  --help needs none of it
 

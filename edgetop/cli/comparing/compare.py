@@ -1,12 +1,10 @@
 """`edgetop compare`: compare sessions, and find out whether their differences are real."""
 
-from typing import Any
-
 import click
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.companions import PATH, Value, needs, option, taken
 
 OPTIONS = (
     option(
@@ -33,7 +31,7 @@ OPTIONS = (
 
 @click.command("compare", params=[*OPTIONS])
 @click.argument("sessions", nargs=-1, required=True, metavar="SESSION SESSION...", shell_complete=completion.sessions)
-def command(sessions: tuple[str, ...], **options: Any) -> int:
+def command(sessions: tuple[str, ...], **options: Value) -> int:
     """Compare sessions with the first one, the baseline. SESSION is a path, a name, or the beginning of an id.
 
     \b
@@ -42,6 +40,6 @@ def command(sessions: tuple[str, ...], **options: Any) -> int:
       edgetop compare run-* --group-by threads
       edgetop compare release-1 release-2 --fail-if 'p50>+3%' --fail-if 'rss>+20MiB' --junit gates.xml
     """
-    from edgetop.cli.comparing.comparison import print_comparison  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.comparing.comparison import CompareOptions, print_comparison  # noqa: PLC0415  --help needs none of it
 
-    return print_comparison(sessions, options)
+    return print_comparison(sessions, taken(CompareOptions, options))

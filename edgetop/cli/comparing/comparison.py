@@ -3,10 +3,10 @@
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,6 +20,7 @@ from edgetop.comparison.comparison_gates import RelativeResult, judge_gates
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
 from edgetop.comparison.sample import Sample, grouped, sample, variants
 from edgetop.errors import EXIT_DONE, EXIT_GATE_FAILED, InputError, ReaderLeftError
+from edgetop.frozen import frozen
 from edgetop.paths import recordings_home
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.recording.kept_outputs import read_outputs
@@ -28,22 +29,41 @@ from edgetop.recording.registry import locate
 from edgetop.session.manifest import Model
 from edgetop.session.turns import SIDES
 
+if TYPE_CHECKING:
+    from edgetop.comparison.comparison_gates import RelativeGate
 
-def print_comparison(sessions: Sequence[str], options: Mapping[str, Any]) -> int:
+
+@frozen
+class CompareOptions:
+    """The options of `edgetop compare`."""
+
+    group_by: str | None
+    as_json: bool
+    labels: Path | None
+    metric: str | None
+    csv_file: str | None  # "-": standard output
+    gates: tuple["RelativeGate", ...]
+    strict: bool
+    junit: Path | None
+    html: Path | None
+    force: bool
+
+
+def print_comparison(sessions: Sequence[str], options: CompareOptions) -> int:
     """Compare the sessions, write what the options of `edgetop compare` ask for, and return the exit code.
 
     Raises InputError and OutputError.
     """
     csv_output = _outputs_checked(options)
-    page = refuse_html(options["html"], force=options["force"]) if options["html"] else None
+    page = refuse_html(options.html, force=options.force) if options.html else None
     samples, problems = read_samples(sessions)
     found = _compared(samples, options)
-    results = judge_gates(options["gates"], found, strict=options["strict"])
-    if options["junit"]:
+    results = judge_gates(options.gates, found, strict=options.strict)
+    if options.junit:
         cases = [Case(f"{one.gate.text} {one.session}", None if one.ok else ("failure", one.reason)) for one in results]
         seconds = sum(one.session.duration_ns or 0 for one in samples) / 1e9
         xml = suite_xml(f"compare.{found.names[0]}", cases, seconds, samples[0].session.created_utc)
-        write_xml(options["junit"], xml)
+        write_xml(options.junit, xml)
     if page:
         from edgetop.cli.printing.comparison_page import write_comparison  # noqa: PLC0415  loads Bokeh
 
@@ -51,9 +71,9 @@ def print_comparison(sessions: Sequence[str], options: Mapping[str, Any]) -> int
     with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
         if csv_output:
             write_csv(csv_output, csv_rows(found))
-        if options["as_json"]:
+        if options.as_json:
             click.echo(comparison_json(found, results, indent=1))
-        elif options["csv_file"] != "-":
+        elif options.csv_file != "-":
             print_text(comparison_text(found, results))
     raise_problems(problems, "the rest is compared")
     return exit_code(results)
@@ -69,24 +89,24 @@ def exit_code(results: Sequence[RelativeResult]) -> int:
     return EXIT_GATE_FAILED if print_failures([one.reason for one in results if not one.ok]) else EXIT_DONE
 
 
-def _outputs_checked(options: Mapping[str, Any]) -> NamedOutput | StreamOutput | None:
+def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | None:
     """Return the CSV output, checked before anything is read, or None. Raises InputError and OutputError."""
-    if options["junit"]:
-        refuse_unwritable(options["junit"])
-    if options["csv_file"] == "-":
-        if options["as_json"]:
+    if options.junit:
+        refuse_unwritable(options.junit)
+    if options.csv_file == "-":
+        if options.as_json:
             raise InputError("--json and --csv - both need standard output", "write the CSV to a file")
         return StreamOutput(sys.stdout.buffer)
-    if options["csv_file"] is None:
+    if options.csv_file is None:
         return None
-    return NamedOutput(Path(options["csv_file"]), force=options["force"], elsewhere="choose another path with --csv")
+    return NamedOutput(Path(options.csv_file), force=options.force, elsewhere="choose another path with --csv")
 
 
-def _compared(samples: Sequence[Sample], options: Mapping[str, Any]) -> Comparison:
+def _compared(samples: Sequence[Sample], options: CompareOptions) -> Comparison:
     """Compare the samples. Raises InputError if there is nothing to compare."""
-    key = options["group_by"]
+    key = options.group_by
     try:
-        return compare(grouped(samples, key), judge=judge_of(options["labels"], options["metric"]))
+        return compare(grouped(samples, key), judge=judge_of(options.labels, options.metric))
     except ValueError as error:
         advice = f"all have the same {key}" if key and len(samples) > 1 else "choose two or more sessions"
         raise InputError(str(error), advice) from None

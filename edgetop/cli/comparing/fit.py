@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgetop.cli import completion
-from edgetop.cli.companions import option
+from edgetop.cli.companions import Value, option, taken
 from edgetop.errors import EXIT_DONE, InputError
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:
     from edgetop.comparison.device_fit import Fit, Prediction
@@ -22,7 +23,7 @@ def session_list(given: str) -> list[str]:
     return [given] if not given or Path(given).exists() else [one.strip() for one in given.split(",") if one.strip()]
 
 
-def _sessions(*names: str, what: str, required: bool = True) -> Any:
+def _sessions(*names: str, what: str, required: bool = True) -> click.Option:
     return option(
         *names, type=session_list, multiple=True, required=required, metavar="SESSION,...", help=what,
         shell_complete=completion.session_lists,
@@ -38,8 +39,19 @@ OPTIONS = (
 )  # fmt: skip
 
 
+@frozen
+class FitOptions:
+    """Sessions are lists of names, one list for each time that the option was given."""
+
+    on: tuple[list[str], ...]
+    from_: tuple[list[str], ...]
+    predict: tuple[list[str], ...]
+    of: str  # one of FIGURES
+    as_json: bool
+
+
 @click.command("fit", params=[*OPTIONS])
-def command(**options: Any) -> int:
+def command(**given: Value) -> int:
     """Fit a line through the latencies of models at the desk and on the device, and predict those of other models.
 
     Models are matched by the hash of their files. Each runtime, precision and family (the label) gets its own line.
@@ -53,22 +65,25 @@ def command(**options: Any) -> int:
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415
     from edgetop.comparison.device_fit import fit, predict  # noqa: PLC0415
 
-    key, problems, samples = f"{options['of']}_ms", [], {}
-    for side in ("from_", "on", "predict"):
-        samples[side], found = read_samples([name for each in options[side] for name in each])
+    options = taken(FitOptions, given)
+    key, problems, samples = f"{options.of}_ms", list[str](), []
+    for side in (options.from_, options.on, options.predict):
+        read, found = read_samples([name for each in side for name in each])
+        samples.append(read)
         problems += found
+    at_desk, on_device, new_samples = samples
     try:
-        whole = fit(samples["from_"], samples["on"], key)
+        whole = fit(at_desk, on_device, key)
     except InputError as error:
         raise InputError("; so ".join((*(each.rstrip(".") for each in problems[:1]), str(error)))) from None
     if not whole.lines:
         why = "; ".join(whole.refused or ("no model ran on both sides",))
         raise InputError(f"fit: {why}", "record more models on both sides: edgetop run MODEL")
-    predictions = [one for new in samples["predict"] for one in predict(whole, new, key)]
-    if options["as_json"]:
-        print_json(_document(options["of"], whole, predictions))
+    predictions = [one for new in new_samples for one in predict(whole, new, key)]
+    if options.as_json:
+        print_json(_document(options.of, whole, predictions))
     else:
-        print_text("\n".join(_text(options["of"], whole, predictions)))
+        print_text("\n".join(_text(options.of, whole, predictions)))
     raise_problems(problems, "the rest is fitted")
     if predictions and not any(one.interval95 for one in predictions):
         one = predictions[0]

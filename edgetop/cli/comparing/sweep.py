@@ -10,9 +10,10 @@ from click import IntRange
 
 from edgetop.cli import completion
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, AsWritten, given_names, needs, option, passed_on, raw_words
+from edgetop.cli.companions import PATH, AsWritten, Value, given_names, needs, option, passed_on, raw_words, taken
 from edgetop.cli.running import demo, run
 from edgetop.errors import InputError
+from edgetop.frozen import frozen
 from edgetop.sweep_plan import FILE, GOALS, Plan, read_plan
 
 EXAMPLES = """\b
@@ -99,10 +100,38 @@ _BESIDE_RESUME = {
 }
 
 
+@frozen
+class SweepOptions:
+    """The options that `edgetop sweep` does not pass on to its runs."""
+
+    models: tuple[Path, ...]
+    models_file: Path | None
+    threads: tuple[int, ...] | None
+    providers: tuple[tuple[str, ...], ...]  # one list for each time that the option was given
+    batch: tuple[int, ...] | None
+    rate: tuple[float, ...] | None  # Hz
+    repeat: int
+    cooldown_to: float | None  # C
+    goal: str
+    deadline: str | None  # as it was written
+    max_temp: float | None  # C
+    max_rss: int | None  # bytes
+    classes: Path | None
+    metric: str | None
+    output: Path | None
+    resume: Path | None
+    dry_run: bool
+    detach: bool
+    as_json: bool
+    csv_file: Path | None
+    html: Path | None
+    force: bool
+
+
 @click.command("sweep", params=[*OWN_OPTIONS, *_OF_RUN], epilog=EXAMPLES)
 @click.argument("models", nargs=-1, type=PATH, metavar="MODEL...")
 @click.pass_context
-def command(ctx: click.Context, /, **options: Any) -> int:
+def command(ctx: click.Context, /, **values: Value) -> int:
     """Measure every combination of MODELs and settings, each in its own session, and recommend one.
 
     The order is random within each repetition, and the board cools down before each run, so that neither heat
@@ -112,20 +141,21 @@ def command(ctx: click.Context, /, **options: Any) -> int:
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415  --help needs none of it
 
     given = given_names(ctx)
-    if options["resume"] and (wrong := [name for name in given if name not in (*_BESIDE_RESUME, *_ORDERS)]):
+    options = taken(SweepOptions, values)
+    if options.resume and (wrong := [name for name in given if name not in (*_BESIDE_RESUME, *_ORDERS)]):
         raise InputError(f"--resume continues a plan, which {_written(ctx, wrong[0])} cannot change")
-    if options["as_json"] and options["detach"]:
+    if options.as_json and options.detach:
         raise InputError(
             "--json and --detach contradict each other", "edgetop sweep --resume FOLDER --json gives the result"
         )
-    runs_here = not options["dry_run"]
-    terminal = terminal_for(headless=False, detach=options["detach"] and runs_here, is_recorded=runs_here)
+    runs_here = not options.dry_run
+    terminal = terminal_for(headless=False, detach=options.detach and runs_here, is_recorded=runs_here)
     from edgetop.cli.comparing.sweep_run import resume_sweep, start_sweep  # noqa: PLC0415  the launcher stays small
 
-    if options["resume"]:
-        folder = Path(os.path.abspath(options["resume"]))  # noqa: PTH100  links are kept
+    if options.resume:
+        folder = Path(os.path.abspath(options.resume))  # noqa: PTH100  links are kept
         orders = list(raw_words(_OF_RUN, [name for name in given if name in _ORDERS], ctx.params))
-        return resume_sweep(folder, checked_plan(folder), {**options, "given": given}, orders, terminal)
+        return resume_sweep(folder, checked_plan(folder), options, given, orders, terminal)
     return start_sweep(options, _run_options(ctx, given), terminal)
 
 

@@ -7,12 +7,12 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgetop import formatting
 from edgetop.cli.comparing.sweep_result import print_result
@@ -51,6 +51,9 @@ from edgetop.sweep_plan import (
     write_plan,
 )  # fmt: skip
 
+if TYPE_CHECKING:
+    from edgetop.cli.comparing.sweep import SweepOptions
+
 LOOK_S = 0.5
 REST_C = 2.0  # runs start at most this much warmer than the first run
 STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and warm-up
@@ -63,28 +66,33 @@ HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_
 WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
 
-def start_sweep(options: dict[str, Any], run_options: list[str], terminal: Terminal) -> int:
+def start_sweep(options: "SweepOptions", run_options: list[str], terminal: Terminal) -> int:
     """Start a new sweep and return the exit code. Raises InputError if an option cannot be used."""
-    providers = [name for each in options["providers"] for name in each]
-    lists = (options["threads"], tuple(dict.fromkeys(providers)), options["batch"], options["rate"])
-    combinations = combined(models_of(options), *(given or (None,) for given in lists))
+    providers = [name for each in options.providers for name in each]
+    combinations = combined(
+        models_of(options.models, options.models_file),
+        options.threads or (None,),
+        tuple(dict.fromkeys(providers)) or (None,),
+        options.batch or (None,),
+        options.rate or (None,),
+    )
     # Parse the command line of a run now, so that its errors are reported before the first run.
     request = _request_of([*combinations[0].arguments, *run_options])
     seed = model_of(request.subject).seed
     plan = Plan(
-        runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options["repeat"], seed)),
+        runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options.repeat, seed)),
         options=tuple(run_options),
         folder=str(Path.cwd()),
         seed=seed,
         duration_s=request.phases.duration_ns / 1e9 if request.phases.duration_ns else None,
         cooldown_max_s=request.board.cooldown_max_ns / 1e9,
-        cooldown_to_c=options["cooldown_to"],
+        cooldown_to_c=options.cooldown_to,
         wanted=_wanted(options, WANTED),
     )
-    if options["dry_run"]:
+    if options.dry_run:
         print_text(_plan_words(plan, None, None, each=True))
         return EXIT_DONE
-    folder = new_folder(options["output"], "sweep", SUFFIX, "edgetop sweep --resume {}")
+    folder = new_folder(options.output, "sweep", SUFFIX, "edgetop sweep --resume {}")
     with _held(folder):
         if isinstance(request.subject, DemoSubject):
             request = replace(request, subject=replace(request.subject, board_state=folder / BOARD))
@@ -102,14 +110,19 @@ def _request_of(words: list[str]) -> RunRequest:
     return run.model_request(run.command.make_context("run", words).params)
 
 
-def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequence[str], terminal: Terminal) -> int:
-    """Continue a sweep. `orders`: the options that a plan does not store, as given on the command line."""
+def resume_sweep(
+    folder: Path, plan: Plan, options: "SweepOptions", given: Sequence[str], orders: Sequence[str], terminal: Terminal
+) -> int:
+    """Continue a sweep.
+
+    `given`: the names of the options on the command line. `orders`: those that a plan does not store, as written.
+    """
     plan = without_orders(plan)
-    plan = replace(plan, wanted={**plan.wanted, **_wanted(options, options["given"])})
+    plan = replace(plan, wanted={**plan.wanted, **_wanted(options, given)})
     if METRIC in plan.asked and not plan.wanted.get("metric"):
         print_text(f"edgetop: without {METRIC}, which a plan does not store: give it again to use it", err=True)
     if not plan.next_run:
-        return EXIT_DONE if options["dry_run"] else Sweep(folder, plan, terminal).run(options)
+        return EXIT_DONE if options.dry_run else Sweep(folder, plan, terminal).run(options)
     refuse_others(folder)
     if not Path(plan.folder).is_dir():
         raise InputError(
@@ -118,12 +131,12 @@ def resume_sweep(folder: Path, plan: Plan, options: dict[str, Any], orders: Sequ
     plan = replace(plan, options=(*plan.options, *_given_again(folder, plan, orders, options)))
     with _held(folder):
         print_text(_plan_words(plan, folder, None), err=True)
-        if options["dry_run"]:
+        if options.dry_run:
             return EXIT_DONE
         return Sweep(folder, plan, terminal).run(options)
 
 
-def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mapping[str, Any]) -> list[str]:
+def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: "SweepOptions") -> list[str]:
     """Return the options that run or load something, which may come only from a command line, never from a plan.
 
     Raises InputError if an option is missing, or was not used when the sweep began.
@@ -132,7 +145,7 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mappi
     given = [word.partition("=")[0] for word in orders]
     missing = [f"{name} ..." for name in asked if name not in given]
     providers = {run.settings.provider for run in plan.runs if ":" in (run.settings.provider or "")}
-    again = {name for each in options["providers"] for name in each}
+    again = {name for each in options.providers for name in each}
     missing += [f"--provider {shlex.quote(name or '')}" for name in sorted(providers - again, key=str)]
     if missing:
         advice = f"edgetop sweep --resume {shlex.quote(str(folder))} {' '.join(missing)}"
@@ -146,9 +159,9 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Mappi
     return list(orders)
 
 
-def _wanted(options: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _wanted(options: "SweepOptions", names: Sequence[str]) -> dict[str, Any]:
     """Return the options that the plan stores. Raises InputError if labels or metric cannot be used."""
-    wanted = {name: options[name] for name in WANTED if name in names}
+    wanted = {name: getattr(options, name) for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))
     if wanted.get("classes"):
         wanted["classes"] = str(wanted["classes"].absolute())
@@ -240,16 +253,16 @@ class Sweep:
         self._width = max(len(settings.words(plan.varied)) for settings in plan.combinations)
         self._took_s: list[float] = []  # durations of the runs of this process
 
-    def run(self, options: Mapping[str, Any]) -> int:
+    def run(self, options: "SweepOptions") -> int:
         """Run to the end or until the sweep is stopped. Return the exit code."""
-        force = options["force"]
-        csv_file = NamedOutput(options["csv_file"], force=force, elsewhere=ELSEWHERE) if options["csv_file"] else None
-        page = refuse_html(options["html"], force=force) if options["html"] else None
+        force = options.force
+        csv_file = NamedOutput(options.csv_file, force=force, elsewhere=ELSEWHERE) if options.csv_file else None
+        page = refuse_html(options.html, force=force) if options.html else None
         if self._plan.next_run:
             self._write()
         with signals_to(self._on_signal):
             if self._plan.next_run:
-                if options["detach"]:
+                if options.detach:
                     self._leave(is_asked=True)
                 self._run_all()
         if self._stopped is not None or self._plan.next_run:
@@ -259,7 +272,7 @@ class Sweep:
             )
             self._say(f"edgetop: {text}")
             return EXIT_INTERRUPTED if self._stopped == signal.SIGINT else EXIT_DONE
-        return print_result(self._folder, self._plan, as_json=options["as_json"], csv_file=csv_file, page=page)
+        return print_result(self._folder, self._plan, as_json=options.as_json, csv_file=csv_file, page=page)
 
     def _on_signal(self, number: int) -> None:
         if number == signal.SIGHUP:
@@ -374,10 +387,13 @@ def _clear(folder: Path) -> None:
         raise InputError(f"{folder}: contains {left[0]}, which edgetop did not write", "move it elsewhere")
 
 
-def models_of(options: dict[str, Any]) -> list[str]:
-    """Return the absolute paths of the models. Raises InputError if there is none, or if one is not a file."""
-    paths = list(options["models"])
-    if listing := options["models_file"]:
+def models_of(models: Sequence[Path], models_file: Path | None) -> list[str]:
+    """Return the absolute paths of the models and of those listed in the file.
+
+    Raises InputError if there is none, or if one is not a file.
+    """
+    paths = list(models)
+    if listing := models_file:
         try:
             lines = read_text(listing).splitlines()
         except (OSError, ValueError) as error:

@@ -2,15 +2,14 @@
 
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click import BadParameter
 
 from edgetop.cli import completion
-from edgetop.cli.companions import PATH, option
+from edgetop.cli.companions import PATH, Given, Value, option
 from edgetop.cli.running import run
 from edgetop.errors import InputError
 from edgetop.nearest import nearest_hint
@@ -67,7 +66,7 @@ PARAMS = (
 
 
 @click.command("demo", params=list(PARAMS), epilog=EXAMPLES)
-def command(**options: Any) -> int:
+def command(**options: Value) -> int:
     """Watch real inference on a virtual board, whose simulated heat really slows the model down.
 
     Without MODEL, run the built-in demo model with one thread, which leaves a core to the screen.
@@ -76,7 +75,7 @@ def command(**options: Any) -> int:
     return run.run_model(demo_request(options))
 
 
-def demo_request(options: Mapping[str, Any]) -> "RunRequest":
+def demo_request(options: Given) -> "RunRequest":
     """Make a request from the options of `demo`. Raises InputError for options that cannot be used together."""
     if options["isolation"] != "process":
         raise InputError("--isolation thread: the virtual board can slow or crash only an engine in its own process")

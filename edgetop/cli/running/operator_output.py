@@ -4,7 +4,7 @@ The JSON keys are a contract (`edgetop help ops`).
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,20 @@ US_DIGITS = 3
 TOP = 10
 TYPE_CELLS, NAME_CELLS = 30, 60
 
-Options = Mapping[str, Any]
+
+def output_files(csv: Path | None, trace: Path | None, *, force: bool) -> tuple[NamedOutput | None, NamedOutput | None]:
+    """Return the output files of `--csv` and `--trace`. Raises InputError if one cannot be used."""
+    if csv is not None and csv == trace:
+        raise InputError(f"--csv and --trace name the same file: {csv}")
+    return _output_file("--csv", csv, force=force), _output_file("--trace", trace, force=force)
 
 
-def output_file(options: Options, name: str) -> NamedOutput | None:
-    """Return the output file of `--csv` or `--trace`. Raises InputError if it cannot be used, before the model runs."""
-    path: Path | None = options[f"{name}_file"]
+def _output_file(option: str, path: Path | None, *, force: bool) -> NamedOutput | None:
     if path is None:
         return None
-    if options["csv_file"] == options["trace_file"]:
-        raise InputError(f"--csv and --trace name the same file: {path}")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"--{name} {path}: {path.parent} is not a folder", "create it first, or choose another path")
-    return NamedOutput(path, force=options["force"], elsewhere=f"choose another path with --{name}")
+        raise InputError(f"{option} {path}: {path.parent} is not a folder", "create it first, or choose another path")
+    return NamedOutput(path, force=force, elsewhere=f"choose another path with {option}")
 
 
 def write(

@@ -1,12 +1,12 @@
 """`edgetop ops`: where the time of one inference goes, operator by operator."""
 
-from typing import Any
+from pathlib import Path
 
 import click
 from click import IntRange
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, needs, option
+from edgetop.cli.companions import PATH, Value, needs, option
 from edgetop.cli.running.run import MODEL_OPTIONS
 from edgetop.errors import EXIT_DONE
 
@@ -40,18 +40,27 @@ OPS_OPTIONS = (
 
 @click.command("ops", params=[*MODEL_OPTIONS, *OPS_OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
-def command(**options: Any) -> int:
+def command(
+    *,
+    runs: int,
+    warmup_runs: int | None,
+    no_roofline: bool,
+    as_json: bool,
+    csv_file: Path | None,
+    trace_file: Path | None,
+    force: bool,
+    **model_options: Value,
+) -> int:
     """Profile the operators of MODEL, an ONNX or TFLite file. Without MODEL, profile the built-in demo model.
 
     The model runs as with `edgetop run`, and instrumented inferences alternate with plain ones.
     About two seconds more are used to measure the peak FLOP/s and bandwidth of this board.
     """
-    from edgetop.cli.running.operator_output import output_file, write  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.running.operator_output import output_files, write  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.running.operator_run import profile  # noqa: PLC0415
     from edgetop.cli.running.run_request import ModelChoice  # noqa: PLC0415
 
-    csv, trace = (output_file(options, name) for name in ("csv", "trace"))
-    choice = ModelChoice.of(options)
-    found = profile(choice, options["runs"], options["warmup_runs"], has_roofline=not options["no_roofline"])
-    write(*found, csv, trace, as_json=options["as_json"])
+    csv, trace = output_files(csv_file, trace_file, force=force)  # before the model runs
+    found = profile(ModelChoice.of(model_options), runs, warmup_runs, has_roofline=not no_roofline)
+    write(*found, csv, trace, as_json=as_json)
     return EXIT_DONE

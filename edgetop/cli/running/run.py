@@ -1,7 +1,6 @@
 """`edgetop run`: run a model and watch it."""
 
 import contextlib
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,7 @@ from click import IntRange
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import PATH, needs, not_beside, option
+from edgetop.cli.companions import PATH, Given, Value, needs, not_beside, option
 from edgetop.cli.running.exporters import METRICS_OPTIONS
 from edgetop.sensors.log_formats import FORMATS
 
@@ -283,7 +282,7 @@ OPTIONS = (
 
 @click.command("run", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("model", required=False, type=PATH)
-def command(**options: Any) -> int:
+def command(**options: Value) -> int:
     """Run MODEL, an ONNX or TFLite file, and watch it. Without MODEL, run the built-in demo model.
 
     Press ? on the screen for its keys. The session is recorded while it runs;
@@ -293,14 +292,14 @@ def command(**options: Any) -> int:
     return run_model(model_request(options))
 
 
-def model_request(options: Mapping[str, Any]) -> "RunRequest":
+def model_request(options: Given) -> "RunRequest":
     """Make a request from the options of `run`. Raises InputError for options that cannot be used together."""
     from edgetop.cli.running.run_request import ModelChoice, ModelSubject  # noqa: PLC0415  --help needs none of it
 
     return request_of(options, ModelSubject(ModelChoice.of(options), options["isolation"]))
 
 
-def request_of(given: Mapping[str, Any], subject: "ModelSubject | DemoSubject", **noted: Any) -> "RunRequest":
+def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Any) -> "RunRequest":
     """Make a request for one model from the options of `run` or `demo`. `noted` replaces fields of `Keeping`."""
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 

@@ -10,6 +10,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgetop.cli.companions import Given
 from edgetop.cli.screen_options import ScreenChoices
 from edgetop.engines.spec import DEFAULT_WARMUP_RUNS
 from edgetop.errors import InputError
@@ -55,7 +56,7 @@ class ModelChoice:
     limit: Limit = Limit()
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "ModelChoice":
+    def of(cls, given: Given) -> "ModelChoice":
         """Take the choice from a command's options. Raises InputError where two of them contradict each other."""
         try:
             limit = joined(given.get("limits", ()))
@@ -149,7 +150,7 @@ class Phases:
     profile_every_ns: int = 0  # interval between two profiles of the operators; 0: never
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Phases":
+    def of(cls, given: Given) -> "Phases":
         return cls(
             duration_ns=given.get("duration"),
             runs=given.get("runs"),
@@ -171,7 +172,7 @@ class LoadRequest:
     deadline_ns: int | None = None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "LoadRequest":
+    def of(cls, given: Given) -> "LoadRequest":
         return cls(
             rate_hz=given["rate"],
             arrivals=given["arrivals"] or "fixed",
@@ -207,7 +208,7 @@ class BoardRequest:
     cooldown_max_ns: int = 0
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "BoardRequest":
+    def of(cls, given: Given) -> "BoardRequest":
         log = given.get("power_log") and PowerLogRequest(
             given["power_log"],
             given["power_log_format"],
@@ -239,7 +240,7 @@ class Judging:
     judge: "Judge | None" = None  # judges whether the kept outputs are right
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], judge: "Judge | None" = None) -> "Judging":
+    def of(cls, given: Given, judge: "Judge | None" = None) -> "Judging":
         return cls(
             gates=given.get("gates", ()),
             ratio_gates=given.get("ratio_gates", ()),
@@ -269,7 +270,7 @@ class Keeping:
     quota_bytes: int | None = None  # most space that all sessions of the folder may take
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Keeping":
+    def of(cls, given: Given) -> "Keeping":
         return cls(
             output=given["output"],
             is_recorded=not given["no_record"],
@@ -297,7 +298,7 @@ class MetricsRequest:
     collector: str | None = None  # the URL of an OpenTelemetry collector
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "MetricsRequest":
+    def of(cls, given: Given) -> "MetricsRequest":
         return cls(
             given["prom_textfile"],
             given["metrics"],
@@ -321,7 +322,7 @@ class Showing:
     page: "NamedOutput | None" = None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], page: "NamedOutput | None" = None) -> "Showing":
+    def of(cls, given: Given, page: "NamedOutput | None" = None) -> "Showing":
         return cls(
             headless=given["headless"],
             live=given["live"],

@@ -1,6 +1,6 @@
 """`edgetop replay`: play a recorded session on the live screen, at up to a thousand times its speed."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -8,8 +8,11 @@ from edgetop import formatting
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import option
+from edgetop.cli.companions import Value, option
 from edgetop.errors import EXIT_DONE, InputError
+
+if TYPE_CHECKING:
+    from edgetop.analysis.alerts.alert_rules import AlertRule
 
 EXAMPLES = """\b
 Examples:
@@ -32,7 +35,9 @@ OPTIONS = (
 
 @click.command("replay", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.sessions)
-def command(session: str | None, **options: Any) -> int:
+def command(
+    session: str | None, *, speed: float, from_ns: int, alerts: "tuple[AlertRule, ...]", **screen_options: Value
+) -> int:
     """Play SESSION, given as a path, a name or the beginning of an id, on the live screen.
 
     Without SESSION, play the newest, whose name is printed to stderr.
@@ -50,12 +55,10 @@ def command(session: str | None, **options: Any) -> int:
 
     recording = Recording(recorded(session))
     require_screen(f"edgetop report {session or recording.folder}")
-    feed = ReplayFeed(recording, SystemClock(), speed=options["speed"], from_ns=options["from_ns"])
+    feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
     end_ns = feed.transport.end_ns
-    if options["from_ns"] > end_ns:
+    if from_ns > end_ns:
         raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
-    show_until_left(
-        feed, Analysis(options["alerts"]), screen_settings(screen.ScreenChoices.of(options), recording.folder)
-    )
+    show_until_left(feed, Analysis(alerts), screen_settings(screen.ScreenChoices.of(screen_options), recording.folder))
     raise_problems(recording.problems, "the rest is played")
     return EXIT_DONE

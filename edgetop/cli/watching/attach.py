@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from edgetop.cli import completion
 from edgetop.cli import screen_options as screen
-from edgetop.cli.companions import needs, option
+from edgetop.cli.companions import Given, Value, needs, option
 from edgetop.errors import EXIT_DONE, InputError
+from edgetop.frozen import frozen
 
 if TYPE_CHECKING:
     from edgetop.analysis.alerts.alert_rules import AlertRule
@@ -55,9 +56,24 @@ OPTIONS = (
 )  # fmt: skip
 
 
+@frozen
+class AttachOptions:
+    screen: screen.ScreenChoices
+    alerts: "tuple[AlertRule, ...]"
+    headless: bool
+    live: bool
+    remote_command: str
+
+    @classmethod
+    def of(cls, given: Given) -> "AttachOptions":
+        return cls(
+            screen.ScreenChoices.of(given), given["alerts"], given["headless"], given["live"], given["remote_command"]
+        )
+
+
 @click.command("attach", params=[*OPTIONS], epilog=EXAMPLES)
 @click.argument("session", required=False, shell_complete=completion.running_sessions)
-def command(session: str | None, **options: Any) -> int:
+def command(session: str | None, **given: Value) -> int:
     """Watch SESSION, given as a path, a name or the beginning of an id, on the live screen.
 
     Without SESSION, watch the running one. If several run, you can choose one on a terminal.
@@ -69,11 +85,12 @@ def command(session: str | None, **options: Any) -> int:
     """
     from edgetop.cli.config import screen_settings  # noqa: PLC0415  --help needs none of it
 
+    options = AttachOptions.of(given)
     if session and is_remote(session):
         from edgetop.feeds.ssh import parse_target  # noqa: PLC0415
 
-        target, settings = parse_target(session), screen_settings(screen.ScreenChoices.of(options))
-        watch_remote(target, settings, options["remote_command"], options["alerts"])
+        target, settings = parse_target(session), screen_settings(options.screen)
+        watch_remote(target, settings, options.remote_command, options.alerts)
         return EXIT_DONE
     from edgetop.cli.choosing import running  # noqa: PLC0415
     from edgetop.cli.output import print_text  # noqa: PLC0415
@@ -86,7 +103,7 @@ def command(session: str | None, **options: Any) -> int:
     return EXIT_DONE
 
 
-def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
+def _follow(folder: Path, options: AttachOptions) -> "FolderHandle":
     """Show the session as lines or on the screen. Return its folder, which may have moved meanwhile."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.config import line_settings, screen_settings  # noqa: PLC0415
@@ -94,17 +111,17 @@ def _follow(folder: Path, options: dict[str, Any]) -> "FolderHandle":
     from edgetop.feeds.attach_feed import AttachFeed  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
-    analysis, notifies = Analysis(options["alerts"]), options["notify"]
-    if options["headless"]:
+    analysis, notifies = Analysis(options.alerts), options.screen.notify
+    if options.headless:
         from edgetop.cli.running.headless import follow  # noqa: PLC0415
 
-        refresh_ns, ascii_only = line_settings(screen.ScreenChoices.of(options))
-        live_ns = refresh_ns if options["live"] else None
+        refresh_ns, ascii_only = line_settings(options.screen)
+        live_ns = refresh_ns if options.live else None
         feed = AttachFeed(folder, SystemClock())
         with noted_signals() as come:
             follow(feed, analysis, partial(bool, come), live_ns=live_ns, notifies=notifies, ascii_only=ascii_only)
         return feed.folder
-    settings = screen_settings(screen.ScreenChoices.of(options), folder)
+    settings = screen_settings(options.screen, folder)
     require_screen("edgetop attach --headless prints lines instead; edgetop report prints its state")
     feed = AttachFeed(folder, SystemClock())
     try:

@@ -1,12 +1,11 @@
 """`edgetop watch`: watch the inferences of another program on the live screen."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, not_beside, option
+from edgetop.cli.companions import PATH, Value, not_beside, option
 from edgetop.cli.running import run
 
 EXAMPLES = """\b
@@ -67,7 +66,7 @@ PARAMS = (
 @click.command(
     "watch", params=list(PARAMS), epilog=EXAMPLES, context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
-def command(command: tuple[str, ...], **options: Any) -> int:
+def command(command: tuple[str, ...], **options: Value) -> int:
     """Watch the inferences of another program, without changing it.
 
     COMMAND is the program and its arguments. edgetop exits with its exit status.

@@ -5,16 +5,20 @@ import os
 import pwd
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from edgetop.cli.companions import Given, taken
 from edgetop.cli.output import print_json, print_text, table
 from edgetop.errors import EXIT_DONE, InputError
 from edgetop.formatting import clean
+from edgetop.frozen import frozen
 from edgetop.taps import perf
 from edgetop.taps.runtimes import runtime_of
 from edgetop.taps.watched_process import (
@@ -32,33 +36,48 @@ if TYPE_CHECKING:
 
 COMMAND_WIDTH = 30  # most characters of a command in the table of processes
 _PR_SET_DUMPABLE = 4  # prctl(2)
-_OWN = (
-    "pid", "unit", "all_", "app_output", "follow_children", "against", "stop_signal", "stop_timeout", "no_preload",
-    "no_hook",
-)  # fmt: skip
 
 
-def watch_program(command: tuple[str, ...], options: dict[str, Any]) -> int:
+@frozen
+class WatchOptions:
+    """The options of `edgetop watch` that say which program is watched, and how."""
+
+    pid: int | None
+    unit: str | None
+    all_: bool
+    app_output: Path | None
+    follow_children: bool
+    against: Path | None
+    stop_signal: signal.Signals
+    stop_timeout: int  # ns
+    no_preload: bool
+    no_hook: bool
+    duration: int | None  # ns
+    runs: int | None
+    headless: bool
+    as_json: bool
+
+
+def watch_program(command: tuple[str, ...], given: Given) -> int:
     """Watch the program of a command line. Returns the exit status of `edgetop watch`."""
-    options = {**options, "pid": _chosen_process(command, options)}
-    own = {name: options.pop(name) for name in _OWN}
-    if own["all_"] and own["pid"] is None:
-        return EXIT_DONE  # the processes were only listed
+    options = taken(WatchOptions, given)
+    pid = _chosen_process(command, options)
     program: WatchedProgram | WatchedProcess
     if command:
-        program = _started(command, own, options)
+        program = _started(command, options)
+    elif pid is None:
+        return EXIT_DONE  # the processes were only listed
     else:
-        pid, limits = own["pid"], (options["duration"], options["runs"])
-        program = WatchedProcess(ProcessSpec(command_of(pid), pid, *limits, own["unit"]))
+        program = WatchedProcess(ProcessSpec(command_of(pid), pid, options.duration, options.runs, options.unit))
     try:
-        end = _watch(options, program)
+        end = _watch(given, program)
     finally:
         if isinstance(program, WatchedProgram):
             _report_end(program, sys.argv[1 : len(sys.argv) - len(command)])
-    if own["against"] and end.folder and not (end.error or end.interrupted):
+    if options.against and end.folder and not (end.error or end.interrupted):
         from edgetop.cli.comparing.gap import loop_after  # noqa: PLC0415
 
-        loop_after(end.folder, own["against"])
+        loop_after(end.folder, options.against)
     if program.exit_status and not program.was_stopped:
         return program.exit_status
     return end.exit_code()
@@ -106,19 +125,19 @@ def without_hooks(words: Sequence[str]) -> list[str]:
     return [*changed[:at], "--no-preload", "--no-hook", *changed[at:]]
 
 
-def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) -> "End":
+def _watch(given: Given, program: WatchedProgram | WatchedProcess) -> "End":
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.terminal import terminal_for  # noqa: PLC0415
 
     request = asked.RunRequest(
         subject=asked.ProgramSubject(program),
-        phases=asked.Phases(options["duration"], options["runs"]),
-        load=asked.LoadRequest(deadline_ns=options["deadline"]),
-        board=asked.BoardRequest.of(options),
-        judging=asked.Judging.of(options),
-        keeping=asked.Keeping.of(options),
-        metrics=asked.MetricsRequest.of(options),
-        showing=asked.Showing.of(options),
+        phases=asked.Phases(given["duration"], given["runs"]),
+        load=asked.LoadRequest(deadline_ns=given["deadline"]),
+        board=asked.BoardRequest.of(given),
+        judging=asked.Judging.of(given),
+        keeping=asked.Keeping.of(given),
+        metrics=asked.MetricsRequest.of(given),
+        showing=asked.Showing.of(given),
     )
     showing = request.showing
     is_recorded = request.keeping.is_recorded
@@ -133,43 +152,43 @@ def _watch(options: dict[str, Any], program: WatchedProgram | WatchedProcess) ->
     return run_session(request, terminal)
 
 
-def _started(command: tuple[str, ...], own: dict[str, Any], options: dict[str, Any]) -> WatchedProgram:
+def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
     from edgetop.paths import cache_home  # noqa: PLC0415
 
-    output = own["app_output"]
+    output = options.app_output
     if output is not None:
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             os.close(os.open(output, flags, 0o600))  # opened as for the program, but without waiting for a pipe
         except OSError as error:
             raise InputError(f"--app-output {output}: cannot be written: {error.strerror}") from None
-    shows = options["headless"] and output is None
+    shows = options.headless and output is None
     # A program beside a screen cannot read the terminal, because the screen does.
-    reads = options["headless"] or (sys.stdin and not sys.stdin.isatty())
+    reads = options.headless or (sys.stdin and not sys.stdin.isatty())
     spec = ProgramSpec(
         command,
-        options["duration"],
-        options["runs"],
-        follow_children=own["follow_children"],
+        options.duration,
+        options.runs,
+        follow_children=options.follow_children,
         output=output and output.absolute(),
-        has_hook=not own["no_hook"],
-        preload=None if own["no_preload"] else preload_library(cache_home()),
+        has_hook=not options.no_hook,
+        preload=None if options.no_preload else preload_library(cache_home()),
         stdin=0 if sys.stdin and reads else None,
-        stdout=(sys.stderr if options["as_json"] else sys.stdout).fileno() if shows else None,
+        stdout=(sys.stderr if options.as_json else sys.stdout).fileno() if shows else None,
         stderr=sys.stderr.fileno() if shows else None,
-        stop_signal=own["stop_signal"],
-        stop_timeout_ns=own["stop_timeout"],
+        stop_signal=options.stop_signal,
+        stop_timeout_ns=options.stop_timeout,
         surroundings=Surroundings.now(),
     )
     return WatchedProgram(spec)
 
 
-def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | None:
+def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
     """Return the id of the process to watch, or None to start a program or after only listing processes.
 
     Raises InputError for options that contradict each other.
     """
-    ways = {"-- COMMAND": command, "--pid": options["pid"], "--unit": options["unit"], "--all": options["all_"]}
+    ways = {"-- COMMAND": command, "--pid": options.pid, "--unit": options.unit, "--all": options.all_}
     asked = [name for name, value in ways.items() if value]
     if len(asked) != 1:
         message = " and ".join(asked) + " exclude each other" if asked else "there is nothing to watch"
@@ -177,24 +196,24 @@ def _chosen_process(command: tuple[str, ...], options: dict[str, Any]) -> int | 
     if command:
         return None
     for name in ("app_output", "follow_children", "against", "no_preload", "no_hook"):
-        if options[name]:
+        if getattr(options, name):
             raise InputError(
                 f"--{name.replace('_', '-')} applies only to a program that edgetop starts", "edgetop watch -- COMMAND"
             )
-    if options["all_"]:
-        pid = _choose_process(as_json=options["as_json"])
+    if options.all_:
+        pid = _choose_process(as_json=options.as_json)
         if pid is not None:
             refuse_where_unseen(("watch", "--pid", str(pid)))
         return pid
-    if options["unit"]:
-        pid, state = main_process(options["unit"])
+    pid = options.pid
+    if options.unit:
+        pid, state = main_process(options.unit)
         if not pid:
-            raise InputError(f"--unit {options['unit']}: no main process: {state}", "start it first: systemctl start")
-    else:
-        pid = options["pid"]
-        command_of(pid)
+            raise InputError(f"--unit {options.unit}: no main process: {state}", "start it first: systemctl start")
+    assert pid is not None
+    command_of(pid)
     refuse_where_unseen(sys.argv[1:])
-    return int(pid)
+    return pid
 
 
 def refuse_where_unseen(words: Sequence[str]) -> None:
