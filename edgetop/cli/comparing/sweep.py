@@ -11,9 +11,9 @@ from click import IntRange
 from edgetop.cli import completion
 from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, AsWritten, Value, given_names, needs, option, passed_on, raw_words, taken
+from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.running import demo, run
 from edgetop.errors import InputError
-from edgetop.frozen import frozen
 from edgetop.sweep_plan import FILE, GOALS, Plan, read_plan
 
 EXAMPLES = """\b
@@ -98,34 +98,6 @@ _BESIDE_RESUME = {
     *("resume", "as_json", "csv_file", "html", "force", "detach", "dry_run"),
     *("goal", "max_temp", "max_rss", "deadline", "classes", "metric"),
 }
-
-
-@frozen
-class SweepOptions:
-    """The options that `edgetop sweep` does not pass on to its runs."""
-
-    models: tuple[Path, ...]
-    models_file: Path | None
-    threads: tuple[int, ...] | None
-    providers: tuple[tuple[str, ...], ...]  # one list for each time that the option was given
-    batch: tuple[int, ...] | None
-    rate: tuple[float, ...] | None  # Hz
-    repeat: int
-    cooldown_to: float | None  # C
-    goal: str
-    deadline: str | None  # as it was written
-    max_temp: float | None  # C
-    max_rss: int | None  # bytes
-    classes: Path | None
-    metric: str | None
-    output: Path | None
-    resume: Path | None
-    dry_run: bool
-    detach: bool
-    as_json: bool
-    csv_file: Path | None
-    html: Path | None
-    force: bool
 
 
 @click.command("sweep", params=[*OWN_OPTIONS, *_OF_RUN], epilog=EXAMPLES)

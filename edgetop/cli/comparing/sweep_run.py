@@ -12,9 +12,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from edgetop import formatting
+from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.comparing.sweep_result import print_result
 from edgetop.cli.output import print_text
 from edgetop.cli.printing.output_agreement_words import judge_of
@@ -51,9 +52,6 @@ from edgetop.sweep_plan import (
     write_plan,
 )  # fmt: skip
 
-if TYPE_CHECKING:
-    from edgetop.cli.comparing.sweep import SweepOptions
-
 LOOK_S = 0.5
 REST_C = 2.0  # runs start at most this much warmer than the first run
 STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and warm-up
@@ -66,7 +64,7 @@ HEADS = {"p50_ms": "p50 ms", "p99_ms": "p99 ms", "throughput_hz": "1/s", "gross_
 WANTED = ("goal", "deadline", "max_temp", "max_rss", "classes", "metric")
 
 
-def start_sweep(options: "SweepOptions", run_options: list[str], terminal: Terminal) -> int:
+def start_sweep(options: SweepOptions, run_options: list[str], terminal: Terminal) -> int:
     """Start a new sweep and return the exit code. Raises InputError if an option cannot be used."""
     providers = [name for each in options.providers for name in each]
     combinations = combined(
@@ -111,7 +109,7 @@ def _request_of(words: list[str]) -> RunRequest:
 
 
 def resume_sweep(
-    folder: Path, plan: Plan, options: "SweepOptions", given: Sequence[str], orders: Sequence[str], terminal: Terminal
+    folder: Path, plan: Plan, options: SweepOptions, given: Sequence[str], orders: Sequence[str], terminal: Terminal
 ) -> int:
     """Continue a sweep.
 
@@ -136,7 +134,7 @@ def resume_sweep(
         return Sweep(folder, plan, terminal).run(options)
 
 
-def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: "SweepOptions") -> list[str]:
+def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
     """Return the options that run or load something, which may come only from a command line, never from a plan.
 
     Raises InputError if an option is missing, or was not used when the sweep began.
@@ -159,7 +157,7 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: "Swee
     return list(orders)
 
 
-def _wanted(options: "SweepOptions", names: Sequence[str]) -> dict[str, Any]:
+def _wanted(options: SweepOptions, names: Sequence[str]) -> dict[str, Any]:
     """Return the options that the plan stores. Raises InputError if labels or metric cannot be used."""
     wanted = {name: getattr(options, name) for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))
@@ -253,7 +251,7 @@ class Sweep:
         self._width = max(len(settings.words(plan.varied)) for settings in plan.combinations)
         self._took_s: list[float] = []  # durations of the runs of this process
 
-    def run(self, options: "SweepOptions") -> int:
+    def run(self, options: SweepOptions) -> int:
         """Run to the end or until the sweep is stopped. Return the exit code."""
         force = options.force
         csv_file = NamedOutput(options.csv_file, force=force, elsewhere=ELSEWHERE) if options.csv_file else None

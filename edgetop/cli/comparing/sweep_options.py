@@ -1,0 +1,33 @@
+"""The parsed options of a sweep, without those of its runs."""
+
+from pathlib import Path
+
+from edgetop.frozen import frozen
+
+
+@frozen
+class SweepOptions:
+    """The options that `edgetop sweep` does not pass on to its runs."""
+
+    models: tuple[Path, ...]
+    models_file: Path | None
+    threads: tuple[int, ...] | None
+    providers: tuple[tuple[str, ...], ...]  # one list for each time that the option was given
+    batch: tuple[int, ...] | None
+    rate: tuple[float, ...] | None  # Hz
+    repeat: int
+    cooldown_to: float | None  # C
+    goal: str
+    deadline: str | None  # as it was written
+    max_temp: float | None  # C
+    max_rss: int | None  # bytes
+    classes: Path | None
+    metric: str | None
+    output: Path | None
+    resume: Path | None
+    dry_run: bool
+    detach: bool
+    as_json: bool
+    csv_file: Path | None
+    html: Path | None
+    force: bool
