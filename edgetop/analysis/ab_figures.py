@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +21,7 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES, NO_READINGS, Inferences, Readings, last_end_ns, measured
 from edgetop.session.seconds import NS
 from edgetop.session.turns import SIDES, Plan
+from edgetop.session.typed_json import Document
 
 # The figures that have a ratio: the field of `QuadFigures`, the field of `VariantFigures`, and the factor between them.
 METRICS = {
@@ -441,7 +441,7 @@ def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
 
 def _figures(name: str, side: Sequence[QuadFigures]) -> VariantFigures:
     """Return a variant's figures over one or more quads."""
-    figures: dict[str, Any] = {}
+    figures: Document = {}
     for key, field, scale in METRICS.values():
         values = [getattr(of, key) for of in side]
         figures[field] = None if None in values else float(np.median(values)) / scale

@@ -40,12 +40,12 @@ class Checkpoints:
 
 
 class _Pickler(pickle.Pickler):
-    def reducer_override(self, value: Any) -> Any:
+    def reducer_override(self, value: object) -> Any:  # as in the class above, whose results have many forms
         """Pickle an array with the name of its dtype. With an unpickled dtype, `ufunc.at` is slow in numpy 2."""
         if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
             return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)
         return NotImplemented
 
 
-def _array(data: bytearray, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+def _array(data: bytearray, dtype: str, shape: tuple[int, ...]) -> npt.NDArray[np.generic]:
     return np.frombuffer(data, np.dtype(dtype)).reshape(shape)

@@ -55,6 +55,7 @@ class EventIndex:
     def in_second(self, kind: type[B], second: int) -> Sequence[Dated[B]]:
         """Return what the events of this kind in this second say, each with its time."""
         if kind not in self._by_second:
+            # Events of one class, that of the key under which they are kept.
             by_second: dict[int, list[Dated[Any]]] = {}
             for dated in self._events[kind]:
                 by_second.setdefault(dated[0] // NS, []).append(dated)

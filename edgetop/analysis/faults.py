@@ -139,16 +139,19 @@ class Faults:
 _OWN = ("_name", "_fold", "_blank", "_faults", "_readers")
 
 
+Guarded = Any  # a fold of any class, or what a function of it takes or returns
+
+
 class Guard:
     """Stands in front of a fold, so that an error in the fold becomes a fault instead of ending the program."""
 
     def __init__(self, name: str, fold: object, faults: Faults, readers: tuple[str, ...]) -> None:
         vars(self).update(_name=name, _fold=fold, _blank=None, _faults=faults, _readers=readers)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, Guarded]:
         return {name: value for name, value in vars(self).items() if name in _OWN}
 
-    def __getattr__(self, attribute: str) -> Any:
+    def __getattr__(self, attribute: str) -> Guarded:
         # copy and pickle ask for attributes before the guard has any.
         if attribute.startswith("__") or "_fold" not in vars(self):
             raise AttributeError(attribute)
@@ -161,11 +164,11 @@ class Guard:
             found = vars(self)[attribute] = self._guarded(attribute, getattr(self._fold, attribute))
         return found
 
-    def _guarded(self, attribute: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _guarded(self, attribute: str, function: Callable[..., Guarded]) -> Callable[..., Guarded]:
         """Return a guarded function that costs little more than the fold's own function while nothing has failed."""
         failed = self._faults.found
 
-        def call(*arguments: Any, **named: Any) -> Any:
+        def call(*arguments: Guarded, **named: Guarded) -> Guarded:
             if not failed:
                 try:
                     result = function(*arguments, **named)
@@ -181,7 +184,7 @@ class Guard:
         if self._name not in self._faults.found:
             setattr(self._fold, attribute, value)
 
-    def _call(self, attribute: str, *arguments: Any, **named: Any) -> Any:
+    def _call(self, attribute: str, *arguments: Guarded, **named: Guarded) -> Guarded:
         if self._name in self._faults.found and attribute in FEEDING:
             return ()
         try:
@@ -191,7 +194,7 @@ class Guard:
             return self._call(attribute, *arguments, **named)
         return self._each(result) if isinstance(result, GeneratorType) else result
 
-    def _each(self, items: Iterator[Any]) -> Iterator[Any]:
+    def _each(self, items: Iterator[Guarded]) -> Iterator[Guarded]:
         try:
             yield from items
         except Exception as error:  # noqa: BLE001  as above
@@ -205,7 +208,7 @@ class Guard:
             raise UnavailableError(self._faults.words((self._name,))) from error
         self._faults.add(self._name, error, self._readers)
 
-    def _standing(self) -> Any:
+    def _standing(self) -> Guarded:
         """Return the fold or, if it failed, an empty one."""
         if self._name not in self._faults.found:
             return self._fold
@@ -254,15 +257,15 @@ def note(names: Collection[str]) -> None:
 class noted(Generic[T]):  # noqa: N801  read like functools.cached_property
     """A cached property. Every figure that reads it learns which failed folds it depends on."""
 
-    def __init__(self, make: Callable[[Any], T]) -> None:
+    def __init__(self, make: Callable[[Guarded], T]) -> None:
         self._make = make
         self.__doc__ = make.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._key = f"_noted_{name}"
 
-    def __get__(self, of: Any, owner: type) -> T:
-        made = vars(of)
+    def __get__(self, of: Guarded, owner: type) -> T:
+        made: dict[str, tuple[object, frozenset[str]]] = of.__dict__
         if self._key not in made:
             with noting() as failed:
                 value = self._make(of)

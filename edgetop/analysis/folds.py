@@ -52,7 +52,7 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import NO_SECONDS, NS
 
-Made = TypeVar("Made", bound=Callable[["Folds"], Any])
+Made = TypeVar("Made", bound=Callable[["Folds"], object])
 Twin = TypeVar("Twin", bound="Folds")
 
 
@@ -65,7 +65,7 @@ def once(make: Made) -> Made:
     name = f"figures: {make.__name__.strip('_')}"
 
     @wraps(make)
-    def made(folds: "Folds") -> Any:
+    def made(folds: "Folds") -> object:
         with folds.lock:
             if make not in folds.made:
                 folds.made[make] = folds.faults.attempt(name, lambda: make(folds), lambda: make(folds.twin()))
@@ -78,7 +78,7 @@ def once(make: Made) -> Made:
 
 
 # Every fold, by the attribute of `Folds` that holds it.
-FOLDS: dict[str, Any] = {
+FOLDS: dict[str, Callable[..., object]] = {
     "latency": RollingLatency, "progress": Progress, "tracks": Tracks, "own_load": OwnLoad, "operators": Operators,
     "power": PowerRails, "usage": Usage, "frames": Frames, "events": EventLog, "slowdowns": Slowdowns,
     "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
@@ -127,7 +127,7 @@ class Folds:
         self.lock = threading.RLock()
         self.folds = 0  # Number of folds so far: a painter compares it to see whether there is new data.
         # Results made since the last fold, each with the failed parts that it depends on.
-        self.made: dict[Any, Any] = {}
+        self.made: dict[object, tuple[object, frozenset[str]]] = {}
         self.on_fault: Callable[[Fault], None] | None = None  # Called with each new fault when data is folded next.
         self._checkpoints = Checkpoints()
         self._forget()
@@ -150,9 +150,9 @@ class Folds:
         self.tool_summary: ToolSummary | None = None
         self._reported: frozenset[str] = frozenset()  # Names of the faults that were already reported.
 
-    def _begin(self, name: str) -> Any:
+    def _begin(self, name: str) -> Any:  # a fold of the class in FOLDS
         """Return a new fold behind its guard."""
-        given: tuple[Any, ...] = (self._rules,) if name == "alerts" else ()
+        given: tuple[object, ...] = (self._rules,) if name == "alerts" else ()
         given += (self._bare_tracks,) if name in READ_TRACKS else ()
         given += (self.phases,) if name in ASK_PHASES else ()
         fold = self._bare_tracks if name == "tracks" else FOLDS[name](*given)

@@ -1,7 +1,6 @@
 """The latest single inferences, for exact figures of short windows, and the latest seconds, for longer windows."""
 
 import zlib
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -62,14 +61,14 @@ class LatestInferences:
         as_bytes(self._room)[: len(held)], self._t_ns[: len(held)] = held, t_ns
         self._begin, self._end = 0, len(held)
 
-    def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[Any]]]:
+    def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[np.generic]]]:
         """Return a state that compresses well: columns, with times as differences."""
         held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
         first_ns = int(held["t_ns"][0]) if len(held) else 0
         return self.complete_from_ns, first_ns, columns | {"t_ns": np.diff(held["t_ns"], prepend=first_ns)}
 
-    def __setstate__(self, state: tuple[int, int, dict[str, npt.NDArray[Any]]]) -> None:
+    def __setstate__(self, state: tuple[int, int, dict[str, npt.NDArray[np.generic]]]) -> None:
         complete_from_ns, first_ns, columns = state
         held = np.empty(len(columns["t_ns"]), INFERENCE)
         for name, column in columns.items():

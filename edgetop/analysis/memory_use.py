@@ -74,7 +74,7 @@ class GrowthView:
     hours_left: float | None = None
 
 
-def _of(sensor_id: str) -> Any:
+def _of(sensor_id: str) -> Any:  # as `field`, which takes the type of the field
     """Declare a field of `MemoryView` with its sensor."""
     return field(metadata={"sensor": sensor_id})
 

@@ -101,7 +101,7 @@ class Progress:
                 self._learn(warmup_done=(self._known.warmup_done or 0) + runs)
             self._warmup_ns += int(batch.inferences["latency_ns"][warmup].sum())
 
-    def _learn(self, **known: Any) -> None:
+    def _learn(self, **known: Any) -> None:  # fields of the view, whose types differ
         self._known = replace(self._known, **known)
 
     def _on_event(self, event: Event) -> None:  # noqa: C901  a case a kind of event

@@ -1,7 +1,6 @@
 """Operators and how they were timed, in the report and in `edgetop ops --json`."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from edgetop.analysis.energy import EnergyView
 from edgetop.analysis.folds import Folds
@@ -11,6 +10,7 @@ from edgetop.analysis.operator_shares import OperatorView
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest
+from edgetop.session.typed_json import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     return tuple(figures) or None
 
 
-def rate_figures(achieved: Rates) -> dict[str, Any]:
+def rate_figures(achieved: Rates) -> Document:
     flops_per_s, bytes_per_s = achieved.flops_per_s, achieved.bytes_per_s
     return {
         "gflop_per_s": None if flops_per_s is None else round(flops_per_s / 1e9, 4),
@@ -80,7 +80,7 @@ def rate_figures(achieved: Rates) -> dict[str, Any]:
     }
 
 
-def share_figures(operator: OperatorView) -> dict[str, Any]:
+def share_figures(operator: OperatorView) -> Document:
     """Return the operator's share and its interval, with their JSON keys."""
     ci95 = operator.share_ci95
     return {

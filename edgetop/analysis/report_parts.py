@@ -19,6 +19,7 @@ from edgetop.formatting import rounded, rounded_mj, rounded_ms
 from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest
 from edgetop.session.seconds import NS, QUANTILES
+from edgetop.session.typed_json import Document
 
 PERCENTILE_KEYS = ("p50", "p90", "p95", "p99", "p999")
 OMIT = {"omit": True}  # Metadata of a field that the document leaves out if its value is None.
@@ -135,6 +136,7 @@ def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     if analysis.tool_summary is None:
         return None
     tool, printed = analysis.tool_summary.tool, analysis.tool_summary.figures
+    # By the names of the fields, whose types differ.
     figures: Any = {
         key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
     }
@@ -149,7 +151,7 @@ def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     return LatencyFigures(count=count, errors=None, **figures, settled=settled, told_by=tool)
 
 
-def _times(statistics: Statistics) -> dict[str, Any]:
+def _times(statistics: Statistics) -> Document:
     figures = (
         statistics.mean_ns, statistics.stdev_ns, statistics.min_ns, *statistics.percentiles_ns, statistics.max_ns,
         statistics.jitter_ns,
@@ -296,7 +298,7 @@ def power_figures(view: PowerView) -> PowerFigures:
     return PowerFigures(total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w)
 
 
-def _rail(rail: RailView) -> dict[str, Any]:
+def _rail(rail: RailView) -> Document:
     return {
         "mean_w": rounded(rail.mean_w),
         "max_w": rounded(rail.max_w),
@@ -333,7 +335,7 @@ class EnergyFigures(CostFigures):
 
 
 def energy_figures(view: EnergyView) -> EnergyFigures:
-    figures: dict[str, Any] = {}
+    figures: Document = {}
     if total := view.total:
         info = total.rail.track.info
         figures = {**_cost(total), "sensor": info.id, "accuracy": info.accuracy, "reason": total.reason or None}
@@ -348,7 +350,7 @@ def energy_figures(view: EnergyView) -> EnergyFigures:
     return EnergyFigures(**figures, rails=parts)
 
 
-def _cost(cost: CostView) -> dict[str, Any]:
+def _cost(cost: CostView) -> Document:
     def interval_mj(mean: Mean | None) -> tuple[float, float] | None:
         return (rounded_mj(mean.value - mean.half_width), rounded_mj(mean.value + mean.half_width)) if mean else None
 

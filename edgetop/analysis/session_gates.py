@@ -14,6 +14,7 @@ from typing import Any
 
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
+from edgetop.session.typed_json import Document
 
 Report = Any  # of edgetop.analysis.session_report, or its parts, each made when it is read
 Number = float | None
@@ -70,7 +71,7 @@ class GateResult:
     reason: str  # what it is and, where that fails, why
     fails_for_sure: bool = False  # already, and not for want of samples or of a value
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Document:
         return {"expr": self.gate.text, "value": self.value, "ok": self.ok, "reason": self.reason}
 
 

@@ -61,6 +61,8 @@ from edgetop.formatting import rounded
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.manifest import Lost, Manifest
 
+Part = Any  # a part of a report, or a view that parts need: of the type of its field in `Report`
+
 
 class _Parts:
     """The parts of a report, each made when it is first read. Most gates need only the latency, once a second.
@@ -72,9 +74,9 @@ class _Parts:
         self.analysis, self.manifest = analysis, manifest
         # For each unavailable part, the failed folds and figures that it depends on.
         self._unavailable: dict[str, frozenset[str]] = {}
-        self._views: dict[str, tuple[Any, set[str]]] = {}
+        self._views: dict[str, tuple[Part, set[str]]] = {}
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Part:
         if name not in _MAKERS:
             raise AttributeError(name)
         if name not in self._unavailable:
@@ -106,7 +108,7 @@ class _Parts:
         )
         return made
 
-    def _kept(self, name: str, make: Callable[[], Any]) -> Any:
+    def _kept(self, name: str, make: Callable[[], Part]) -> Part:
         """Return a view that several parts need. Every part that needs it learns which failed folds it depends on."""
         if name not in self._views:
             with noting() as failed:
@@ -146,7 +148,7 @@ class _StreamParts:
         )
 
 
-def _part(make: Callable[[_Parts], Any], metadata: Mapping[str, Any] | None = None) -> Any:
+def _part(make: Callable[[_Parts], Part], metadata: Mapping[str, object] | None = None) -> Part:
     """Declare a field of `Report` together with the function that makes it."""
     return field(metadata={"make": make, **(metadata or {})})
 
@@ -210,11 +212,11 @@ class Report:
     unavailable: Mapping[str, str] | None = field(default=None, metadata=OMIT)
 
 
-_MAKERS: Mapping[str, Callable[[_Parts], Any]] = {
+_MAKERS: Mapping[str, Callable[[_Parts], Part]] = {
     one.name: one.metadata["make"] for one in dataclasses.fields(Report) if "make" in one.metadata
 }
 _WITHOUT_FAILED = ("verdict", "alerts", "gates", "warnings")  # These parts say themselves what failed.
-_NOTHING_KNOWN: Mapping[str, Any] = {
+_NOTHING_KNOWN: Mapping[str, object] = {
     "streams": (),
     "latency": LatencyFigures(count=None, errors=None),
     "tail": TailView(),

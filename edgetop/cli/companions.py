@@ -18,7 +18,8 @@ from edgetop.frozen import frozen
 
 PATH = click.Path(path_type=Path)  # the type of an option that is a path
 
-Value = Any  # the parsed value of an option, whose declaration has its type
+# A value of an option, or an attribute of its declaration: Click itself has no narrower type for them.
+Value = Any
 Given = Mapping[str, Value]  # all parsed values of a command line, by the name of the parameter
 
 T = TypeVar("T")
@@ -35,7 +36,7 @@ class Asked:
 
     option: str
     """The option as users write it: `--live`."""
-    given: Mapping[str, Any]
+    given: Given
     context: click.Context
 
     def written(self, name: str) -> str:
@@ -51,13 +52,11 @@ Test = Callable[[Any], bool]  # takes the value of an option as text, or None if
 class Companion(click.Option):
     """An option with rules."""
 
-    def __init__(self, declarations: Sequence[str], rules: Sequence[Rule], **attributes: Any) -> None:
+    def __init__(self, declarations: Sequence[str], rules: Sequence[Rule], **attributes: Value) -> None:
         super().__init__(declarations, **attributes)
         self._rules = tuple(rules)
 
-    def handle_parse_result(
-        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
-    ) -> tuple[Any, list[str]]:
+    def handle_parse_result(self, ctx: click.Context, opts: Given, args: list[str]) -> tuple[Value, list[str]]:
         """Parse the option as Click does, then check its rules, so that an invalid value is reported first.
 
         `opts`: the options on the command line, as text.
@@ -75,7 +74,7 @@ class Companion(click.Option):
         return result
 
 
-def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Any) -> click.Option:
+def option(*declarations: str, rules: Sequence[Rule] = (), **attributes: Value) -> click.Option:
     """Return a Click option with rules. `attributes` are those of click.Option."""
     return Companion(declarations, rules, **attributes) if rules else click.Option(declarations, **attributes)
 
@@ -88,7 +87,7 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
     def __init__(self, inner: click.ParamType) -> None:  # type: ignore[type-arg]
         self.inner = inner
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Value, param: click.Parameter | None, ctx: click.Context | None) -> Value:
         self.inner.convert(value, param, ctx)
         return str(value)
 
@@ -105,7 +104,7 @@ def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tupl
     return copies
 
 
-def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Mapping[str, Any]) -> Iterator[str]:
+def raw_words(params: Iterable[click.Parameter], names: Collection[str], given: Given) -> Iterator[str]:
     """Yield the words of a command line that gives these options. `given` has their values as text."""
     for param in params:
         value = given.get(param.name or "")

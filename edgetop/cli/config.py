@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from click import BadParameter
 
 from edgetop.cli import options
+from edgetop.cli.companions import Value
 from edgetop.cli.output import print_text
 from edgetop.cli.screen_options import ScreenChoices
 from edgetop.errors import InputError
@@ -23,6 +23,7 @@ from edgetop.files import read_json, read_toml, why, write_file
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 from edgetop.paths import config_home, recordings_home
+from edgetop.session.typed_json import Document
 from edgetop.ui.characters import choose_theme
 from edgetop.ui.layout import LAYOUTS
 from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
@@ -93,7 +94,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
     `for_screen`: whether to check themes and keys, which loads Textual. Raises InputError for an invalid file.
     """
     place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
-    found: dict[str, Any] = {}
+    found: Document = {}
     for path in (place, also):
         if path is not None:
             try:
@@ -104,7 +105,7 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
     return Config(**found)
 
 
-def read_settings(path: Path) -> Mapping[str, Any]:
+def read_settings(path: Path) -> Mapping[str, object]:
     """Read a settings file. Raises SettingError if it cannot be read."""
     try:
         return read_toml(path, MAX_BYTES)
@@ -119,14 +120,14 @@ class SettingError(Exception):
 
 
 _A_TEXT = (str, "is not a string")
-_TYPES: Mapping[str, tuple[type[Any], str]] = {
+_TYPES: Mapping[str, tuple[type[Value], str]] = {
     "theme": _A_TEXT, "refresh": _A_TEXT, "window": _A_TEXT, "ascii": (bool, "is neither true nor false"),
     "keys": (dict, "is not a table"),
 }  # fmt: skip
 _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config whose name differs from the setting
 
 
-def _checked(key: str, value: Any, keys: Mapping[str, str], *, for_screen: bool) -> object:
+def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: bool) -> object:
     """Return the value of a field of Config. `keys`: the keys of the previous file. Raises SettingError."""
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
@@ -148,7 +149,7 @@ def _checked(key: str, value: Any, keys: Mapping[str, str], *, for_screen: bool)
     return _keys(value, keys) if key == "keys" and for_screen else value
 
 
-def _keys(table: Mapping[str, Any], before: Mapping[str, str]) -> Mapping[str, str]:
+def _keys(table: Mapping[str, object], before: Mapping[str, str]) -> Mapping[str, str]:
     """Return the keys of bindings by id, under their Textual names: those of `before`, replaced by those of `table`."""
     from edgetop.ui.key_commands import COMMANDS, IDS  # noqa: PLC0415  loads Textual
     from edgetop.ui.keys import conflict, key_names, key_word, parse_key, remapped  # noqa: PLC0415
@@ -175,11 +176,11 @@ def _keys(table: Mapping[str, Any], before: Mapping[str, str]) -> Mapping[str, s
     return keys
 
 
-def load_choices(home: Path) -> dict[str, Any]:
+def load_choices(home: Path) -> Document:
     """Load the stored choices. A file that cannot be read is ignored, with a line on stderr."""
     document = _document(home / CHOICES)
     theme, window, layout, orders = (document.get(key) for key in (_theme_key(), "window", "layout", "orders"))
-    choices: dict[str, Any] = {}
+    choices: Document = {}
     with contextlib.suppress(InputError):  # a theme of the user may have been removed or changed
         if isinstance(theme, str):
             from edgetop.ui.themes import load_theme  # noqa: PLC0415  loads Textual
@@ -198,7 +199,7 @@ def load_choices(home: Path) -> dict[str, Any]:
     return choices
 
 
-def save_choices(home: Path, changed: Mapping[str, Any]) -> None:
+def save_choices(home: Path, changed: Document) -> None:
     """Update the stored choices. It is not an error if the folder cannot be written."""
     named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)
@@ -211,7 +212,7 @@ def _theme_key() -> str:
     return f"theme-{choose_theme()}"
 
 
-def _document(path: Path, *, warns: bool = True) -> dict[str, Any]:
+def _document(path: Path, *, warns: bool = True) -> Document:
     try:
         document = read_json(path, MAX_CHOICES_BYTES)
         if isinstance(document, dict):

@@ -14,14 +14,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from edgetop.analysis.alerts.alert import AlertNews
 from edgetop.cli.output import print_text
 from edgetop.frozen import frozen
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.events import Body, Severity
+from edgetop.session.typed_json import Document
 from edgetop.wording.alert_names import ANY
 from edgetop.wording.alert_words import alert_document, problem_words
 
@@ -64,19 +65,19 @@ class _Worker:
         self.hook = hook
         self.skipped = 0  # events since the last run
         self.ran_ns: int | None = None
-        self._last_skipped: Mapping[str, Any] | None = None
+        self._last_skipped: Document | None = None
         self._add_event = add_event
         self._timeout_s = timeout_s
-        self._given: queue.SimpleQueue[Mapping[str, Any] | None] = queue.SimpleQueue()
+        self._given: queue.SimpleQueue[Document | None] = queue.SimpleQueue()
         self._until_s: float | None = None  # when the grace period ends
         self.thread = threading.Thread(target=self._work, name="hook", daemon=True)
         self.thread.start()
 
-    def give(self, document: Mapping[str, Any]) -> None:
+    def give(self, document: Document) -> None:
         self._given.put({**document, "skipped": self.skipped})
         self.skipped, self._last_skipped = 0, None
 
-    def skip(self, document: Mapping[str, Any]) -> None:
+    def skip(self, document: Document) -> None:
         self.skipped, self._last_skipped = self.skipped + 1, document
 
     def end(self, until_s: float) -> None:
@@ -172,7 +173,7 @@ class EventHooks:
 
     def __init__(
         self, hooks: Sequence[Hook], session_state: "SessionState", clock: Clock,
-        session: Callable[[], Mapping[str, Any]], *, timeout_s: float = TIMEOUT_S,
+        session: Callable[[], Document], *, timeout_s: float = TIMEOUT_S,
     ) -> None:  # fmt: skip
         """`session` returns what the hooks are told about the session."""
         self._session_state = session_state
@@ -189,7 +190,7 @@ class EventHooks:
             about = {"time_utc": format_utc(self._clock.utc()), "session": self._session()}
             self.offer(alert.name, {**document, **about})
 
-    def offer(self, event: str, document: Mapping[str, Any]) -> None:
+    def offer(self, event: str, document: Document) -> None:
         """Run the hooks of this event, except those that already ran within the last minute."""
         now_ns = self._clock.monotonic_ns()
         for worker in self._workers:

@@ -53,6 +53,7 @@ def _run(arguments: list[str]) -> int:
     from edgetop.cli.command_group import edgetop  # noqa: PLC0415
 
     try:
+        # Click's type depends on standalone_mode.
         result: Any = edgetop.main(arguments, prog_name="edgetop", standalone_mode=False)
         code = result if isinstance(result, int) else EXIT_DONE
     except click.ClickException as error:

@@ -12,11 +12,12 @@ import signal
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click import BadParameter
 
+from edgetop.cli.companions import Value
 from edgetop.formatting import shortened
 from edgetop.nearest import nearest_hint
 
@@ -30,11 +31,11 @@ MAX_DURATION_NS = 10 * 366 * 86_400 * 10**9  # upper bound of a session's length
 _UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
 
 # Attributes of `--labels` and `--metric`, which several commands share.
-LABELS: dict[str, Any] = {
+LABELS: dict[str, Value] = {
     "type": click.Path(path_type=Path), "metavar": "FILE.npy",
     "help": "True classes of the inputs, to measure the accuracy of the kept outputs.",
 }  # fmt: skip
-METRIC: dict[str, Any] = {
+METRIC: dict[str, Value] = {
     "metavar": "MODULE:FUNCTION",
     "help": "Python function that scores outputs against labels and returns a number: eval:score in eval.py.",
 }
@@ -43,7 +44,7 @@ METRIC: dict[str, Any] = {
 class FiniteRange(click.FloatRange):
     """A range without inf and nan. Click accepts "nan" in any range, because no comparison with nan is true."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Value, param: click.Parameter | None, ctx: click.Context | None) -> Value:
         converted = super().convert(value, param, ctx)
         if not math.isfinite(converted):
             self.fail(f"{value!r} is not a number", param, ctx)
@@ -91,14 +92,14 @@ def duty_cycle(text: str) -> tuple[int, int]:
     return duration(on), duration(off)
 
 
-def _parser(path: str, topic: str = "") -> Callable[[str], Any]:
+def _parser(path: str, topic: str = "") -> Callable[[str], Value]:
     """Return a parser that calls MODULE:FUNCTION, which is imported at the first call, because --help does not need it.
 
     A ValueError of the function becomes a BadParameter. `topic` is added to its message.
     """
     module, function = path.split(":")
 
-    def parse(text: str) -> Any:
+    def parse(text: str) -> Value:
         try:
             return getattr(import_module(module), function)(text)
         except ValueError as error:

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -70,12 +70,12 @@ def print_failures(reasons: Sequence[str]) -> bool:
     return bool(reasons)
 
 
-def print_json(document: Any, default: Callable[[Any], Any] | None = None) -> None:
+def print_json(document: object, default: Callable[[object], object] | None = None) -> None:
     """Print one JSON document on stdout. `default` converts values that JSON does not support, as in json.dumps."""
     click.echo(json.dumps(document, indent=1, default=default))
 
 
-def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[Any]]) -> None:
+def write_csv(output: "NamedOutput | StreamOutput", rows: Iterable[Iterable[object]]) -> None:
     """Write rows as CSV (UTF-8, RFC 4180). None becomes an empty field. Raises OutputError."""
     text = io.StringIO()
     csv.writer(text).writerows(rows)

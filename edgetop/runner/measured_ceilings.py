@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from edgetop.engines.engine_protocol import Engine, Loaded
 from edgetop.engines.spec import EngineSpec
@@ -21,6 +20,7 @@ from edgetop.session.ceilings import Ceilings, ceilings_from
 from edgetop.session.clock import Clock, format_utc
 from edgetop.session.manifest import Board
 from edgetop.session.operators import OperatorInfo
+from edgetop.session.typed_json import Document
 
 RUNS = 12
 WARMUP_RUNS = 3
@@ -41,7 +41,7 @@ class Kind:
     threads: int  # 0 means the runtime's default
     cpus: tuple[int, ...]  # CPUs to which the engine is pinned
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Document:
         return {**asdict(self), "providers": list(self.providers), "cpus": list(self.cpus)}
 
 
@@ -112,7 +112,7 @@ def store(measured: Measured, path: Path) -> None:
     write_file(path, json.dumps(content, indent=1))
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def _entries(path: Path) -> list[Document]:
     try:
         content = read_json(path)
     except (OSError, ValueError):

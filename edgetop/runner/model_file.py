@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 from edgetop.runner.session_state import SessionState
 from edgetop.session.manifest import Model, TensorInfo
@@ -38,11 +38,19 @@ def sha256(path: str) -> str | None:
         digest = _empty_digest(os.fstat(file.fileno()).st_size)
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
-        return str(digest.hexdigest())
+        return digest.hexdigest()
     return None
 
 
-def _empty_digest(file_bytes: int) -> Any:
+class Digest(Protocol):
+    """What hashlib makes, which has no public type."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
+
+
+def _empty_digest(file_bytes: int) -> Digest:
     """Return a new SHA-256 object: Python's own for most files, that of hashlib for large ones.
 
     Python's own is `_sha2` in 3.12 and `_sha256` in 3.11. hashlib is faster, but loads OpenSSL, which takes 4 MiB.
@@ -50,8 +58,8 @@ def _empty_digest(file_bytes: int) -> Any:
     if file_bytes < LARGE_BYTES:
         for name in ("_sha2", "_sha256"):
             with contextlib.suppress(ImportError):
-                return import_module(name).sha256()
-    return import_module("hashlib").sha256()
+                return cast("Digest", import_module(name).sha256())
+    return cast("Digest", import_module("hashlib").sha256())
 
 
 class Work:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from edgetop.frozen import frozen
 
 JsonValue = str | int | float | bool | None
+Document = dict[str, Any]  # a JSON object. Its keys are described where it is made, and in the topic of its command
 
 NOT_EXPORTED = {"exported": False}  # metadata of a field that is left out; it must have a default
 

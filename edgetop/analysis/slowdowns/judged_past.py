@@ -23,6 +23,7 @@ from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
+from edgetop.session.typed_json import Document
 
 VERSION = 5
 SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
@@ -66,7 +67,7 @@ def is_quiet(judgement: Judgement) -> bool:
     return detector.baseline is not None and detector.calm_from is None and (stages is None or stages.change is None)
 
 
-def export_state(judgement: Judgement) -> dict[str, Any]:
+def export_state(judgement: Judgement) -> Document:
     """Return a quiet judgement as a JSON document."""
     detector, stages, span = judgement.detector, judgement.stages, judgement.detector.open
     assert judgement.opening_s is not None
@@ -84,13 +85,13 @@ def export_state(judgement: Judgement) -> dict[str, Any]:
     return {"state": FORM.plain(state), "tables": [FORM.plain(table.tolist()) for table in tables]}
 
 
-def import_state(document: Mapping[str, Any], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
+def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
     """Restore an exported judgement. Raises ValueError if it is impossible or of another version.
 
     `until_ns`: the present end of the session.
     """
     state = FORM.read(_State, document.get("state"), "a judgement")
-    tables: Any = document.get("tables")
+    tables: Any = document.get("tables")  # what JSON gave
     until_s = state.until_s
     require(state.version == VERSION and isinstance(tables, list) and len(tables) == 4)
     require(0 <= state.opening_s <= until_s <= until_ns // NS and len(state.closed) <= MAX_SLOWDOWNS)
@@ -157,6 +158,7 @@ def _check_evidence(of: Evidence, channels: int) -> None:
     require(len(of.tallies) == channels and set(of.explained) == set(CAUSES) and abs(of.floor) <= MAX_LEVEL)
 
 
+# `rows` are what JSON gave.
 def _table(rows: Any, dtype: np.dtype[np.void], most: int, until: int) -> npt.NDArray[np.void]:
     """Parse at most `most` rows; times must be in order and before `until`, levels possible."""
     require(isinstance(rows, list) and len(rows) <= most)

@@ -35,6 +35,7 @@ def fork(value: T) -> T:
     return cast("T", other)
 
 
+# `kind` is the type of a field, which Python's typing gives as Any.
 def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is float and value is None:
         return nan

@@ -9,7 +9,6 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ from edgetop.session.events import Event
 from edgetop.session.phases import Phases
 from edgetop.session.records import NO_INFERENCES, NO_READINGS
 from edgetop.session.seconds import NS
-from edgetop.session.typed_json import JsonValue
+from edgetop.session.typed_json import Document, JsonValue
 
 SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
@@ -322,7 +321,7 @@ def _worst(
         yield f"p50 {upto}{(ratio - 1) * 100:+.0f} %"
 
 
-def throttles_document(view: ThrottlesView) -> list[dict[str, Any]]:
+def throttles_document(view: ThrottlesView) -> list[Document]:
     """Oldest first."""
     return [
         {
@@ -338,7 +337,7 @@ def throttles_document(view: ThrottlesView) -> list[dict[str, Any]]:
     ]
 
 
-def throttles_words(throttles: Sequence[Mapping[str, Any]], share: float | None) -> str:
+def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
     """The report's `throttles` and `throttled_share` in one line; empty without any.
 
     >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from edgetop.cli.board.sensor_table import board_line
 from edgetop.cli.running import session_parts
@@ -29,6 +28,7 @@ from edgetop.sensors.survey import RATE_INTERVAL_S, survey_board
 from edgetop.session.ceilings import DTYPE
 from edgetop.session.clock import SystemClock
 from edgetop.session.manifest import Board
+from edgetop.session.typed_json import Document
 
 WIDTH = 100
 LITERT_ONLY = ("GPU", "NPU")  # accelerators of LiteRT; ONNX Runtime has no providers with these names
@@ -114,7 +114,7 @@ def examine(facts: Facts) -> list[Check]:
     return [found for check in checks for found in check(facts)]
 
 
-def document(diagnosis: Diagnosis) -> dict[str, Any]:
+def document(diagnosis: Diagnosis) -> Document:
     """Return the document that `doctor --json` prints (edgetop help doctor)."""
     ceilings = [{**of.kind.to_json(), **of.ceilings.to_json()} for of in diagnosis.measured]
     return {

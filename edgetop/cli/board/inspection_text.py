@@ -1,12 +1,12 @@
 """The inspection of a model as text: inputs, outputs, weights, and operators with the most work."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from edgetop import formatting
 from edgetop.cli.output import notice_lines, table
 from edgetop.formatting import UNKNOWN, clean, shortened
 from edgetop.session.events import Notice
+from edgetop.session.typed_json import Document
 
 LARGEST = 10  # number of operators listed one by one
 TYPES = 16  # number of operator types listed
@@ -16,7 +16,7 @@ _WORDS = ("type", "largest", "output")  # columns of text, aligned left
 _WITHIN = "their weights are counted below, but not their work"
 
 
-def inspect_summary(document: dict[str, Any]) -> str:
+def inspect_summary(document: Document) -> str:
     """Return the text for a document of `inspection_document`. Foreign text in it is made safe."""
     parts = (_head, _ends, _weights, _work, _types, _largest)
     lines = [line for part in parts for line in part(document)]
@@ -24,7 +24,7 @@ def inspect_summary(document: dict[str, Any]) -> str:
     return "\n".join([*lines, *notice_lines("hint", hints)])
 
 
-def _head(document: dict[str, Any]) -> Iterator[str]:
+def _head(document: Document) -> Iterator[str]:
     model = document["model"]
     yield f"{clean(model['path'])}  {formatting.size(model['size_bytes'])}"
     if model["format"] == "onnx":
@@ -48,7 +48,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
         yield f"  weights in {shortened(name, 100)}"
 
 
-def _ends(document: dict[str, Any]) -> Iterator[str]:
+def _ends(document: Document) -> Iterator[str]:
     for side in ("inputs", "outputs"):
         for tensor in document[side]:
             shape, runs_as = _shape(tensor["shape"]), _shape(tensor["runs_as"])
@@ -60,7 +60,7 @@ def _ends(document: dict[str, Any]) -> Iterator[str]:
         yield f"  assumed    {clean(assumption)}"
 
 
-def _weights(document: dict[str, Any]) -> Iterator[str]:
+def _weights(document: Document) -> Iterator[str]:
     totals, precision = document["totals"], document["precision"]
     yield ""
     stored = ", ".join(f"{dtype} {formatting.size(part['bytes'])}" for dtype, part in precision["weights"].items())
@@ -74,7 +74,7 @@ def _weights(document: dict[str, Any]) -> Iterator[str]:
     yield f"operators  {totals['operators'] - totals['folded']}{f': {ran}' if ran else ''}{folded}"
 
 
-def _work(document: dict[str, Any]) -> Iterator[str]:
+def _work(document: Document) -> Iterator[str]:
     totals = document["totals"]
     macs, flops, moved = (_total(totals, key) for key in ("macs", "flops", "bytes"))
     intensity = "" if totals["intensity"] is None else f", {totals['intensity']:.1f} FLOPs/byte"
@@ -85,13 +85,13 @@ def _work(document: dict[str, Any]) -> Iterator[str]:
     yield f"           {least}{largest} in one operator{_at(document, 'working_set_position')}"
 
 
-def _at(document: dict[str, Any], key: str) -> str:
+def _at(document: Document, key: str) -> str:
     position = document["totals"][key]
     found = next((operator for operator in document["operators"] if operator["position"] == position), None)
     return f", in {_name(found)}" if found else ""
 
 
-def _total(totals: dict[str, Any], key: str) -> str:
+def _total(totals: Document, key: str) -> str:
     value = totals[key]
     if value is None:
         return f"{UNKNOWN} "
@@ -107,7 +107,7 @@ def _amount(number: float | None) -> str:
     return shown if shown[-1].isalpha() else f"{shown} "
 
 
-def _types(document: dict[str, Any]) -> Iterator[str]:
+def _types(document: Document) -> Iterator[str]:
     groups = document["by_type"]
     rows = [
         (shortened(group["op_type"], _NAME_CELLS), str(group["operators"]), *_cells(group)) for group in groups[:TYPES]
@@ -118,7 +118,7 @@ def _types(document: dict[str, Any]) -> Iterator[str]:
         yield f"and {rest} more types: --json lists all"
 
 
-def _largest(document: dict[str, Any]) -> Iterator[str]:
+def _largest(document: Document) -> Iterator[str]:
     counted = [operator for operator in document["operators"] if not operator["folded"]]
     counted.sort(key=lambda operator: (operator["flops"] or 0, operator["bytes"] or 0), reverse=True)
     rows = [
@@ -134,7 +134,7 @@ def _largest(document: dict[str, Any]) -> Iterator[str]:
         yield from ("", *table(("largest", "type", "FLOPs", "share", "bytes", "share", "output"), rows, _WORDS))
 
 
-def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:
+def _cells(counted: Document) -> tuple[str, str, str, str]:
     return (
         _amount(counted["flops"]).rstrip(),
         _percent(counted["flops_share"]),
@@ -143,7 +143,7 @@ def _cells(counted: dict[str, Any]) -> tuple[str, str, str, str]:
     )
 
 
-def _name(operator: dict[str, Any]) -> str:
+def _name(operator: Document) -> str:
     return shortened(operator["name"] or f"#{operator['position']}", _NAME_CELLS)
 
 

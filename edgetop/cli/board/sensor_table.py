@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -18,6 +17,7 @@ from edgetop.formatting import UNKNOWN, clean
 from edgetop.sensors.sensor_protocol import Gap
 from edgetop.sensors.survey import Row, Survey
 from edgetop.session.manifest import Board
+from edgetop.session.typed_json import Document
 
 HEAD, TAIL = ("SENSOR", "VALUE", "UNIT", "ROLE", "READ"), "SOURCE, NOTE"
 WORDS = ("SENSOR", "UNIT", "ROLE")
@@ -25,7 +25,7 @@ INDENT = "    "
 HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
-def document(survey: Survey) -> dict[str, Any]:
+def document(survey: Survey) -> Document:
     """Return the document that `sensors --json` prints (edgetop help sensors)."""
     sensors = [
         {

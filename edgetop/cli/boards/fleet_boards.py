@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgetop.cli.config import SettingError, read_settings
 from edgetop.errors import InputError
@@ -66,7 +65,7 @@ def addresses(targets: Sequence[str], file: Path | None, command: str) -> list[A
     return found
 
 
-def _of_file(document: Mapping[str, Any], command: str) -> list[Address]:
+def _of_file(document: Mapping[str, object], command: str) -> list[Address]:
     for key in document:
         if key != "boards":
             raise SettingError(f"unknown key {key} (a board is a table: [boards.NAME])")
@@ -76,7 +75,7 @@ def _of_file(document: Mapping[str, Any], command: str) -> list[Address]:
     return [_board(name, table, command) for name, table in boards.items()]
 
 
-def _board(name: str, table: Any, command: str) -> Address:
+def _board(name: str, table: object, command: str) -> Address:
     where = f"boards.{name}"
     if not _NAME.fullmatch(name):
         raise SettingError(f"{where}: a name has at most 40 letters, digits, -, _, . or @")

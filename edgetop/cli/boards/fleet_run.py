@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -34,6 +33,7 @@ from edgetop.frozen import frozen
 from edgetop.session.clock import SystemClock
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import to_json
+from edgetop.session.typed_json import Document
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.panes.fleet_pane import board_lines
 from edgetop.ui.panes.pane import Area
@@ -252,7 +252,7 @@ def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool
     return has_failed
 
 
-def document(fleet: Fleet, gates: Sequence[FleetGate]) -> dict[str, Any]:
+def document(fleet: Fleet, gates: Sequence[FleetGate]) -> Document:
     """Return the document that `--json` prints; its keys are a contract (edgetop help fleet)."""
     views, now, now_ns = fleet.views("name"), fleet.clock.utc(), fleet.clock.monotonic_ns()
     events = [

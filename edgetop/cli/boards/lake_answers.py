@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from edgetop.cli.output import print_json, print_text, table
 from edgetop.cli.printing import page as html
 from edgetop.cli.printing.comparison_words import ratio_cells, row_label, value_text
-from edgetop.cli.printing.page import COLOURS, MOST_SERIES
+from edgetop.cli.printing.page import COLOURS, MOST_SERIES, Chart
 from edgetop.errors import InputError
 from edgetop.formatting import clean, shortened
 from edgetop.frozen import frozen
@@ -22,6 +21,7 @@ from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import TRIES_OF_READER, Place
 from edgetop.lake.regressions import Regression, regressions
 from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.session.typed_json import Document
 
 DASH = "-"
 
@@ -45,7 +45,7 @@ class LakeOptions:
 
 
 MOST_BARS, NAME_CELLS = 30, 40
-Records = list[dict[str, Any]]
+Records = list[Document]
 SESSIONS = """\
 SELECT board, enclosure, ambient_c, temp_max_c, tail, model, simulated FROM sessions WHERE {where} ORDER BY session"""
 
@@ -73,7 +73,7 @@ def answer(target: str, question: str, statement: str | None, options: LakeOptio
     result = ask_place(sql)
     if question == "regressions":
         compared = regressions(result.records(), by[-1])
-        document: list[Any] = [one.to_json() for one in compared]
+        document: list[Document] = [one.to_json() for one in compared]
         text = regressions_text(compared)
     else:
         document, text = result.records(), answer_text(result)
@@ -104,7 +104,7 @@ def _sql(question: str, statement: str | None, options: LakeOptions, chosen: Cho
     return sql_of(asked, chosen, by, options.limit or asked.limit, dialect), by
 
 
-def cell(name: str, value: Any) -> str:
+def cell(name: str, value: object) -> str:
     """Format a value in the unit that the name of its column ends with. Shares are shown in percent."""
     if value is None or value == "":
         return DASH
@@ -180,7 +180,7 @@ def _table(title: str, answer: Answer, most: int) -> str:
     return html.section(f"{title}{more}", rows, heads)
 
 
-def _boards(worst: Records) -> Iterator[Any]:
+def _boards(worst: Records) -> Iterator[Chart]:
     """Yield the worst boards as bars, and p99 against the throttled share of all boards."""
     known = [one for one in worst if one["p99_ms"] is not None]
     if not known:
@@ -195,7 +195,7 @@ def _boards(worst: Records) -> Iterator[Any]:
     yield from _scatter("p99, ms, against time throttled, %; one point per board", points)
 
 
-def _versions(records: Records) -> Iterator[Any]:
+def _versions(records: Records) -> Iterator[Chart]:
     """Yield p99 of each board by version, with boards in the order of the first version."""
     models = Counter(one["model"] for one in records)
     for model, _ in models.most_common(MOST_SERIES):
@@ -214,7 +214,7 @@ def _versions(records: Records) -> Iterator[Any]:
         yield from _scatter(f"{model}: p99, ms, by version; boards in the order of {versions[0]}", points)
 
 
-def _heat(sessions: Records) -> Iterator[Any]:
+def _heat(sessions: Records) -> Iterator[Chart]:
     known = [one for one in sessions if one["temp_max_c"] is not None]
     points = [
         (one["enclosure"] or "enclosure not declared", one["ambient_c"], one["temp_max_c"], one["board"])
@@ -233,7 +233,7 @@ def _heat(sessions: Records) -> Iterator[Any]:
         yield html.bars("hottest zone by enclosure, C", names, [max(each) for _, each in hottest])
 
 
-def _tail(sessions: Records) -> Iterator[Any]:
+def _tail(sessions: Records) -> Iterator[Chart]:
     """Yield the slow inferences of all sessions by cause."""
     counts = Counter[str]()
     for one in sessions:
@@ -244,7 +244,7 @@ def _tail(sessions: Records) -> Iterator[Any]:
         yield html.bars("slow inferences by cause", [_name(name) for name in names], values)
 
 
-def _scatter(title: str, points: Sequence[tuple[str, float, float, str]]) -> Iterator[Any]:
+def _scatter(title: str, points: Sequence[tuple[str, float, float, str]]) -> Iterator[Chart]:
     from bokeh.plotting import figure  # noqa: PLC0415
 
     if not points:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +11,7 @@ from edgetop.cli import completion
 from edgetop.cli.companions import Value, option, taken
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
+from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
     from edgetop.lake.place import Place
@@ -67,7 +68,7 @@ def command(sessions: tuple[str, ...], target: str, **given: Value) -> None:
     raise_problems(problems, "the rest is in the lake, and the local session was not deleted")
 
 
-def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tuple[dict[str, Any], Sequence[str]]:
+def _push(folder: Path, place: "Place", board: str, options: PushOptions) -> tuple[Document, Sequence[str]]:
     """Copy a session, delete the local one if requested and the copy is complete, and print the result.
 
     Return its entry in the JSON document, and descriptions of what could not be read.

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +10,7 @@ from edgetop.cli import completion
 from edgetop.cli.companions import Value, option, taken
 from edgetop.errors import EXIT_DONE, InputError
 from edgetop.frozen import frozen
+from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
     from edgetop.comparison.device_fit import Fit, Prediction
@@ -122,7 +123,7 @@ def _text(of: str, whole: "Fit", predictions: "list[Prediction]") -> Iterator[st
         yield from wrapped(f"{head:<10} {clean(words)}" for words in lines)
 
 
-def _document(of: str, whole: "Fit", predictions: "list[Prediction]") -> dict[str, Any]:
+def _document(of: str, whole: "Fit", predictions: "list[Prediction]") -> Document:
     from edgetop.formatting import rounded  # noqa: PLC0415
     from edgetop.wording.report_document import to_json  # noqa: PLC0415
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
 from edgetop.cli import options as text
-from edgetop.cli.companions import PATH, given_names, option, passed_on, raw_words
+from edgetop.cli.companions import PATH, Value, given_names, option, passed_on, raw_words
 from edgetop.cli.running import run
 from edgetop.cli.running.child_run import ChildRun
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
@@ -65,7 +64,7 @@ HEADS = f"{'memory':>9}{'p50 ms':>9}{'p99 ms':>9}{'RSS MiB':>9}{'faults/s':>9}{'
 @click.command("fit-memory", params=[*OPTIONS, *_OF_RUN])
 @click.argument("model", type=PATH)
 @click.pass_context
-def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Any) -> int:
+def command(ctx: click.Context, /, model: Path, *, tolerance: float, resolution: int, as_json: bool, **_: Value) -> int:
     """Find the least memory with which MODEL runs before it slows down, faults or dies.
 
     The model runs without a limit, and then with limits that a binary search chooses. Other options are those of

@@ -1,9 +1,9 @@
 """`edgetop sweep`: measure every combination of models and settings, without bias by heat."""
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from click import IntRange
@@ -36,10 +36,11 @@ _OF_RUN = passed_on(
 )  # fmt: skip
 
 
-def listed(what: Any) -> Any:
+# ParamType is generic in some versions of Click only.
+def listed(what: click.ParamType) -> Callable[[str], tuple[Value, ...]]:  # type: ignore[type-arg]
     """Return a parser of comma-separated values of the type `what`."""
 
-    def parse(given: str) -> tuple[Any, ...]:
+    def parse(given: str) -> tuple[Value, ...]:
         return tuple(what.convert(part.strip(), None, None) for part in given.split(","))
 
     return parse

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from edgetop.cli import options as text
 from edgetop.cli.comparing.comparison import read_samples
@@ -19,6 +18,7 @@ from edgetop.comparison.sample import Group, Sample
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.recording.export.export_formats import NamedOutput
+from edgetop.session.typed_json import Document
 from edgetop.sweep_plan import GOALS, KEYS, Candidate, Choice, Plan, Settings, Wanted, choose
 
 _HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C")  # headers for KEYS
@@ -187,7 +187,7 @@ def _document(
     choice: Choice,
     comparison: Comparison | None,
     as_good: Sequence[str],
-) -> dict[str, Any]:
+) -> Document:
     front = {one.name for one in choice.pareto}
     best = choice.recommended
     return {
@@ -212,7 +212,7 @@ def _document(
     }  # fmt: skip
 
 
-def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[Any]]:
+def _csv_rows(candidates: Sequence[Candidate]) -> Iterator[list[object]]:
     yield [*(field.name for field in fields(Settings)), "sessions", *KEYS, "failed"]
     for one in candidates:
         figures = (one.figures[key] for key in KEYS)

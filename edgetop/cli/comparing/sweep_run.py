@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from edgetop import formatting
 from edgetop.cli.comparing.sweep_options import SweepOptions
@@ -37,6 +36,7 @@ from edgetop.recording.session_folder import is_live
 from edgetop.runner.cooldown import hottest
 from edgetop.sensors.sensor_protocol import Closable
 from edgetop.session.events import Order
+from edgetop.session.typed_json import Document
 from edgetop.sweep_plan import (
     METRIC,
     ORDERS,
@@ -157,7 +157,7 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Sweep
     return list(orders)
 
 
-def _wanted(options: SweepOptions, names: Sequence[str]) -> dict[str, Any]:
+def _wanted(options: SweepOptions, names: Sequence[str]) -> Document:
     """Return the options that the plan stores. Raises InputError if labels or metric cannot be used."""
     wanted = {name: getattr(options, name) for name in WANTED if name in names}
     judge_of(wanted.get("classes"), wanted.get("metric"))
@@ -294,7 +294,7 @@ class Sweep:
             self._write()
             self._say(self._row_of(next(each for each in self._plan.runs if each.session == one.session)))
 
-    def _run_one(self, one: Run) -> dict[str, Any] | None:
+    def _run_one(self, one: Run) -> Document | None:
         """Do one run. Return the changes to its entry in the plan, or None if it was stopped and must be repeated."""
         folder = self._folder / one.session
         _clear(folder)

@@ -1,14 +1,14 @@
 """A comparison as an HTML page: verdicts, tables, overlaid histograms, and the ratios with their intervals."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from edgetop.analysis.timeline import Floats
 from edgetop.cli.output import gate_lines
 from edgetop.cli.printing.comparison_words import ranking_lines, ratio_cells, row_label, value_text
-from edgetop.cli.printing.page import COLOURS, GREY, MOST_SERIES, plain, put_legend_above, section, write_page
+from edgetop.cli.printing.page import COLOURS, GREY, MOST_SERIES, Chart, plain, put_legend_above, section, write_page
 from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.ratios import Comparison
 from edgetop.formatting import clean
@@ -55,7 +55,7 @@ def write_comparison(output: NamedOutput, comparison: Comparison, gates: Sequenc
     write_page(output, title, text, [*_histograms(comparison), *_ratios(comparison)])
 
 
-def _histograms(comparison: Comparison) -> Iterator[Any]:
+def _histograms(comparison: Comparison) -> Iterator[Chart]:
     """Yield a chart of the latencies of all groups as shares, without the lowest and highest thousandth."""
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))
@@ -80,7 +80,7 @@ def edges_between(low: float, high: float, bins: int) -> Floats:
     return spaced
 
 
-def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Any:
+def shares_chart(groups: Sequence[tuple[str, Floats]], edges: Floats) -> Chart:
     """Return overlaid histograms. `groups`: the name and the percentages per bin of each group. `edges` are in ns."""
     from bokeh.models import NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
@@ -109,7 +109,7 @@ class Ratio(NamedTuple):
     words: str
 
 
-def _ratios(comparison: Comparison) -> Iterator[Any]:
+def _ratios(comparison: Comparison) -> Iterator[Chart]:
     for place, name in list(enumerate(comparison.names))[1:MOST_SERIES]:
         found = [
             (row.label, Ratio(one.value, one.ci95, one.verdict, one.words))
@@ -119,7 +119,7 @@ def _ratios(comparison: Comparison) -> Iterator[Any]:
         yield from ratio_chart(f"{clean(name)} against {clean(comparison.names[0])}: ratio, 95 %", found)
 
 
-def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Any]:
+def ratio_chart(title: str, found: Sequence[tuple[str, Ratio]]) -> Iterator[Chart]:
     """Yield a chart of ratios with their intervals; 1 means no difference. Without ratios, yield nothing."""
     from bokeh.models import NumeralTickFormatter, Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415

@@ -3,7 +3,6 @@
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from edgetop import formatting
 from edgetop.cli.output import gate_lines, notice_lines, table
@@ -134,7 +133,7 @@ def ranking_lines(comparison: Comparison) -> Iterator[str]:
         yield f"rank {rank.rank}  {clean(', '.join(rank.sessions))}{tied}  (by {row.label if row else UNKNOWN})"
 
 
-def csv_rows(comparison: Comparison) -> Iterator[Sequence[Any]]:
+def csv_rows(comparison: Comparison) -> Iterator[Sequence[object]]:
     """Yield the rows of the CSV file: a header, and a row for each figure of each session."""
     yield (
         "key", "unit", "session", "value", "ratio", "ratio_low", "ratio_high", "difference", "difference_low",

@@ -4,10 +4,9 @@ import contextlib
 import importlib
 import io
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from edgetop.files import read_file
 from edgetop.formatting import clean
 from edgetop.recording.kept_outputs import read_outputs
 from edgetop.session.turns import SIDES
+from edgetop.session.typed_json import Document
 
 MAX_LABELS_BYTES = 256 * 1024 * 1024
 JUDGED = ("top-1", "top-5", "metric")
@@ -53,7 +53,7 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
     return Judge(labels, metric, name or "")
 
 
-def with_outputs(document: dict[str, Any], folder: Path | None, judge: Judge | None = None) -> dict[str, Any]:
+def with_outputs(document: Document, folder: Path | None, judge: Judge | None = None) -> Document:
     """Add `outputs`, the agreement of B's outputs with A's, to `ab` of a report if both variants kept outputs."""
     if document.get("ab") and folder and (found := _found(folder, judge)):
         document["ab"] = {**document["ab"], "outputs": found}
@@ -74,8 +74,8 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
         yield f"outputs    {clean(one['label'])}: {', '.join(each)}"
 
 
-def _found(folder: Path, judge: Judge | None) -> Mapping[str, Any] | None:
-    found: dict[str, Any] = {"agreement": [], "judged": [], "refused": None}
+def _found(folder: Path, judge: Judge | None) -> Document | None:
+    found: Document = {"agreement": [], "judged": [], "refused": None}
     try:
         first, second = (read_outputs(folder, side) for side in SIDES)
         if first is None or second is None:

@@ -17,6 +17,7 @@ from edgetop.installation import extra_command
 from edgetop.recording.export.export_formats import NamedOutput
 
 COLOURS = ("#3b82f6", "#ef4444", "#10a37f", "#d98b06", "#8b5cf6", "#0ea5b7", "#db2777", "#7a7a7a")
+Chart = Any  # a figure, range or tool of Bokeh, which has no types for mypy
 GREY = "#7f7f7f"  # legible on light and on dark pages
 ELSEWHERE = "choose another path with --html"
 MOST_SERIES = len(COLOURS)
@@ -58,7 +59,7 @@ def refuse_html(path: Path, *, force: bool) -> NamedOutput:
     return NamedOutput(path, force=force, elsewhere=ELSEWHERE)
 
 
-def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Any]) -> None:
+def write_page(output: NamedOutput, title: str, text: Sequence[str], charts: Sequence[Chart]) -> None:
     """Write a page with sections of HTML (`text`) and Bokeh figures (`charts`), which follow the first section.
 
     Raises OutputError if it cannot be written.
@@ -94,7 +95,7 @@ def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequen
     return f'<section><h2>{escaped(title)}</h2><div class="scroll"><table>{"".join(lines)}</table></div></section>'
 
 
-def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
+def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart) -> Chart:
     """Return an empty chart over session time. Charts with the same range and crosshair zoom together."""
     from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
@@ -108,7 +109,7 @@ def timeline(title: str, unit: str, x_range: Any, crosshair: Any) -> Any:
     return plain(chart)
 
 
-def plain(chart: Any) -> Any:
+def plain(chart: Chart) -> Chart:
     """Style a chart for light and dark pages; return it."""
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.title.text_color = GREY
@@ -120,7 +121,7 @@ def plain(chart: Any) -> Any:
     return chart
 
 
-def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
+def add_lines(chart: Chart, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
     """Add lines to a timeline. The pointer shows the values of all lines at its position."""
     from bokeh.models import ColumnDataSource, HoverTool  # noqa: PLC0415
 
@@ -136,7 +137,7 @@ def add_lines(chart: Any, axis: Axis, lines: Sequence[tuple[str, Floats]], unit:
     put_legend_above(chart)
 
 
-def put_legend_above(chart: Any) -> None:
+def put_legend_above(chart: Chart) -> None:
     """Put the legend above the chart. A click on a name hides its line."""
     legend = chart.legend[0]
     legend.background_fill_color, legend.border_line_color, legend.label_text_color = None, None, GREY
@@ -145,7 +146,7 @@ def put_legend_above(chart: Any) -> None:
     chart.add_layout(legend, "above")
 
 
-def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
+def shade(chart: Chart, spans: Iterable[tuple[float, float]]) -> None:
     """Shade spans of time, given in seconds."""
     from bokeh.models import BoxAnnotation  # noqa: PLC0415
 
@@ -154,7 +155,7 @@ def shade(chart: Any, spans: Iterable[tuple[float, float]]) -> None:
         chart.add_layout(box)
 
 
-def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Any:
+def bars(title: str, names: Sequence[str], values: Sequence[float]) -> Chart:
     """Return a chart of horizontal bars, the first on top."""
     from bokeh.plotting import figure  # noqa: PLC0415
 

@@ -1,7 +1,6 @@
 """A report as an HTML page: the text report, and charts on one time axis."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from edgetop.cli.printing.page import (
     COLOURS,
     GREY,
     MOST_SERIES,
+    Chart,
     add_lines,
     bars,
     escaped_lines,
@@ -48,7 +48,7 @@ def write_report(output: NamedOutput, analysis: Analysis, report: Report, more: 
     write_page(output, f"edgetop {'ab' if ab else 'report'} {report.session.name}", text, both)
 
 
-def charts(analysis: Analysis, report: Report) -> Iterator[Any]:
+def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
     """Yield charts of latency, temperature, clocks, power, memory and events on one axis, and of operators as bars."""
     from bokeh.models import Range1d, Span  # noqa: PLC0415
 
@@ -97,7 +97,7 @@ def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list
         yield title, unit, [(name, tracks.points(name, axis), "high") for name in ids], []
 
 
-def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
+def _events(analysis: Analysis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
     """Yield a chart of marks and events. The pointer shows their messages."""
     from bokeh.models import HoverTool  # noqa: PLC0415
 
@@ -117,14 +117,14 @@ def _events(analysis: Analysis, x_range: Any, crosshair: Any) -> Iterator[Any]:
     yield chart
 
 
-def _operators(report: Report) -> Iterator[Any]:
+def _operators(report: Report) -> Iterator[Chart]:
     top = sorted(report.operators or (), key=lambda one: -one.share)[:MOST_OPERATORS]
     if top:
         names = [f"{number}  {shortened(clean(one.name), 40)}" for number, one in enumerate(top, 1)]
         yield bars("operators, % of the time", names, [100 * one.share for one in top])
 
 
-def ab_charts(view: AbView) -> Iterator[Any]:
+def ab_charts(view: AbView) -> Iterator[Chart]:
     """Yield the charts of an A/B session. Before the first quad there are none."""
     if not view.variants:
         return
@@ -144,7 +144,7 @@ def ab_charts(view: AbView) -> Iterator[Any]:
     yield from _ratio_by_quads(view)
 
 
-def _ratio_by_quads(view: AbView) -> Iterator[Any]:
+def _ratio_by_quads(view: AbView) -> Iterator[Chart]:
     """Yield a chart of the ratio of p50 and its interval after each quad."""
     from bokeh.models import Span  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415

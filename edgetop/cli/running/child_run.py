@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -20,6 +19,7 @@ from edgetop.cli.terminal import edgetop_command, signal_at_parents_end
 from edgetop.errors import EXIT_GATE_FAILED, EdgetopError, InputError
 from edgetop.files import parse_json
 from edgetop.frozen import frozen
+from edgetop.session.typed_json import Document
 
 MAX_LOG_BYTES = 100_000
 LOOK_S = 0.5
@@ -29,7 +29,7 @@ ERROR_PREFIX = "edgetop: "  # begins the line that a failed command prints
 @frozen
 class Outcome:
     code: int
-    report: dict[str, Any] | None  # the document of `report --json`; None if the run wrote none
+    report: Document | None  # the document of `report --json`; None if the run wrote none
     reason: str  # why the run failed; "" if it did not fail
 
     @property

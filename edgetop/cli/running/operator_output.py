@@ -6,7 +6,6 @@ The JSON keys are a contract (`edgetop help ops`).
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from edgetop import formatting
 from edgetop.analysis.hotspots import full_name, partitions
@@ -21,6 +20,7 @@ from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS
+from edgetop.session.typed_json import Document
 from edgetop.wording.report_document import to_json
 
 US_DIGITS = 3
@@ -63,7 +63,7 @@ def write(
         print_text(operator_tables(model, found))
 
 
-def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
+def operator_document(model: str, found: OperatorProfile) -> Document:
     profiled, loaded, parts = found.profiled, found.loaded, partitions(found.views)
     plan = found.inspection and found.inspection.memory
     return {
@@ -105,7 +105,7 @@ def operator_document(model: str, found: OperatorProfile) -> dict[str, Any]:
     }
 
 
-def operator_fields(row: Row) -> dict[str, Any]:
+def operator_fields(row: Row) -> Document:
     """Return the fields of one operator, for `operators` of the JSON document and for a line of `--csv`."""
     view, share = row.view, to_json(share_figures(row.view))
     return {
@@ -144,7 +144,7 @@ _TRACE_KEYS = (
 )  # fmt: skip
 
 
-def _events(found: OperatorProfile) -> Iterator[dict[str, Any]]:
+def _events(found: OperatorProfile) -> Iterator[Document]:
     """Yield trace events: the operators of one real inference, one after another.
 
     They are placed in sequence, because not every runtime reports when an operator began.

@@ -2,7 +2,7 @@
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click import IntRange
@@ -299,7 +299,7 @@ def model_request(options: Given) -> "RunRequest":
     return request_of(options, ModelSubject(ModelChoice.of(options), options["isolation"]))
 
 
-def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Any) -> "RunRequest":
+def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Value) -> "RunRequest":
     """Make a request for one model from the options of `run` or `demo`. `noted` replaces fields of `Keeping`."""
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 

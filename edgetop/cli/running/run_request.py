@@ -8,7 +8,7 @@ heavy, because a request is made before the engine starts and before the run spl
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from edgetop.cli.companions import Given
 from edgetop.cli.screen_options import ScreenChoices
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from edgetop.taps.watched_process import WatchedProcess
     from edgetop.taps.watched_program import WatchedProgram
 
+T = TypeVar("T")
 WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the path of a delegate, and its options
 
 
@@ -355,7 +356,7 @@ class RunRequest:
                     raise InputError(f"{option} misses needs --deadline", "say what is missed: --deadline 33ms")
 
 
-def _once(pairs: Sequence[tuple[str, Any]], option: str) -> dict[str, Any]:
+def _once(pairs: Sequence[tuple[str, T]], option: str) -> dict[str, T]:
     named = dict(pairs)
     if len(named) < len(pairs):
         raise InputError(f"{option} is given twice for the same input")

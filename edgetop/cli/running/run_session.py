@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgetop.cli.config import line_settings, screen_settings
 from edgetop.cli.output import print_json, print_text
@@ -62,6 +62,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.event_kinds import AlertRuleSet, GateSet, Remark
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
+from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
     from edgetop.analysis.session_report import Report
@@ -292,7 +293,7 @@ def _observers(request: RunRequest, session: LiveSession, stack: contextlib.Exit
     return observers
 
 
-def _about(session: LiveSession) -> dict[str, Any]:
+def _about(session: LiveSession) -> Document:
     """Return what event hooks receive about the session."""
     manifest, path = session.state.manifest, str(session.name) if session.folder else None
     return {"name": manifest.name, "id": manifest.id, "path": path, "simulated": manifest.board.simulated}

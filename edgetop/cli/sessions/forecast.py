@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +10,14 @@ from edgetop.cli import completion
 from edgetop.cli.companions import option
 from edgetop.cli.options import celsius
 from edgetop.errors import InputError
+from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
     from edgetop.analysis.forecast.elsewhere import Elsewhere
     from edgetop.analysis.forecast.model import Estimate
     from edgetop.lake.fared import Fared
+    from edgetop.recording.reader import Recording
+    from edgetop.session.manifest import Manifest
 
 OPTIONS = (
     option("--ambient", type=celsius, required=True, metavar="35C", help="Ambient temperature to forecast for."),
@@ -63,7 +66,7 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
         raise InputError(f"no forecast at {ambient:g} C: {silence_words(found.silence)}", "edgetop help forecast")
 
 
-def _forecast(recording: Any, ambient_c: float) -> "tuple[Elsewhere, float | None]":
+def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, float | None]":
     """Return the forecast, and the throughput in Hz before the first throttling, or None if unknown.
 
     If the session never throttled, the throughput is that of the whole session. Raises InputError if there is no
@@ -120,7 +123,9 @@ def _fared_line(record: "Fared") -> str:
     return f"such forecasts in this lake: {told}{steady}"
 
 
-def _document(found: "Elsewhere", throughput_hz: float | None, manifest: Any, record: "Fared | None") -> dict[str, Any]:
+def _document(
+    found: "Elsewhere", throughput_hz: float | None, manifest: "Manifest", record: "Fared | None"
+) -> Document:
     from edgetop.wording.forecast_words import share_silence_words, silence_words  # noqa: PLC0415
 
     trip, steady = (_figures(of) for of in (found.trip_after_s, found.steady_c))
