@@ -5,7 +5,6 @@ steps.
 """
 
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
@@ -32,11 +31,12 @@ from edgetop.engines.engine_protocol import (
     TurnsBegan,
 )
 from edgetop.engines.spec import EngineSpec
+from edgetop.runner.inference_counts import InferenceCounts
 from edgetop.runner.measured_ceilings import Kind, kind_of
+from edgetop.runner.pending_events import PendingEvents
 from edgetop.runner.surroundings import Surroundings
 from edgetop.sensors.sensor_protocol import Missing
 from edgetop.session import event_kinds as kinds
-from edgetop.session import histogram
 from edgetop.session.ceilings import DTYPE, Ceilings
 from edgetop.session.clock import Clock, anchor, format_utc
 from edgetop.session.event_codec import decoded
@@ -54,24 +54,12 @@ from edgetop.session.manifest import (
 )
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, plain_ns
 from edgetop.session.records import (
-    FIRST,
-    MEASURE,
     NO_INFERENCES,
-    WARMUP,
     Inferences,
-    Overlap,
     join,
-    last_end_ns,
     measured,
 )
 
-STREAMS_EVERY_NS = 10_000_000_000
-# Events that are repeated in the next session of a rotation, because they still hold for the same engine.
-_STANDING = frozenset({
-    "alert-rule", "assumed-shape", "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
-    "engine-started", "foreign-times", "model-misnamed", "no-sensors", "partly-accelerated", "profiler",
-    "provider-dropped", "roofline", "sensor-missing", "stream", "streams-full",
-})  # fmt: skip
 CLOCK_STEP = timedelta(seconds=0.1)
 
 _PHASES = {"first": "first inference", "idle": "idle baseline", "warmup": "warm-up", "measure": "measurement"}
@@ -98,24 +86,15 @@ class SessionState:
         self._ceilings_for = ceilings_for
         self._spec = spec
         self._clock = clock
-        self._origin_ns = manifest.clock.origin_monotonic_ns
         self._wall_offset = clock.utc() - timedelta(microseconds=clock.monotonic_ns() / 1000)
         self._manifest_changed = True
-        self._lock = threading.Lock()
-        self._events: list[Event] = []
-        self._standing: list[Event] = []
+        self._events = PendingEvents(clock, manifest.clock.origin_monotonic_ns)
+        self._counts = InferenceCounts(spec.streams)
         self._bursts: list[Burst] = []
         self._last_burst: Burst | None = None
         self._before = self._latest = NO_INFERENCES  # measured inferences: before the last update, and in it
-        self._warmup_runs: int | None = 0  # None if the warm-up was in an earlier session of a rotation
-        self._warmup_ns = 0
-        self._measured_runs = self._runs_before = 0  # in this session, and in earlier ones of the rotation
-        self._stream_runs = np.zeros(spec.streams, np.int64)
-        self._stream_counts: dict[int, histogram.Counts] = {}  # latencies of a watched program, by stream
-        self._streams_due_ns = 0
-        self._overlap = Overlap()
+        self._runs_before = 0  # measured inferences of earlier sessions of a rotation
         self._dependence_reported = False
-        self._last_end_ns = 0  # latest end of an inference
         self._engine_ended_ns: int | None = None
         self.is_measuring = False
         self._measuring_since_ns = 0
@@ -127,11 +106,11 @@ class SessionState:
         return self._spec.profile_every_ns > 0
 
     def now_ns(self) -> int:
-        return self._clock.monotonic_ns() - self._origin_ns
+        return self._events.now_ns()
 
     def time_left_s(self) -> float:
         """Return the time left to measure, from the duration or from the pace of the runs; infinite without a limit."""
-        ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._measured_runs
+        ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._counts.measured_runs
         left_ns = [math.inf]
         if self._spec.duration_ns:
             left_ns.append(self._spec.duration_ns - ran_ns)
@@ -141,28 +120,18 @@ class SessionState:
 
     def add_event(self, body: Body, severity: Severity, source: str, message: str) -> None:
         """Add an event that happens now. May be called from any thread."""
-        with self._lock:  # also protects the origin, which `follow` changes
-            self._append(Event(self.now_ns(), body, severity, source, message))
+        self._events.add(body, severity, source, message)
 
     def _engine_reached(self, monotonic_ns: int, body: Body, message: str) -> None:
         """Add an event of the engine at a time of CLOCK_MONOTONIC."""
-        with self._lock:
-            self._append(Event(monotonic_ns - self._origin_ns, body, "info", "engine", message))
-
-    def _append(self, event: Event) -> None:
-        self._events.append(event)
-        if event.kind in _STANDING:
-            self._standing.append(event)
+        self._events.add(body, "info", "engine", message, monotonic_ns=monotonic_ns)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
         """Add events. May be called from any thread."""
-        with self._lock:
-            self._events.extend(events)
+        self._events.extend(events)
 
     def take_events(self) -> tuple[Event, ...]:
-        with self._lock:
-            events, self._events = self._events, []
-        return tuple(events)
+        return self._events.take()
 
     def take_bursts(self) -> tuple[Burst, ...]:
         bursts, self._bursts = self._bursts, []
@@ -228,25 +197,12 @@ class SessionState:
         """Count the inferences of each phase, and note when the last one ended."""
         if not len(inferences):
             return
-        first = inferences[inferences["phase"] == FIRST]
-        if len(first):
-            self._amend(engine=replace(self.manifest.engine, first_ns=int(first["latency_ns"][0])))
-        warmup = inferences["phase"] == WARMUP
-        if self._warmup_runs is not None:
-            self._warmup_runs += int(np.count_nonzero(warmup))
-        self._warmup_ns += int(inferences["latency_ns"][warmup].sum())
-        self._measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
-        self._last_end_ns = max(self._last_end_ns, last_end_ns(inferences))
-        if self.manifest.watched:
-            self._overlap.add(inferences)
-            counted = measured(inferences)
-            for number in np.unique(counted["stream"]).tolist():
-                counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
-                self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
-            if self.now_ns() >= self._streams_due_ns:
-                self._write_streams()
-        if self._spec.streams > 1:
-            self._stream_runs += np.bincount(measured(inferences)["stream"], minlength=self._spec.streams)
+        is_watched = self.manifest.watched is not None
+        self._counts.count(inferences, is_watched=is_watched)
+        if self._counts.first_ns is not None and self.manifest.engine.first_ns is None:
+            self._amend(engine=replace(self.manifest.engine, first_ns=self._counts.first_ns))
+        if is_watched and self._counts.streams_are_due(self.now_ns()):
+            self._write_streams()
 
     def watch_wall_clock(self) -> None:
         """Add an anchor to the manifest if the wall clock has stepped (NTP after boot)."""
@@ -256,7 +212,7 @@ class SessionState:
             return
         self._wall_offset = offset
         clock = self.manifest.clock
-        self._amend(clock=replace(clock, anchors=(*clock.anchors, anchor(self._clock, self._origin_ns))))
+        self._amend(clock=replace(clock, anchors=(*clock.anchors, anchor(self._clock, self._events.origin_ns))))
         seconds = step.total_seconds()
         self.add_event(kinds.ClockStepped(seconds), "info", "system", f"the wall clock stepped by {seconds:+.1f} s")
 
@@ -295,7 +251,7 @@ class SessionState:
                 self._variant_said(message)
             case TurnsBegan():
                 plan = message.plan
-                plan = replace(plan, begin_ns=plan.begin_ns - self._origin_ns)
+                plan = replace(plan, begin_ns=plan.begin_ns - self._events.origin_ns)
                 if message.load:
                     text = f"load {message.load + 1} of {plan.loads}: turns begin"
                     self._engine_reached(message.plan.begin_ns, kinds.LoadBegan(message.load, plan), text)
@@ -306,7 +262,7 @@ class SessionState:
             case Died():
                 self.add_event(kinds.EngineDied(message.last_words), "critical", "engine", message.cause)
             case Ended():
-                self._engine_ended_ns = message.monotonic_ns - self._origin_ns
+                self._engine_ended_ns = message.monotonic_ns - self._events.origin_ns
 
     def _records_lost(self, message: RecordsLost) -> None:
         count = message.count
@@ -334,19 +290,8 @@ class SessionState:
 
     def _write_streams(self) -> None:
         """Store the figures of each stream in the manifest: every ten seconds, and at the end."""
-        watched = self.manifest.watched
-        if watched and self._stream_counts:
-            self._streams_due_ns = self.now_ns() + STREAMS_EVERY_NS
-            streams = list(watched.streams)
-            for number, counts in self._stream_counts.items():
-                p50_ns, p99_ns = map(int, histogram.percentiles(counts, (0.5, 0.99), 0, 2**62))
-                streams[number] = replace(streams[number], runs=int(counts.sum()), p50_ns=p50_ns, p99_ns=p99_ns)
-            mean, outside = self._overlap.mean, self._overlap.outside
-            watched = replace(
-                watched, streams=tuple(streams), at_once_mean=None if mean is None else round(mean, 4),
-                at_once_max=self._overlap.most, outside_share=None if outside is None else round(outside, 6),
-            )  # fmt: skip
-            self._amend(watched=watched)
+        if watched := self.manifest.watched:
+            self._amend(watched=self._counts.with_streams(watched))
 
     def _loaded(self, loaded: Loaded) -> None:
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
@@ -387,7 +332,7 @@ class SessionState:
             case "warmup":
                 body = kinds.PhaseBegan("warmup", spec.warmup_runs)
             case "measure":
-                self.is_measuring, self._measuring_since_ns = True, message.monotonic_ns - self._origin_ns
+                self.is_measuring, self._measuring_since_ns = True, message.monotonic_ns - self._events.origin_ns
                 body = kinds.PhaseBegan("measure", spec.runs, spec.duration_ns)
             case _:
                 body = kinds.PhaseBegan("first")
@@ -403,7 +348,7 @@ class SessionState:
         last = self._last_burst
         number = 0 if last is None else last.number + 1
         before = join([self._before, self._latest])
-        self._last_burst = burst_of(message.monotonic_ns - self._origin_ns, number, message.operators, last)
+        self._last_burst = burst_of(message.monotonic_ns - self._events.origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
         body = kinds.ProfileBurst(
             burst=number,
@@ -427,33 +372,25 @@ class SessionState:
         Call this after the present session has ended and its events were taken. Events that other threads have added
         since then belong to the next session.
         """
-        before, shift_ns = self.manifest, origin_ns - self._origin_ns
+        before = self.manifest
         watched = before.watched
         if watched:
             streams = tuple(replace(stream, runs=0, p50_ns=None, p99_ns=None) for stream in watched.streams)
             watched = replace(watched, streams=streams, at_once_mean=None, at_once_max=None, outside_share=None)
         began = self._clock.utc() - timedelta(microseconds=(self._clock.monotonic_ns() - origin_ns) / 1000)
         methodology = replace(before.methodology, warmup_runs=None, measure_runs=None, background=(), stream_runs=())
-        with self._lock:
-            self._origin_ns = origin_ns
-            self._amend(
-                id=session_id, name=name, state="live", end_reason=None, duration_ns=None, lost=None,
-                followed_by=None, watched=watched,
-                created_utc=format_utc(began), methodology=methodology,
-                clock=ClockInfo(origin_ns, before.clock.boot_id, (anchor(self._clock, origin_ns),)),
-            )  # fmt: skip
-            late = [replace(event, t_ns=max(0, event.t_ns - shift_ns)) for event in self._events]
-            self._events = [*(replace(event, t_ns=0) for event in self._standing), *late]
-        self._runs_before += self._measured_runs
-        self._warmup_ns = self._measured_runs = self._last_end_ns = self._streams_due_ns = 0
-        self._warmup_runs = None
-        self._stream_runs, self._stream_counts, self._last_burst = np.zeros_like(self._stream_runs), {}, None
-        self._measuring_since_ns -= shift_ns
-        self._overlap = Overlap()
+        self._amend(
+            id=session_id, name=name, state="live", end_reason=None, duration_ns=None, lost=None, followed_by=None,
+            watched=watched, created_utc=format_utc(began), methodology=methodology,
+            clock=ClockInfo(origin_ns, before.clock.boot_id, (anchor(self._clock, origin_ns),)),
+        )  # fmt: skip
+        self._measuring_since_ns -= self._events.follow(origin_ns)
+        self._runs_before += self._counts.measured_runs
+        self._counts = InferenceCounts(self._spec.streams, follows=True)
+        self._last_burst = None
         self.has_ended = False
         text = f"goes on where {before.name} ended: the engine ran on"
-        with self._lock:
-            self._append(Event(0, kinds.Rotated(before.id), "info", "edgetop", text))
+        self._events.add(kinds.Rotated(before.id), "info", "edgetop", text, monotonic_ns=origin_ns)
         left_ns = None
         if self._spec.duration_ns is not None:  # rounded to seconds, as it is shown
             left_ns = round((self._spec.duration_ns + self._measuring_since_ns) / 1e9) * 10**9
@@ -471,18 +408,18 @@ class SessionState:
         """
         # A session ends with its last inference; the engine says that it is over some milliseconds later. Without a
         # measured inference, the engine's word is all there is.
-        is_by_engine = not self._measured_runs and self._engine_ended_ns is not None
-        last_end_ns = self._engine_ended_ns if is_by_engine else self._last_end_ns
+        is_by_engine = not self._counts.measured_runs and self._engine_ended_ns is not None
+        last_end_ns = self._engine_ended_ns if is_by_engine else self._counts.last_end_ns
         self._write_streams()
         self.has_ended = True
-        over = kinds.SessionOver("ended", reason, last_end_ns, self._warmup_runs, self._warmup_ns)
+        over = kinds.SessionOver("ended", reason, last_end_ns, self._counts.warmup_runs, self._counts.warmup_ns)
         self.add_event(over, "info", "edgetop", f"session over: {reason}")
         methodology = replace(
             self.manifest.methodology,
-            warmup_runs=self._warmup_runs,
-            measure_runs=self._measured_runs,
+            warmup_runs=self._counts.warmup_runs,
+            measure_runs=self._counts.measured_runs,
             background=background,
-            stream_runs=tuple(self._stream_runs.tolist()) if self._spec.streams > 1 else (),
+            stream_runs=self._counts.stream_runs,
         )
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)
 

@@ -1,0 +1,73 @@
+"""What a session counts of its inferences while it runs, for its manifest."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from edgetop.session import histogram
+from edgetop.session.manifest import Watched
+from edgetop.session.records import FIRST, MEASURE, WARMUP, Inferences, Overlap, last_end_ns, measured
+
+STREAMS_EVERY_NS = 10_000_000_000
+
+
+class InferenceCounts:
+    """Counts of one session: inferences by phase, and by stream where there are several."""
+
+    def __init__(self, streams: int, *, follows: bool = False) -> None:
+        """`follows`: whether this is a later session of a rotation, so that the warm-up was in an earlier one."""
+        self.first_ns: int | None = None  # duration of the first inference
+        self.warmup_runs: int | None = None if follows else 0
+        self.warmup_ns = 0
+        self.measured_runs = 0
+        self.last_end_ns = 0  # latest end of an inference
+        self._stream_runs = np.zeros(streams, np.int64)
+        self._stream_counts: dict[int, histogram.Counts] = {}  # latencies of a watched program, by stream
+        self._overlap = Overlap()
+        self._streams_due_ns = 0
+
+    @property
+    def stream_runs(self) -> tuple[int, ...]:
+        """The number of measured inferences of each stream, or () if the engine has only one."""
+        return tuple(self._stream_runs.tolist()) if len(self._stream_runs) > 1 else ()
+
+    def count(self, inferences: Inferences, *, is_watched: bool) -> None:
+        """`is_watched`: whether they are those of a watched program, whose streams are models."""
+        first = inferences[inferences["phase"] == FIRST]
+        if len(first):
+            self.first_ns = int(first["latency_ns"][0])
+        warmup = inferences["phase"] == WARMUP
+        if self.warmup_runs is not None:
+            self.warmup_runs += int(np.count_nonzero(warmup))
+        self.warmup_ns += int(inferences["latency_ns"][warmup].sum())
+        self.measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
+        self.last_end_ns = max(self.last_end_ns, last_end_ns(inferences))
+        counted = measured(inferences)
+        if is_watched:
+            self._overlap.add(inferences)
+            for number in np.unique(counted["stream"]).tolist():
+                counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
+                self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
+        if len(self._stream_runs) > 1:
+            self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
+
+    def streams_are_due(self, now_ns: int) -> bool:
+        """Whether the figures of the streams in the manifest are ten seconds old. Says so once."""
+        if now_ns < self._streams_due_ns:
+            return False
+        self._streams_due_ns = now_ns + STREAMS_EVERY_NS
+        return True
+
+    def with_streams(self, watched: Watched) -> Watched:
+        """Return what the manifest says of a watched program, with the present figures of its streams."""
+        if not self._stream_counts:
+            return watched
+        streams = list(watched.streams)
+        for number, counts in self._stream_counts.items():
+            p50_ns, p99_ns = map(int, histogram.percentiles(counts, (0.5, 0.99), 0, 2**62))
+            streams[number] = replace(streams[number], runs=int(counts.sum()), p50_ns=p50_ns, p99_ns=p99_ns)
+        mean, outside = self._overlap.mean, self._overlap.outside
+        return replace(
+            watched, streams=tuple(streams), at_once_mean=None if mean is None else round(mean, 4),
+            at_once_max=self._overlap.most, outside_share=None if outside is None else round(outside, 6),
+        )  # fmt: skip

@@ -1,0 +1,62 @@
+"""Events that happened and were not passed on yet. Any thread may add one."""
+
+import threading
+from dataclasses import replace
+
+from edgetop.session.clock import Clock
+from edgetop.session.events import Body, Event, Severity
+
+# Events that are repeated in the next session of a rotation, because they still hold for the same engine.
+_STANDING = frozenset({
+    "alert-rule", "assumed-shape", "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
+    "engine-started", "foreign-times", "model-misnamed", "no-sensors", "partly-accelerated", "profiler",
+    "provider-dropped", "roofline", "sensor-missing", "stream", "streams-full",
+})  # fmt: skip
+
+
+class PendingEvents:
+    """The events since the last `take`, and the session's time, by which they are stamped."""
+
+    def __init__(self, clock: Clock, origin_ns: int) -> None:
+        """`origin_ns`: time 0 of the session, in ns of CLOCK_MONOTONIC."""
+        self._clock = clock
+        self.origin_ns = origin_ns
+        self._lock = threading.Lock()  # also protects the origin, which `follow` changes
+        self._events: list[Event] = []
+        self._standing: list[Event] = []
+
+    def now_ns(self) -> int:
+        return self._clock.monotonic_ns() - self.origin_ns
+
+    def add(
+        self, body: Body, severity: Severity, source: str, message: str, *, monotonic_ns: int | None = None
+    ) -> None:
+        """Add an event. `monotonic_ns`: its time of CLOCK_MONOTONIC; None: now."""
+        with self._lock:
+            t_ns = self.now_ns() if monotonic_ns is None else monotonic_ns - self.origin_ns
+            event = Event(t_ns, body, severity, source, message)
+            self._events.append(event)
+            if event.kind in _STANDING:
+                self._standing.append(event)
+
+    def extend(self, events: tuple[Event, ...]) -> None:
+        """Add events that were made elsewhere."""
+        with self._lock:
+            self._events.extend(events)
+
+    def take(self) -> tuple[Event, ...]:
+        with self._lock:
+            events, self._events = self._events, []
+        return tuple(events)
+
+    def follow(self, origin_ns: int) -> int:
+        """Continue in the next session of a rotation. Return how much later its time 0 is, in ns.
+
+        Events that other threads have added since the last `take` belong to the next session.
+        """
+        with self._lock:
+            shift_ns = origin_ns - self.origin_ns
+            self.origin_ns = origin_ns
+            late = [replace(event, t_ns=max(0, event.t_ns - shift_ns)) for event in self._events]
+            self._events = [*(replace(event, t_ns=0) for event in self._standing), *late]
+        return shift_ns
