@@ -27,12 +27,14 @@ from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.recent_events import DerivedEvents, EventLog, EventsView
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.session_gates import Gate, parse_gate
+from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.statistics import MOST_JUDGED, Counted, Statistics
 from edgetop.analysis.steady import SpanFigures
+from edgetop.analysis.stream_names import stream_names
 from edgetop.analysis.streams import (
     Moment,
     StreamFolds,
@@ -40,7 +42,6 @@ from edgetop.analysis.streams import (
     join_deadlines,
     join_slowdowns,
     join_tails,
-    stream_names,
 )
 from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
@@ -83,7 +84,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "power": PowerRails, "usage": Usage, "frames": Frames, "events": EventLog, "slowdowns": Slowdowns,
     "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
     "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
-    "recording": RecordingState, "ab": AbFold,
+    "recording": RecordingState, "ab": AbFold, "mix": Mix,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -120,6 +121,7 @@ class Folds:
     burst_hints: BurstHints
     recording: RecordingState
     ab: AbFold
+    mix: Mix
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin with no data. `rules`: alert rules of the viewer, in addition to those of the session."""
@@ -142,6 +144,7 @@ class Folds:
                 setattr(self, name, self._begin(name))
         # By stream number. A session with one stream shares its latency with that stream.
         self.streams = {0: StreamFolds(self.latency, *(self._begin(name) for name in OF_STREAMS))}
+        self.streams[0].slowdowns.count_calls_by(self.mix)
         self._since_reset: RollingLatency | None = None
         self._stream_views: dict[int, StreamView] = {}  # By stream number.
         self._derived_events = DerivedEvents()
@@ -200,6 +203,7 @@ class Folds:
         self.backlog.fold(batch.seconds, self.latency.load)
         in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
+            self.mix.fold(part.seconds)
             for number, stream in self.streams.items():
                 # The alternation between two models is no slowdown of a model.
                 seconds = NO_SECONDS if in_turns else part.seconds.of_stream(number)
@@ -233,7 +237,7 @@ class Folds:
             latency = guarded("latency", self.latency.successor(), self.faults)
             stream = StreamFolds(latency, *(self._begin(name) for name in OF_STREAMS))
             stream.since_reset = self._since_reset.successor() if self._since_reset else None
-            stream.slowdowns.join(first.slowdowns)
+            stream.slowdowns.join(first.slowdowns, number)
             self.streams[number] = stream
 
     def _latencies(self) -> Iterator[RollingLatency]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from edgetop.analysis.deadline import WORTH_REPORTING, DeadlineView, Late, MissCause, view_deadline, why_late
 from edgetop.analysis.faults import noted
 from edgetop.analysis.precision import Precision, PrecisionView
-from edgetop.analysis.rolling_latency import SLOW_RECENT_S, Recent, RollingLatency
+from edgetop.analysis.rolling_latency import NEVER_NS, SLOW_RECENT_S, Recent, RollingLatency
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
@@ -20,7 +20,6 @@ from edgetop.analysis.steady import SpanFigures, figures, sustained
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
-from edgetop.session.manifest import Manifest
 from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NO_SECONDS, NS
 
@@ -183,47 +182,6 @@ class StreamView:
         return self.statistics.mean_ns * self.statistics.count if self.statistics else 0.0
 
 
-def stream_names(manifest: Manifest | None) -> tuple[str, ...]:
-    """Return the name of each stream by its number. Names are unique, and the same in every output.
-
-    For models with the same file name, the name includes the folders that tell them apart, or a number.
-    """
-    if manifest is None:
-        return ()
-    if manifest.ab is not None:
-        return tuple(distinct_names([variant.name for variant in manifest.ab.variants]))
-    if manifest.watched is not None and manifest.watched.streams:
-        return tuple(distinct_names([stream.name for stream in manifest.watched.streams]))
-    return (manifest.model.path.rpartition("/")[2],)
-
-
-def distinct_names(paths: Sequence[str]) -> list[str]:
-    """Shorten paths to what distinguishes them.
-
-    >>> distinct_names(["/a/det/m.onnx", "/a/cls/m.onnx", "/a/rec.onnx", "/a/rec.onnx", ""])
-    ['det/m.onnx', 'cls/m.onnx', 'rec.onnx', 'rec.onnx #2', 'unnamed']
-    """
-    parts = [path.split("/") if path else ["unnamed"] for path in paths]
-    kept = [1] * len(paths)
-    while True:
-        names = ["/".join(part[-count:]) for part, count in zip(parts, kept, strict=True)]
-        unclear = {
-            place
-            for place, name in enumerate(names)
-            for other, its in enumerate(names)
-            if name == its and parts[place] != parts[other] and kept[place] < len(parts[place])
-        }
-        if not unclear:
-            break
-        for place in unclear:
-            kept[place] += 1
-    seen: dict[str, int] = {}
-    for place, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        names[place] = f"{name} #{seen[name]}" if seen[name] > 1 else name
-    return names
-
-
 def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
     """Return the slowdowns of several streams as those of the session.
 
@@ -255,12 +213,20 @@ def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
 
 def _is_same(group: list[tuple[Slowdown, str]], slowdown: Slowdown, name: str) -> bool:
     first = group[0][0]
-    is_near = slowdown.from_start == first.from_start and slowdown.start_ns - first.start_ns <= ONE_ONSET_NS
-    return is_near and name not in {other for _, other in group}
+    is_near = slowdown.start_ns - first.start_ns <= ONE_ONSET_NS
+    if slowdown.cause == first.cause != "unknown":  # In a ramp, each stream passes the border at another time.
+        began_ns = min((clue.at_s * NS for clue in slowdown.evidence if clue.at_s is not None), default=NEVER_NS)
+        is_near |= abs(began_ns - first.start_ns) <= ONE_ONSET_NS
+    return is_near and slowdown.from_start == first.from_start and name not in {other for _, other in group}
 
 
 def _joined(group: list[tuple[Slowdown, str]]) -> Slowdown:
-    surest = max((slowdown for slowdown, _ in group), key=lambda one: (one.cause != "unknown", one.confidence))
+    has_mix = any(slowdown.cause == "mix" for slowdown, _ in group)
+    # A change of the mix slows some models. It explains nothing if a model that it does not concern slowed with them.
+    surest = max(
+        (slowdown for slowdown, _ in group),
+        key=lambda one: (one.cause not in ("mix", "unknown"), has_mix == (one.cause == "unknown"), one.confidence),
+    )
     by_ratio = sorted(group, key=lambda pair: -(pair[0].latency_ratio or 0.0))
     ends = [slowdown.end_ns for slowdown, _ in group]
     return replace(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
-from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, Cause
-from edgetop.formatting import clock_time, percent, reading
+from edgetop.analysis.slowdowns.signals import LOAD_OF_OTHERS, OTHER_CALLS, Cause
+from edgetop.formatting import clean, clock_time, percent, reading
 from edgetop.session.seconds import NS
 
 EXAMINED: Mapping[Cause, str] = {
@@ -16,12 +16,13 @@ EXAMINED: Mapping[Cause, str] = {
     "contention": "run-queue wait, CPU pressure, steal and the load of others",
     "memory-pressure": "major faults, swap-in and memory pressure",
     "clock-change": "clocks and their caps",
+    "mix": "the calls of other models between its own",
 }
 _TOOK = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
 _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}
 _NOW = {STEAL: "steal", OTHERS: "others", WAIT: "run-queue wait", PRESSURE: "CPU pressure"}
 _NOW_UNITS = {WAIT: "ms/s"}
-_NAMES = {LOAD_OF_OTHERS: "load of other processes"}
+_NAMES = {LOAD_OF_OTHERS: "load of other processes", OTHER_CALLS: "the share of calls of other models"}
 
 
 def clue_words(clue: Clue, begin_s: int | None = None) -> str:
@@ -63,6 +64,9 @@ def _words(clue: Clue, when: str) -> str:  # noqa: C901, PLR0911, PLR0912  a sen
             return f"{name} took {value:.0f} % of a core"
         case "process-now":
             return f"{name} {value:.0f} %"
+        case "between":
+            before = "" if clue.usual is None else f", {_calls(clue.usual)} before"
+            return f"calls of {clean(clue.name)} now come between: {_calls(value)} for each of its own{before}"
         case "taken":
             return f"{_TOOK.get(name, name)} {value:.0f} {_UNITS.get(name, '%')}"
         case "taken-from-start":
@@ -79,6 +83,10 @@ def _words(clue: Clue, when: str) -> str:  # noqa: C901, PLR0911, PLR0912  a sen
 
 def _state(state: float | None) -> str:
     return "nan" if state is None else f"{state:.0f}"
+
+
+def _calls(count: float) -> str:
+    return f"{count:.2f}" if count < 1 else f"{count:.1f}" if count < 10 else f"{count:.0f}"
 
 
 def _examined(clue: Clue) -> str:

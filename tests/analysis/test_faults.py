@@ -42,6 +42,7 @@ PRINCIPAL: dict[str, set[str]] = {
     "burst_hints": set(),
     "recording": set(),
     "ab": {"ab"},
+    "mix": set(),
 }
 FED = [name for name in FOLDS if name != "burst_hints"]  # which is only asked
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}

@@ -8,7 +8,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import matching, parse_gate
 from edgetop.analysis.session_report import judged_gates
-from edgetop.analysis.streams import distinct_names
+from edgetop.analysis.stream_names import distinct_names
 from edgetop.analysis.verdict_reasons import OfStreams, State, WasSlowed
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Watched, WatchedStream
@@ -16,8 +16,17 @@ from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from edgetop.wording import verdict_words
 from edgetop.wording.report_document import report_document
-from tests.support.generator.programs import generate_program
-from tests.support.sessions import MS, ended_event, make_inferences, make_manifest, phase_event
+from tests.support.generator.program_score import score_programs
+from tests.support.generator.programs import generate_cold_program, generate_program
+from tests.support.sessions import (
+    MS,
+    ended_event,
+    make_inferences,
+    make_manifest,
+    make_readings,
+    make_sensor,
+    phase_event,
+)
 
 DET, CLS = "det.onnx", "cls.onnx"
 
@@ -68,6 +77,52 @@ def test_a_mix_that_changes_is_no_slowdown(mixed: Analysis) -> None:
     verdict = mixed.verdict()
     assert verdict.at_end is State.STEADY
     assert verdict.level == "good"
+
+
+def test_a_model_that_is_slower_behind_others_is_slowed_by_the_mix() -> None:
+    parts = calls(0, 0, 60, 10, 0.05), calls(1, 0, 60, 180, 25), calls(0, 60, 120, 240, 0.2), calls(1, 60, 120, 80, 25)
+    (slowdown,) = analysed(*parts).slowdowns_view().slowdowns
+    assert (slowdown.cause, slowdown.streams) == ("mix", (DET,))
+    assert slowdown.start_ns / NS == pytest.approx(60, abs=2)
+    assert slowdown.evidence[0].name == CLS
+    assert slowdown.evidence[0].usual == pytest.approx(1 / 18, rel=0.05)
+    assert slowdown.evidence[0].value == pytest.approx(3, rel=0.05)
+    (past,) = analysed(*parts).verdict().past
+    assert isinstance(past, OfStreams)
+    assert past.names == (DET,)
+
+
+@pytest.mark.parametrize(
+    ("changes_s", "other_ms", "why"), [(80, 25, "began later"), (60, 0.002, "too short to take the caches")]
+)
+def test_a_mix_that_cannot_be_the_cause_is_none(changes_s: float, other_ms: float, why: str) -> None:
+    few, many = calls(1, 0, changes_s, 180, other_ms), calls(1, changes_s, 120, 10, other_ms)
+    (slowdown,) = analysed(calls(0, 0, 60, 20, 3), calls(0, 60, 120, 20, 5), few, many).slowdowns_view().slowdowns
+    assert slowdown.cause == "unknown", why
+
+
+def test_a_model_that_the_mix_does_not_concern_refutes_it() -> None:
+    """The calls of the second come more often, and both are slower: something else is."""
+    parts = calls(0, 0, 60, 20, 3), calls(0, 60, 120, 20, 5), calls(1, 0, 60, 200, 25), calls(1, 60, 120, 50, 40)
+    (slowdown,) = analysed(*parts).slowdowns_view().slowdowns
+    assert slowdown.cause == "unknown"
+    assert set(slowdown.streams) == {DET, CLS}
+
+
+def test_a_clock_that_falls_with_it_comes_before_the_mix() -> None:
+    session = generate_cold_program(4).session
+    start_s, clock = session.truth[0].start_s, make_sensor("freq/cpu0", max=1_800e6)
+    readings = make_readings(*((t * NS, 0, 1_800e6 if t < start_s else 900e6) for t in range(int(session.end_s))))
+    manifest = replace(session.manifest, sensors=(clock,))
+    batches = replace(session, manifest=manifest, readings=readings).batches()
+    found = Analysis.of(batches).slowdowns_view().slowdowns
+    assert [one.cause for one in found] == ["clock-change"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3, 7])
+def test_generated_programs_with_cold_caches_are_judged_as_they_are(seed: int) -> None:
+    scored = score_programs([("", generate_cold_program(seed))])
+    assert (scored.true, scored.right, scored.false) == (1, 1, 0), scored.faults
 
 
 def test_no_percentile_of_a_mixture_is_given(mixed: Analysis) -> None:

@@ -26,6 +26,10 @@ WORDS = [
     (Clue("stood", STEAL, "%", 40.0), "load/steal stood at 40.0 % before it and in it"),
     (Clue("process", "cc1", value=155.0), "cc1 took 155 % of a core"),
     (Clue("process-now", "cc1", value=155.0), "cc1 155 %"),
+    (
+        Clue("between", "cls.onnx", value=3.0, usual=0.0556),
+        "calls of cls.onnx now come between: 3.0 for each of its own, 0.06 before",
+    ),
     (Clue("taken", WAIT, value=350.0), "run-queue wait was 350 ms/s"),
     (
         Clue("taken-from-start", OTHERS, value=165.0, share=0.98),

@@ -20,6 +20,7 @@ ClueKind = Literal[
     "stood",  # the signal `name` had this value before and in the slowdown
     "process",  # the process `name` took `value` % of a core
     "process-now",  # the same in the last seconds
+    "between",  # `value` calls of the stream `name` came between two calls of this one, and `usual` before
     "taken",  # the signal `name` of contention had this mean
     "taken-from-start",  # the same since the measurement began, in `share` of the seconds
     "taken-now",  # the same in the last seconds; without a name: unknown who or what takes the CPU

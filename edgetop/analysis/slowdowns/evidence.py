@@ -33,6 +33,9 @@ LEAST_CLOCK = 0.25  # of the slowdown, that a fallen clock must explain to be it
 PLAIN_FLAG = 0.9  # belief in a flag where no clock is visible beside it
 LEAST_STOOD = 0.6  # of the slow seconds, in which others took the CPU before it already
 STANDING = 0.6  # belief in that, where there is no other cause
+# Share of the time times belief, from which on a cause outside of the program comes before the mix. A choice: a signal
+# that moves by chance at the same time explains less, and a lower value lets it hide a change of the mix.
+BESIDE_MIX = 0.4
 FOR_NAMED = 0.2  # belief added for the cause named before
 EASE = 0.5  # share of the evidence that suffices for the cause named before
 DOUBT = 0.3  # share of the proof of the next cause that is taken off the confidence in the best
@@ -92,8 +95,8 @@ class Evidence:
         """Begin the evidence of a slowdown with this onset, with the usual ranges of the signals before it."""
         from_s = onset.rise_s - NEAR_S - onset.slack_s
         begin_s = max(0, from_s - BEFORE_S, min(onset.after_s + NEAR_S, from_s - NEAR_S))
-        held, was_read = signals.held(begin_s, max(from_s, begin_s + 1))
-        contended = taken_of(signals.infos, held, signals.machine).is_contended
+        held, was_read = signals.of_channels(begin_s, max(from_s, begin_s + 1))
+        contended = taken_of(signals.infos, held[: len(signals.infos)], signals.machine).is_contended
         return cls(
             channels=signals.channels,
             floor=floor,
@@ -127,11 +130,13 @@ class Evidence:
         for begin, end, _ in windows:
             is_slow[max(0, max(begin, self.start_s) - self.until_s) : max(0, end - self.until_s)] = True
         if len(is_slow):
-            held, was_read = signals.held(self.until_s, end_s)
+            held, was_read = signals.of_channels(self.until_s, end_s)
             self._count(held, was_read, is_slow)
             if self.stands:
                 self.stood += int(
-                    np.count_nonzero(taken_of(signals.infos, held, signals.machine).is_contended & is_slow)
+                    np.count_nonzero(
+                        taken_of(signals.infos, held[: len(signals.infos)], signals.machine).is_contended & is_slow
+                    )
                 )
             self.until_s = end_s
 
@@ -173,6 +178,11 @@ class Evidence:
     def held_at_it(self, tally: Tally) -> bool:
         """Whether the signal was beyond its range when the slowdown began, no matter since when."""
         return tally.was_beyond or self.began_with_it(tally)
+
+    @property
+    def has_mix(self) -> bool:
+        """Whether calls of other streams came between those of this one, before the slowdown or in it."""
+        return any(channel.cause == "mix" and (tally.median > 0 or tally.sum_milli) for channel, tally in self.pairs)
 
     @property
     def pairs(self) -> "Iterator[tuple[Channel, Tally]]":
@@ -260,8 +270,8 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """Return how surely there is a cause."""
-        return 0.0 if self.cause == "unknown" else self.confidence
+        """Return how surely there is a cause. The mix changes often without one, so it proves no slowdown."""
+        return 0.0 if self.cause in ("unknown", "mix") else self.confidence
 
 
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
@@ -281,6 +291,8 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
             beliefs[cause] = belief
     if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
         beliefs.pop("clock-change", None)
+    if any(beliefs[cause] * shares[cause] >= BESIDE_MIX for cause in beliefs if cause != "mix"):
+        beliefs.pop("mix", None)
     if not beliefs:
         ease = EASE if named == "contention" else 1.0
         return _standing(evidence) if evidence.stood >= LEAST_STOOD * ease * evidence.seconds else _unknown(evidence)
@@ -367,8 +379,9 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 def _unknown(evidence: Evidence) -> Finding:
     """Report which causes were examined, and for which this board has no sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
-    examined = tuple(cause for cause in CAUSES if cause in seen)
-    missing = tuple(cause for cause in CAUSES if cause not in seen)
+    possible = [cause for cause in CAUSES if cause != "mix" or evidence.has_mix]
+    examined = tuple(cause for cause in possible if cause in seen)
+    missing = tuple(cause for cause in possible if cause not in seen)
     clues = [Clue("unchanged", causes=examined)] if examined else []
     clues += [Clue("unreported", causes=missing)] if missing else []
-    return Finding("unknown", round(0.3 + 0.5 * len(seen) / len(CAUSES), 2), tuple(clues))
+    return Finding("unknown", round(0.3 + 0.5 * len(examined) / len(possible), 2), tuple(clues))

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from edgetop.analysis.event_index import FAR_BACK_S
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
+from edgetop.analysis.slowdowns.evidence import BEFORE_S
 from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, taken_now
 from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
 from edgetop.analysis.slowdowns.refusal import find_refusals
@@ -196,6 +198,16 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
     return Clue("process", most[0], value=most[1]) if most else None
 
 
+def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
+    """Return the stream whose calls came between those of this one since `start_s`, or None if it is not known."""
+    before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
+    found = signals.mix.risen(signals.number, before_s, during_s)
+    if found is None:
+        return None
+    name = signals.names[found.number] if found.number < len(signals.names) else f"stream {found.number}"
+    return Clue("between", name, value=found.during, usual=found.before)
+
+
 def _inside(rows: Rows, burst: Baseline) -> Rows:
     return np.asarray(rows[(rows["t_ns"] >= burst.from_s * NS) & (rows["t_ns"] < burst.to_s * NS)])
 
@@ -225,6 +237,9 @@ def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slo
     if finding.cause == "contention":  # The name of the process comes first.
         named = _process(signals, start_s, until_s if stage.end_s is None else stage.end_s)
         clues = (named, *clues) if named else clues
+    if finding.cause == "mix":
+        between = _between(signals, start_s, until_s if stage.end_s is None else stage.end_s)
+        clues = (between, *clues[1:]) if between else clues  # It tells more than the share of all others.
     return Slowdown(
         start_ns=start_s * NS,
         end_ns=None if stage.end_s is None else stage.end_s * NS,

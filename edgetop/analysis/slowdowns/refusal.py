@@ -28,11 +28,15 @@ class Refusal:
 
 
 def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
-    """Return every cause but the chosen one. `level`: that of the slowdown, in nepers over the baseline."""
+    """Return every cause that the session can have, but the chosen one.
+
+    `level`: that of the slowdown, in nepers over the baseline.
+    """
     if not evidence.seconds:
         return ()
     clock = clock_part(evidence, level)
-    return tuple(_refusal(cause, evidence, clock) for cause in CAUSES if cause != chosen)
+    possible = (cause for cause in CAUSES if cause != "mix" or evidence.has_mix)
+    return tuple(_refusal(cause, evidence, clock) for cause in possible if cause != chosen)
 
 
 def _refusal(cause: Cause, evidence: Evidence, clock: float | None) -> Refusal:

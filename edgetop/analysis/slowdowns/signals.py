@@ -4,22 +4,26 @@ A signal by itself is never a slowdown; `evidence` says what it must do to be ev
 Ids with a fixed meaning are those of the session format (`edgetop help format`).
 """
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from edgetop.analysis.event_index import EventIndex
+from edgetop.analysis.slowdowns.mix import Mix
+from edgetop.analysis.stream_names import stream_names
 from edgetop.analysis.tracks import Bools, Floats, Tracks
 from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.trips import trips_c
 
 Cause = Literal[
-    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change", "unknown"
+    "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change", "mix",
+    "unknown",
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = (
-    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention"
+    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention", "mix"
 )  # fmt: skip  # of two that explain as much, the first
 # The possible causes of throttling.
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
@@ -47,6 +51,12 @@ STALLS_MS = 30.0  # in each second, from which on a stall counts, as for `rate/r
 STALL_MARGIN = 1.25
 PRESSURE_PER_STALLED_MS = 0.1  # percent of the time, that a ms/s of stall adds to the CPU pressure
 LOAD_OF_OTHERS = "load-of-others"  # the name of a signal that may have no sensor of its own
+OTHER_CALLS = "other-calls"  # the signal of the mix, which has no sensor
+# By how much the share of other calls must rise. A choice: in a stream of eight calls a second, chance moves the share
+# by 10 %; and where caches cost less than 8 % for a rise by 15 %, the change of the mix is no slowdown.
+OTHER_CALLS_ROSE_PCT = 15.0
+# How well it proves its cause: less than any signal of the board, since the mix of many programs changes all the time.
+OF_MIX = 0.6
 AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
 
 
@@ -264,9 +274,12 @@ class Machine:
 
 
 class Signals:
-    """The signals that can explain a slowdown: sensors, the channels made of them, and events."""
+    """The signals that can explain a slowdown of one stream: sensors, channels made of them, events, the mix."""
 
     def __init__(self, tracks: Tracks) -> None:
+        self.number = 0  # of the stream
+        self.mix = Mix()
+        self.names: tuple[str, ...] = ()  # of all streams
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each
         self.trips_c: dict[int, float] = {}  # of the zones that have one, by row
         self.channels: tuple[Channel, ...] = ()
@@ -290,6 +303,16 @@ class Signals:
         self.infos = tuple(infos[place] for place in self._places)
         self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}
         self.channels = channels(self.infos, self.trips_c)
+        self.names = stream_names(manifest)
+        if self.machine.is_program:
+            row = (len(self.infos),)
+            self.channels += (Channel(OTHER_CALLS, "mix", row, least=OTHER_CALLS_ROSE_PCT, weight=OF_MIX, unit="%"),)
+
+    def of_stream(self, number: int) -> "Signals":
+        """Return the signals of another stream of the same session, with the same events and the same mix."""
+        other = copy.copy(self)
+        other.number = number
+        return other
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
         """Return the valid value in each second, and whether it was read in it. Shapes (sensors, seconds).
@@ -298,3 +321,11 @@ class Signals:
         """
         places = self._places if rows is None else [self._places[row] for row in rows]
         return self._tracks.held(places, begin_s, end_s)
+
+    def of_channels(self, begin_s: int, end_s: int) -> tuple[Floats, Bools]:
+        """Return what the channels are made of: as `held`, and a last row for other calls in a watched program."""
+        held, was_read = self.held(begin_s, end_s)
+        if not self.machine.is_program:
+            return held, was_read
+        shares = 100 * self.mix.shares(self.number, begin_s, end_s)[np.newaxis]
+        return np.concatenate([held, shares]), np.concatenate([was_read, ~np.isnan(shares)])

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgetop.analysis.slowdowns.judged_past import export_state, import_state, is_quiet
 from edgetop.analysis.slowdowns.judgement import Judgement
+from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
 from edgetop.analysis.slowdowns.tail import Tail, TailView
@@ -32,7 +33,7 @@ class Slowdowns(TracksReader):
         super().__init__(tracks)
         self._phases = phases or Phases()
         self.signals = Signals(self._tracks)
-        self._has_own_signals = True
+        self._has_own_events = True  # Streams share them.
         self._end_s = float("inf")  # End of the measurement.
         self._rows = NO_SECONDS.rows  # Rows that are not settled yet.
         self.settled_s = 0  # Slowdowns up to this second are final.
@@ -41,21 +42,25 @@ class Slowdowns(TracksReader):
         self._view: SlowdownsView | None = None
         self._newest_tail: Tail | None = None  # The tail with the rows that are not settled yet.
 
-    def join(self, first: "Slowdowns") -> None:
-        """Begin for another stream that gets the same batches, and share the signals of `first`."""
-        self.signals, self._has_own_signals = first.signals, False
+    def count_calls_by(self, mix: Mix) -> None:
+        """Use `mix` for the calls of the session's streams. Its owner folds each part into it first."""
+        self.signals.mix = mix
+
+    def join(self, first: "Slowdowns", number: int) -> None:
+        """Begin for stream `number`, which gets the same batches as `first` and has the same signals."""
+        self.signals, self._has_own_events = first.signals.of_stream(number), False
         self.settled_s = self._judgement.until_s = first.settled_s
 
     def fold_part(self, batch: Batch) -> None:
         rows = batch.seconds.rows
-        if batch.manifest is not None and self._has_own_signals:
+        if batch.manifest is not None:
             self.signals.register(batch.manifest)
         if batch.judged is not None:
             # A state of another version is ignored, and the judgement begins here.
             with contextlib.suppress(ValueError):
                 self._judgement = import_state(batch.judged, self.signals.channels, batch.until_ns)
                 self._view = self._newest_tail = None
-        if self._has_own_signals:
+        if self._has_own_events:
             self.signals.events.on_event(batch.events)
         self._phases.fold(batch.events)
         end_ns = self._phases.measured_until_ns

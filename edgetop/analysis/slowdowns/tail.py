@@ -195,7 +195,7 @@ _AS_TAIL = {
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
     """Return the signal that left its usual range in this second; a reading of the next one may show it."""
     begin_s = max(0, second - BEFORE_S)
-    held, was_read = signals.held(begin_s, second + 2)
+    held, was_read = signals.of_channels(begin_s, second + 2)
     at = second - begin_s
     if at < LEAST_BEFORE_S:
         return "unexplained"

@@ -1,4 +1,7 @@
-"""Generated programs: two to five models whose mix changes, on the boards and with the causes of other sessions."""
+"""Generated programs: two to five models whose mix changes, on the boards and with the causes of other sessions.
+
+In a cold program, one model is slower behind calls of the others, which take the caches from it.
+"""
 
 from dataclasses import dataclass, replace
 
@@ -8,7 +11,7 @@ from numpy.typing import NDArray
 from edgetop.session.manifest import Load, Watched, WatchedStream
 from edgetop.session.records import MEASURE, WARMUP, Inferences
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
-from tests.support.generator.effects import STEP_S, Grid
+from tests.support.generator.effects import STEP_S, Grid, Truth
 from tests.support.generator.load import WARMUP_S, LoadPlan, draw_load
 from tests.support.generator.plans import Generated, generate
 from tests.support.sessions import make_inferences
@@ -41,15 +44,98 @@ def generate_program(seed: int, *, is_slow: bool | None = None) -> Program:
     slows = [(slowed if number in alone else undisturbed) * world.blips for number in range(count)]
     is_paced = bool(random.random() < 0.4)
     make = _paced if is_paced else _back_to_back
-    runs = make(random, plans, slows, base.end_s)
-    aggregator = SecondAggregator(split_by="stream")
     names = NAMES[:count]
+    session = _watched(base, names, make(random, plans, slows, base.end_s))
+    short = tuple(name.rpartition("/")[2] for name in names)
+    return Program(session, short, tuple(short[number] for number in sorted(alone)) if is_slow else (), is_paced)
+
+
+def _watched(base: Generated, names: tuple[str, ...], runs: Inferences) -> Generated:
+    """Return the session with these inferences as one of a watched program."""
+    aggregator = SecondAggregator(split_by="stream")
     watched = Watched(("./program",), streams=tuple(WatchedStream(name) for name in names))
     manifest = replace(base.manifest, load=Load(), watched=watched)
     seconds = concatenate([aggregator.add(runs), aggregator.close()])
-    session = replace(base, manifest=manifest, inferences=runs, seconds=seconds)
+    return replace(base, manifest=manifest, inferences=runs, seconds=seconds)
+
+
+def generate_cold_program(seed: int) -> Program:
+    """Return the program of this seed in which a change of the mix, and nothing else, slows one small model."""
+    random = np.random.default_rng((seed, 40))
+    base = generate(seed, "healthy")
+    count = int(random.integers(2, 5))
+    small = replace(draw_load(random, 0.0002, 0.004), pauses_s=None, rate_hz=None)
+    plans = [small, *(replace(draw_load(random, 0.01, 0.06), pauses_s=None) for _ in range(count - 1))]
+    start_s = float(random.uniform(45, base.end_s - 45))
+    end_s = base.end_s if random.random() < 0.6 else float(random.uniform(start_s + 20, base.end_s - 10))
+    cold = Cold(float(random.uniform(1.4, 4)), start_s, end_s)
+    slows = [base.world.blips] * count
+    is_paced = bool(random.random() < 0.4)
+    runs = (_cold_paced if is_paced else _cold_back_to_back)(random, plans, slows, cold, base.end_s)
+    names = NAMES[:count]
+    truth = (Truth(start_s, end_s, "mix"),)
+    session = _watched(replace(base, truth=truth, kind="mix"), names, runs)
     short = tuple(name.rpartition("/")[2] for name in names)
-    return Program(session, short, tuple(short[number] for number in sorted(alone)) if is_slow else (), is_paced)
+    return Program(session, short, short[:1], is_paced)
+
+
+@dataclass(frozen=True)
+class Cold:
+    """When calls of others come between those of the first model, and by how much these are slower then."""
+
+    ratio: float
+    start_s: float
+    end_s: float
+
+    def holds(self, t_s: float | Grid) -> bool | NDArray[np.bool_]:
+        return (t_s >= self.start_s) & (t_s < self.end_s)  # type: ignore[return-value]
+
+
+def _cold_back_to_back(
+    random: np.random.Generator, plans: list[LoadPlan], slows: list[Grid], cold: Cold, end_s: float
+) -> Inferences:
+    """One call after the other; the share of the first model changes with `cold`, those of the others at all times."""
+    times, weights = _mix(random, len(plans) - 1, end_s)
+    few, many = float(random.uniform(0.02, 0.2)), float(random.uniform(0.6, 0.9))
+    now, place, is_behind, rows = 0.0, 0, False, []
+    while now < end_s:
+        while place + 1 < len(times) and times[place + 1] <= now:
+            place += 1
+        share = many if cold.holds(now) else few
+        number = 0
+        if random.random() < share:
+            number = 1 + int(random.choice(len(plans) - 1, p=weights[place] / weights[place].sum()))
+        noise = np.exp(plans[number].scatter * random.normal())
+        slow = slows[number][min(int(now / STEP_S), len(slows[number]) - 1)]
+        latency = plans[number].latency_s * noise * slow * (cold.ratio if is_behind and number == 0 else 1.0)
+        rows.append((now, latency, number))
+        now, is_behind = now + latency, number > 0
+        if len(rows) % 50 == 0 and not cold.holds(now):
+            now += 0.05  # A pause, so that the fast calls are not too many.
+    return _inferences(np.array(rows), end_s)
+
+
+def _cold_paced(
+    random: np.random.Generator, plans: list[LoadPlan], slows: list[Grid], cold: Cold, end_s: float
+) -> Inferences:
+    """Each model at a rate of its own; those of the others rise with `cold`."""
+    own_hz = float(random.uniform(5, 40))
+    few, many = float(random.uniform(0.02, 0.2)), float(random.uniform(1.5, 4))  # of other calls for each own
+    parts = []
+    for number, plan in enumerate(plans):
+        rate_hz = own_hz if number == 0 else own_hz * many / (len(plans) - 1)
+        start = np.arange(int(end_s * rate_hz)) / rate_hz + random.random() / rate_hz
+        if number:
+            start = start[random.random(len(start)) < np.where(cold.holds(start), 1.0, few / many)]
+        noise = np.exp(random.normal(0, plan.scatter, len(start)))
+        slow = slows[number][np.minimum((start / STEP_S).astype(int), len(slows[number]) - 1)]
+        parts.append(np.column_stack([start, plan.latency_s * noise * slow, np.full(len(start), number)]))
+    own, others = parts[0], np.sort(np.concatenate([part[:, 0] for part in parts[1:]]))
+    since = np.concatenate([[0.0], own[:-1, 0]])
+    is_behind = np.searchsorted(others, own[:, 0]) > np.searchsorted(others, since)
+    own[:, 1] *= np.where(is_behind, cold.ratio, 1.0)
+    rows = np.concatenate(parts)
+    return _inferences(rows[np.argsort(rows[:, 0], kind="stable")], end_s)
 
 
 def _mix(random: np.random.Generator, count: int, end_s: float) -> tuple[Grid, NDArray[np.float64]]:

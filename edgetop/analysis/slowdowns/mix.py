@@ -1,0 +1,107 @@
+"""The mix of models in a watched program: how often calls of other models come between the calls of one.
+
+Behind the calls of another model, a model finds its weights and its code gone from the caches. So a change of the mix
+can make a model slower, without any change on the board.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.tracks import SECONDS, Floats
+from edgetop.frozen import frozen
+from edgetop.session.seconds import NS, Seconds
+
+# Number of own calls over which the share of other calls is taken: fewer scatter too much, more would date a change too
+# late in a model with one call a second.
+OWN_CALLS = 8
+LOOK_BACK_S = 60  # Longest time over which they are searched. In this time, a slow model of 2.5 s has 24 calls.
+
+
+@frozen
+class Between:
+    """The calls of another stream for each call of a stream's own."""
+
+    number: int  # Of the other stream.
+    before: float | None  # None if the calls before are not stored any more.
+    during: float
+
+
+class Mix:
+    """The number of calls of each stream and the time in them, in each of the recent seconds."""
+
+    def __init__(self) -> None:
+        self._row: dict[int, int] = {}  # By stream number.
+        # Shape (2, streams, SECONDS): the number of calls, and the ns in them. A second's place is its remainder.
+        self._sums = np.zeros((2, 0, SECONDS))
+        self._newest_s = -1
+
+    def fold(self, seconds: Seconds) -> None:
+        """Add complete seconds, with the statistics of all streams in them."""
+        if not len(seconds):
+            return
+        rows, streams = seconds.rows, seconds.streams
+        self._clear(max(int(rows["t_ns"][-1]) // NS, self._newest_s))
+        alone = rows["count"] > 0
+        if streams is not None:
+            alone &= np.diff(streams.offsets) == 0
+            second = rows["t_ns"][streams.owner] // NS
+            for number in np.unique(streams.number).tolist():
+                is_own = streams.number == number
+                self._store(number, second[is_own], streams.seconds.rows[is_own])
+        if alone.any():
+            self._store(0, rows["t_ns"][alone] // NS, rows[alone])
+
+    def _clear(self, newest_s: int) -> None:
+        first_s = max(self._newest_s + 1, newest_s - SECONDS + 1)
+        self._sums[:, :, np.arange(first_s, newest_s + 1) % SECONDS] = 0.0
+        self._newest_s = newest_s
+
+    def _store(self, number: int, second: npt.NDArray[np.int64], rows: npt.NDArray[np.void]) -> None:
+        if number not in self._row:
+            self._row[number] = len(self._row)
+            self._sums = np.concatenate([self._sums, np.zeros((2, 1, SECONDS))], axis=1)
+        is_held = second > self._newest_s - SECONDS
+        place = second[is_held] % SECONDS
+        self._sums[0, self._row[number], place] = rows["count"][is_held]
+        self._sums[1, self._row[number], place] = rows["sum_ns"][is_held]
+
+    def shares(self, number: int, begin_s: int, end_s: int) -> Floats:
+        """Return how much other streams came between the calls of this one, in each second; NaN if it had too few.
+
+        It is the share of others in the calls or, if that is less, in the time of the calls, for a short call leaves
+        most of the caches as they are. Each share is taken over the last OWN_CALLS calls of the stream.
+        """
+        if number not in self._row:
+            return np.full(end_s - begin_s, np.nan)
+        sums = self._between(begin_s - LOOK_BACK_S, end_s)
+        own, others = sums[:, self._row[number]], sums.sum(axis=1) - sums[:, self._row[number]]
+        own, others = (np.concatenate([np.zeros((2, 1)), np.cumsum(each, axis=1)], axis=1) for each in (own, others))
+        last = np.arange(LOOK_BACK_S + 1, LOOK_BACK_S + 1 + end_s - begin_s)
+        first = np.searchsorted(own[0], own[0][last] - OWN_CALLS, side="right") - 1
+        known = first >= 0
+        first = np.maximum(first, 0)
+        own, others = own[:, last] - own[:, first], others[:, last] - others[:, first]
+        with np.errstate(invalid="ignore"):  # The shares without a call are not used.
+            return np.where(known, (others / (own + others)).min(axis=0), np.nan)
+
+    def _between(self, begin_s: int, end_s: int) -> Floats:
+        """Return calls and ns of each stream in each second, shape (2, streams, seconds); 0 if they are not stored."""
+        second = np.arange(begin_s, end_s)
+        is_held = (second > self._newest_s - SECONDS) & (second <= self._newest_s) & (second >= 0)
+        return np.where(is_held, self._sums[:, :, second % SECONDS], 0.0)
+
+    def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
+        """Return the stream whose time between this stream's calls rose most, or None if unknown."""
+        if number not in self._row:
+            return None
+        own = self._row[number]
+        (calls, spent), (during, spent_during) = (self._between(*span).sum(axis=2) for span in (before_s, during_s))
+        if not during[own]:
+            return None
+        is_known = calls[own] > 0
+        rise = spent_during / during[own] - (spent / calls[own] if is_known else 0.0)
+        rise[own] = -np.inf
+        most = int(np.argmax(rise))
+        other = next(each for each, row in self._row.items() if row == most)
+        before = float(calls[most] / calls[own]) if is_known else None
+        return Between(other, before, float(during[most] / during[own]))
