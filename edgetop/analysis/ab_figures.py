@@ -30,24 +30,37 @@ METRICS = {
 }  # fmt: skip
 GROWING = ("throughput",)  # Figures of which a higher value is faster.
 SHARES = (0.01, *(k / 20 for k in range(1, 20)), 0.99)  # the quantiles that are stored for each quad
-# The session does not end before this many quads and loads, since the interval may be narrow by chance.
-LEAST_RESOLVING, LEAST_RESOLVING_LOADS = 20, 8
-# From LEAST_PAIRS loads on, the difference between loads of one file is measured: the loads are the pairs of the
-# interval. With fewer loads the difference is unknown, and this standard deviation of the logarithm of the ratio is
-# assumed for one load. In A/A sessions of models of 15 us that loaded each model once, the ratio was 0.95 to 1.12.
+# Number of quads before which a session with a precision does not end. Choice: the interval may be narrow by chance.
+# Larger: sessions last longer; smaller: chance ends them.
+LEAST_RESOLVING = 20
+# The same in loads. Choice: the difference between loads is then known to a quarter. Larger: sessions last longer;
+# smaller: the difference between loads is underestimated, and equal models differ.
+LEAST_RESOLVING_LOADS = 8
+# Standard deviation of the logarithm of the ratio that is assumed for one load, if there are too few loads to measure
+# how they differ. Measured: in A/A sessions of models of 15 us that loaded each model once, the ratio was 0.95 to
+# 1.12. Larger: short sessions find no difference; smaller: equal models differ.
 UNKNOWN_SPREAD = 0.12
-# Smallest difference that counts as a difference. With 7 to 60 loads that differ by 0.3 to 3 %, 0 to 1.6 % of simulated
-# A/A sessions were judged different; the interval alone allows 4 %. A limit of 0.5 % would reduce that to 0 to 1.2 %,
-# but miss a difference of 1 % in one of five sessions of eight loads that differ by 0.3 %, instead of one of forty.
+# Smallest difference that counts. Measured: with 7 to 60 loads that differ by 0.3 to 3 %, 0 to 1.6 % of simulated A/A
+# sessions were judged different; the interval alone allows 4 %. Larger: 0.5 % would reduce that to 1.2 %, but miss a
+# difference of 1 % in one of five sessions of eight loads that differ by 0.3 %, instead of one of forty; smaller:
+# equal models differ.
 LEAST_DIFFERENCE = 0.003
-SAME_WITHIN = 0.05  # "Same" is only said if the whole interval is within this distance of 1.
+# Distance from 1 within which the whole interval must be for "same". Choice: less than a slowdown. Larger: a
+# difference that matters is called the same; smaller: short sessions are "unknown".
+SAME_WITHIN = 0.05
 
 # Just after a switch the caches hold the other model's data and threads are asleep. Latencies at these times after a
 # switch are compared with those of the second half of the turn.
 STEPS_NS = tuple(ms * 1_000_000 for ms in (0, 10, 20, 40, 80, 160, 320))
+# Time after a switch that is left out at least. Choice: caches and threads need some milliseconds. Larger: short
+# turns have few inferences; smaller: the other model's cache misses count.
 LEAST_LEFT_OUT_NS = 10_000_000
-# A latency is off if it differs by this share, and by three times the standard error of the turns' differences.
+# Difference, as a share, of latencies after a switch to later ones from which they are off. Choice. Larger: the
+# settling is counted; smaller: noise leaves too much out.
 OFF = 0.02
+# The same in standard errors of the turns' differences. Statistics: one normal value in 370 is farther off. Larger:
+# the settling is counted; smaller: noise leaves too much out.
+OFF_ERRORS = 3.0
 SETTLING_QUADS = 4  # Number of quads from which the settling time is computed.
 
 
@@ -220,7 +233,7 @@ def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: 
             continue
         middle = float(np.median(ratios))
         scatter = float(np.median(np.abs(np.array(ratios) - middle))) * 1.4826 / math.sqrt(len(ratios))
-        if abs(middle - 1) > max(OFF, 3 * scatter):
+        if abs(middle - 1) > max(OFF, OFF_ERRORS * scatter):
             left_out = max(left_out, end)
     return left_out
 

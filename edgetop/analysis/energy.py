@@ -24,16 +24,30 @@ from edgetop.session.manifest import Battery, Load, Manifest, Methodology, Senso
 from edgetop.session.phases import Phases
 
 PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
-SETTLING = 0.1  # of the idle baseline, left out at its beginning: the loading has just ended
+# Share of the idle baseline that is left out at its beginning. Choice: the loading has just ended. Larger: a short
+# baseline has few readings; smaller: the loading raises it, and net energy is too low.
+SETTLING = 0.1
 
 ACCURACIES = ("external-shunt", "on-board-monitor", "firmware-estimate")  # the best first
 
+# Number of inferences for a figure of one. Choice: the borders of the phase then cost a percent. Larger: slow models
+# have no figure; smaller: half an inference at a border counts.
 LEAST_INFERENCES = 100
-LEAST_COVERED = 0.8  # of the measured phase, by readings
-WIDEST = 0.3  # of the figure, to either side: beyond it there is no figure
+# Share of the measured phase that readings must cover. Choice. Larger: a sensor that fails at times gives no figure;
+# smaller: the rest is guessed.
+LEAST_COVERED = 0.8
+# Half width of the 95 % interval, as a share of the figure, beyond which there is no figure. Choice. Larger: figures
+# say nothing; smaller: short sessions have none.
+WIDEST = 0.3
 DUST = 1e-6  # of the gross figure: what rounding leaves where the board draws as much at rest
-RESTS_BELOW = 0.9  # of the time in inferences: an engine that rests makes the power rise and fall in step
-RESOLVING = 5  # readings in a period, which show its shape
+# Share of the time in inferences from which power does not rise and fall in step with them. Choice. Larger: even
+# readings of a busy load give no figure; smaller: readings in step with the load give a wrong one.
+RESTS_BELOW = 0.9
+# Number of readings in a period that show its shape. Choice: more than two (Nyquist), as loads are no sines. Larger:
+# loads that are read well give no figure; smaller: readings in step with the load give a wrong one.
+RESOLVING = 5
+# Difference of two rates, as a share, below which they are the same. Choice. Larger: a battery's time is told for
+# another rate; smaller: it needs an idle baseline without reason.
 SAME_RATE = 0.01
 
 _MEASURED, _IDLE = range(2)  # phases

@@ -14,7 +14,9 @@ GROUPED_FROM = 4  # Neighbouring CPUs of one kind share a row if there are at le
 STICKY = "-sticky"
 # The firmware clock of a Raspberry Pi. Its kernel does not know how far the firmware lowers the clock.
 FIRMWARE_CLOCK = "arm"
-FELL = 0.97  # Share of the highest clock: a cap below it has fallen.
+# Share of the highest clock below which a cap has fallen. Choice: drivers round to operating points. Larger: rounding
+# is a cap; smaller: a cap by one step is not shown.
+FELL = 0.97
 _CPU = re.compile(r"cpu(\d+)")
 
 

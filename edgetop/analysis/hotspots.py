@@ -26,6 +26,9 @@ from edgetop.session.seconds import NS
 # settle, as long as they took about as long as the last ones. When a board throttles, three rounds later only throttled
 # ones count.
 MOST_RECENT_BURSTS = 12
+# Difference, as a share, of the times of two profiling rounds below which they are counted together. Choice: more
+# than noise, less than a throttle. Larger: fast rounds count in a throttled state; smaller: noise leaves too few
+# rounds.
 ALIKE = 0.15
 MAX_UNMATCHED = 16  # Limit of events without their round, and of rounds without their event.
 MAX_NAMED = 1_000  # Limit of operators in which a thread waited: a runtime may invent any number of names.

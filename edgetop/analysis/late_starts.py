@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.from_start import PRESSURE, WAIT
 from edgetop.analysis.slowdowns.signals import (
+    LEAST_PRESSURE_PCT,
     PRESSURE_PER_STALLED_MS,
     QUOTA,
     THROTTLED,
@@ -19,19 +20,21 @@ from edgetop.analysis.slowdowns.signals import (
     beyond_quota,
     stalled_ms,
 )
+from edgetop.analysis.slowdowns.tail import PART
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS, Seconds
 
-# Mean service time divided by the period: from there on a queue is likely if arrivals are not even. A choice: at 0.8
-# most arrivals at random find one (M/D/1); a lower value calls a late wake-up a queue, a higher one hides queues.
+# Mean service time divided by the period from which a queue is likely if arrivals are uneven. Choice: at 0.8 most
+# random arrivals find one (M/D/1). Larger: queues are missed; smaller: a late wake-up is called a queue.
 NEAR_PERIOD = 0.8
-# Of the lateness of a second, that a wait for a CPU must explain to be its cause. The same as for slow inferences.
-PART = 0.25
-LEAST_PRESSURE_PCT = 10.0  # where the kernel does not count the wait: as for the CPU pressure of a slowdown
-# Of the mean lateness: twenty times the default timer slack of 50 us (prctl(2), PR_SET_TIMERSLACK). Less is the
-# timer, and an idle CPU that wakes up. A choice: a higher value blames the timer for waits that readings do not show.
+# Share of the late inferences that must have queued for "calls wait for earlier ones". Choice: most. Larger: a queue
+# is called scheduling; smaller: a few overlaps hide late wake-ups.
+MOSTLY_QUEUED = 0.5
+# Mean lateness up to which the timer of the engine is the cause. Kernel: twenty times the default timer slack of 50
+# us (prctl(2), PR_SET_TIMERSLACK). Larger: the timer is blamed for waits that readings do not show; smaller: an idle
+# CPU that wakes up has no cause.
 TIMER_NS = 1_000_000
 
 
@@ -48,7 +51,7 @@ class LateStarts:
 
     def cause(self) -> str:
         """Return "waiting", "cpu-quota", "scheduling", or "unknown"."""
-        if self.queued_share > 0.5:
+        if self.queued_share > MOSTLY_QUEUED:
             return "waiting"
         if self.stalled_ms >= PART * self.lost_ms:
             return "cpu-quota"

@@ -29,19 +29,38 @@ from edgetop.session.seconds import NS
 
 ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
 
+# Growth that is a leak. Choice: 24 MiB a day; a month of it fills a small board. Larger: slow leaks pass; smaller:
+# caches that fill are leaks.
 LEAK_MIB_PER_H = 1.0
-GROWTH_S = 60  # of measuring, for the growth: its interval says how sure it is
-LEAST_S = 120  # of measuring, for the verdict: whether growth levels off shows no earlier
-POINTS = 24  # that the slope is made of: three in each of the parts below
-SETTLING = 0.1  # of the time, left out at its beginning
-LEAST_RISE_MIB = 0.5  # a heap fluctuates by as much, a page at a time
-LEVELLED_OFF = 0.5  # of the slope in the first half: the second half is less steep
+# Time of measuring from which the growth is told. Choice: its interval says how sure it is. Larger: a fast leak is
+# seen late; smaller: the warm-up is extrapolated.
+GROWTH_S = 60
+# Time of measuring from which growth may be called a leak. Choice: whether growth levels off shows no earlier.
+# Larger: a leak is reported late; smaller: a heap that still fills is a leak.
+LEAST_S = 120
+# Number of points that the slope is made of: three in each part. Choice. Larger: fluctuation counts as independent;
+# smaller: the interval is too wide.
+POINTS = 24
+# Share of the time that is left out at its beginning. Choice: allocators fill their pools then. Larger: a leak is
+# seen late; smaller: the warm-up is a leak.
+SETTLING = 0.1
+# Least rise of a leak. Choice: a heap fluctuates by as much, a page at a time. Larger: slow leaks are seen late;
+# smaller: a few pages are a leak.
+LEAST_RISE_MIB = 0.5
+# Slope of the second half, as a share of that of the first, below which growth levels off. Choice. Larger: a leak
+# that slows down passes; smaller: a cache that fills is a leak.
+LEVELLED_OFF = 0.5
+# Number of parts of the time that are compared. Choice. Larger: fluctuation makes steps; smaller: one jump looks
+# spread.
 PARTS = 8
-RISING_PARTS = 6  # of the seven steps from part to part, each by at least
-RISES = 0.25  # of an equal share of the whole rise
+# Number of the seven steps from part to part that must rise. Choice: all but one. Larger: a leak with a pause passes;
+# smaller: one jump is a leak.
+RISING_PARTS = 6
+# Least step, as a share of an even one. Choice. Larger: an uneven leak passes; smaller: one jump with noise is a
+# leak.
+RISES = 0.25
 HOUR_S = 3600.0
 Z_975 = 1.96
-LEAST_POINTS = 10  # for an interval
 WHOLE_FROM, GIB_FROM = 10, 1000  # MiB/h that are written without decimals
 
 
@@ -207,7 +226,7 @@ class MemoryGrowth:
         # Neighbours are averaged: a fluctuation of some seconds is no trend.
         t_h, mib = (np.array([part.mean() for part in np.array_split(of, POINTS)]) for of in (t_s / HOUR_S, mib))
         slope = robust_slope(t_h, mib)
-        return GrowthView(slope, None if is_early else slope is not None and bool(_is_leak(slope, t_h, mib)))
+        return GrowthView(slope, None if is_early else bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
         """Times in s, and the engine's memory in MiB, of each block of the measured phase without its beginning."""
@@ -259,8 +278,8 @@ def slope_between(t: Floats, y: Floats) -> float:
     return float(np.median((y[j] - y[i]) / (t[j] - t[i])))
 
 
-def robust_slope(t: Floats, y: Floats) -> Slope | None:
-    """The median slope of points at even times, with an interval; None if they are too few.
+def robust_slope(t: Floats, y: Floats) -> Slope:
+    """The median slope of some ten points or more at even times, with an interval.
 
     The memory of a process is its memory before plus a change: a line through such a series seems more certain than
     it is. So the interval is that of a random walk with drift, by the scatter of its steps: the slope of a line has
@@ -268,8 +287,6 @@ def robust_slope(t: Floats, y: Floats) -> Slope | None:
     versus random walks in time series analysis, Econometrica 56(6)). If the errors of the points are
     independent, it is wider than necessary.
     """
-    if len(t) < LEAST_POINTS:
-        return None
     value = slope_between(t, y)
     steps = np.diff(y) / np.diff(t)
     # Student's t, to 1 % from eight degrees of freedom on (Fisher's expansion).

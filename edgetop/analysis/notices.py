@@ -37,24 +37,42 @@ from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
 from edgetop.analysis.tracks import SECONDS
 from edgetop.session.manifest import SessionKind
+from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
 from edgetop.session.seconds import NS
 
-# Heat settles in minutes, and power with it. A convention, as the others here.
+# Time that a session must measure to say something of sustained load. Choice: heat settles in minutes, and power with
+# it. Larger: most sessions get a warning; smaller: a burst passes as sustained.
 LONG_ENOUGH_NS = 300 * NS
+# Difference of the p99 of both halves, as a share, that is a warning. Choice. Larger: a tail that grew passes;
+# smaller: chance is a warning.
 P99_DIFFERS = 0.10
-BACKGROUND_PCT = 10.0  # of a core, on average: as edgetop doctor judges
-STEAL_PCT = 1.0
+# Mean CPU use of edgetop's own process, of one core, that is a warning. Choice: twice what it takes on a small board.
+# Larger: a measurement that disturbs itself passes; smaller: a small board always gets a warning.
 OWN_PCT = 2.0
-LEAST_READINGS = 30  # behind a mean
+# Number of readings behind such a mean. Choice: half a minute. Larger: short sessions get no warning; smaller: the
+# start of edgetop is one.
+LEAST_READINGS = 30
+# Time at the end of the session over which heat must have settled. Choice: small boards settle more slowly than that.
+# Larger: a load that has settled counts as warming up; smaller: a slow rise is missed.
 HEAT_S = 120
+# Time at both ends of that which is compared. Choice: it averages a fan's cycles out. Larger: a rise is averaged out;
+# smaller: a fan's cycle is a rise.
 HEAT_PART_S = 30
-HEAT_ROSE_C = 1.0  # from the first to the last half minute of the last two
-HEAT_READINGS = 5  # in each of those, at least
-HEAT_ERRORS = 3.0  # standard errors of the rise
+# Rise from the first to the second that is a warning. Choice: sensors have steps of up to a degree. Larger: a board
+# that still warms up passes; smaller: one step of a sensor is a warning.
+HEAT_ROSE_C = 1.0
+# Number of readings in each part. Choice. Larger: sensors that are read seldom give no warning; smaller: the error of
+# the rise is not known.
+HEAT_READINGS = 5
+# Standard errors by which the rise must exceed chance. Statistics: one normal value in 370 is farther off. Larger: a
+# rise of a sensor that fluctuates is missed; smaller: fluctuation is a warning.
+HEAT_ERRORS = 3.0
 
 # Labels that declare a setting, and the field of the board.
 LABELS = {"governor": "governor", "power-mode": "power_mode", "power_mode": "power_mode"}
 
+# Number of warm-up inferences below which there is a warning. Choice: as many as a run does by default. Larger: usual
+# runs get a warning; smaller: first inferences enter the figures unnoticed.
 MIN_WARMUP_RUNS = 10
 
 

@@ -7,8 +7,9 @@ operator can be faster than its bytes through the memory and its FLOPs through t
 from edgetop.frozen import frozen
 from edgetop.session.ceilings import DTYPE, Ceilings
 
-# If neither ceiling explains this share of an operator's time, the time goes elsewhere: to calls, to threads that wait
-# for each other, or to a kernel that was not written for this shape.
+# Share of an operator's time that a ceiling must explain to limit it. Choice: the rest goes to calls, to threads that
+# wait for each other, or to a kernel that was not written for this shape. Larger: slow kernels of small operators are
+# overhead; smaller: overhead is called memory or compute bound.
 EXPLAINED = 0.10
 
 MEMORY, COMPUTE, OVERHEAD = "memory-bound", "compute-bound", "overhead"

@@ -23,14 +23,31 @@ from edgetop.analysis.operator_bounds import rates
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.session.operators import CPU, XNNPACK, hosts
 
-DOMINANT = 0.50  # of the time
-NOTABLE = 0.10  # of the time, where something computes nothing, or could have been merged
-SLOW = 0.25  # of the FLOP/s of operators like it
+# Share of the time from which one operator is dominant. Choice: half. Larger: a bottleneck is not named; smaller:
+# every small model has one.
+DOMINANT = 0.50
+# Share of the time from which it is worth a hint that something computes nothing, could have been merged, or waits.
+# Choice. Larger: waste is not named; smaller: hints that gain little.
+NOTABLE = 0.10
+# FLOP/s of a slow kernel, as a share of operators like it. Choice: a factor that shapes alone rarely explain. Larger:
+# an unlucky shape is a slow kernel; smaller: reference kernels are not named.
+SLOW = 0.25
+# Share of the time from which a slow kernel is worth a hint. Choice. Larger: several small ones pass; smaller: hints
+# that gain little.
 SLOW_FROM_SHARE = 0.03
-LIKE_IT = 3  # operators, at least, that one is compared with
-SMALL_NS = 5e6  # an inference that a CPU does about as fast as it takes to hand it to something else
+# Number of operators that one is compared with at least. Choice. Larger: small models get no hint; smaller: one fast
+# neighbour decides.
+LIKE_IT = 3
+# Latency below which handing a model over to another device gains nothing. Choice: handing over costs about a
+# millisecond. Larger: models that gain get the hint; smaller: small models are handed over unnoticed.
+SMALL_NS = 5e6
 
-MOVES, MOVES_PER_S = 5, 5.0  # a convention: a move costs some 0.1 ms, or, to a slower CPU, a slice of 4 to 10 ms
+# Number of moves of threads to other CPUs from which they count. Choice. Larger: short sessions get no hint; smaller:
+# a few moves are one.
+MOVES = 5
+# The same for each second. Choice: a move costs some 0.1 ms or, to a slower CPU, a slice of 4 to 10 ms. Larger: moves
+# that cost a percent pass; smaller: usual balancing is a hint.
+MOVES_PER_S = 5.0
 
 # Who runs nothing but what is its own, or is timed on its device, where handing over does not count.
 _NOT_HANDED_TO = frozenset({CPU, XNNPACK, "TensorRT"})

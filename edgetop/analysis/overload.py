@@ -18,12 +18,24 @@ from edgetop.frozen import frozen
 from edgetop.session.manifest import Load
 from edgetop.session.seconds import NS, Seconds
 
-LEAST_S, LEAST_STEPS = 6, 4  # Shortest wait, in seconds and in steps, before an overload can be found.
+# Shortest time for which a queue must have grown. Choice: two seconds for each third. Larger: an overload is seen
+# late; smaller: a stall is one.
+LEAST_S = 6
+# Number of steps in it: seconds, or duty cycles. Choice: one at each end of the thirds. Larger: an overload with long
+# cycles is seen late; smaller: a stall in one cycle is one.
+LEAST_STEPS = 4
 MAX_STEPS = 600
 MAX_SPANS = 200
+# Standard deviations of the work done by which the wait must grow in each third. Statistics: two, in three thirds,
+# are chance once in some 80,000. Larger: an overload just above the limit is seen late; smaller: random arrivals are
+# an overload.
 DEVIATIONS = 2.0
-LEAST_GROWTH = 0.005  # Least growth, in seconds of wait per second.
-LIFTED_AT = 0.5  # Share of the longest wait: below it, the queue drains.
+# Least growth in seconds of wait per second. Choice: rates are declared to three digits. Larger: an overload by less
+# is missed; smaller: the drift of a clock is one.
+LEAST_GROWTH = 0.005
+# Share of the longest wait below which the queue drains. Choice. Larger: a queue that fluctuates ends the overload;
+# smaller: it goes on although the queue empties.
+LIFTED_AT = 0.5
 
 
 @frozen

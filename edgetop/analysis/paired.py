@@ -15,12 +15,18 @@ from edgetop.frozen import frozen
 
 Floats = npt.NDArray[np.float64]
 
-# Sessions stop when the interval is narrow; then 96 % amounts to 95 % (tests/analysis/test_paired.py).
+# Confidence of an interval that a session may stop for. Measured: sessions stop when it is narrow, so 96 % amounts to
+# 95 % (tests/analysis/test_paired.py). Larger: sessions last longer; smaller: equal models differ.
 CONFIDENCE = 0.96
-LEAST_PAIRS = 6  # With fewer pairs no interval reaches 95 %: 2 / 2^5 > 5 %.
+# Number of pairs for an interval. Statistics: with fewer none reaches 95 %, as 2 / 2^5 > 5 %. Larger: short sessions
+# have none; smaller: it promises too much.
+LEAST_PAIRS = 6
 # More pairs are joined with their neighbours, because the number of pairwise averages grows with the square.
 MOST_PAIRS = 200
-FAR_OFF = 5 * 1.4826  # In medians of absolute deviations; equals five standard deviations of a normal distribution.
+# Distance of a pair from the middle, in medians of absolute deviations, from which it was disturbed. Statistics: five
+# standard deviations of a normal distribution. Larger: a disturbed turn decides; smaller: heavy tails are cut, and
+# intervals are too narrow.
+FAR_OFF = 5 * 1.4826
 SMALLEST = 1e-6  # Least median of absolute deviations: if most values are equal, small differences are not outliers.
 EXACT_PAIRS = 50  # Up to this many pairs, the distribution of ranks is computed exactly.
 # More values are reduced to this many quantiles, because the number of pairs grows with the product of both sides.

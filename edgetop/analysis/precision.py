@@ -25,10 +25,14 @@ LEAST_BLOCKS = 10  # Non-empty blocks needed, and so the least number of measure
 LEAST_WAVES, MOST_WAVES = 4, 16
 WAVES_A_BLOCK = 0.3  # Waves for each independent block. Correlated blocks count as fewer independent ones.
 CUT = 2.5  # In correlation times: beyond this lag, the sum of correlations is noise.
-LEAST_INDEPENDENT = 2.0  # Independent inferences needed for an interval of the median.
-# Independent inferences needed beyond any other percentile: from fewer, their variation cannot be estimated.
+# Number of independent inferences for an interval of the median. Statistics: two give a spread. Larger: slow models
+# have no interval; smaller: an interval without a basis.
+LEAST_INDEPENDENT = 2.0
+# Number of independent inferences beyond any other percentile. Choice: from fewer their variation cannot be
+# estimated. Larger: long sessions have no interval of p99.9; smaller: intervals are too narrow.
 LEAST_BEYOND = 5.0
-# Correlation is assumed if the variance exceeds that of independent inferences by this factor, as by chance in 1 of 10.
+# Factor by which the variance must exceed that of independent inferences to be correlated. Computed: chance exceeds
+# it in 1 of 10. Larger: correlated sessions get too narrow intervals; smaller: independent ones get too wide ones.
 NOTICED = 2.3
 COARSE = 0.1  # If one bucket holds this share of all inferences, positions within it are unknown.
 ROWS_AT_ONCE = 4096  # Rows folded at once; their histograms have at most a million buckets.

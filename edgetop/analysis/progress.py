@@ -25,8 +25,12 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.phases import Phase, Phases
 from edgetop.session.records import WARMUP, last_end_ns
 
+# Time without an inference from which the engine is stalled. Choice: as long as a reader waits. Larger: a hang is
+# seen late; smaller: a pause of a program is a hang.
 STALLED_AFTER_NS = 5_000_000_000
-STALLED_AFTER_LATENCIES = 10  # A program counts as stalled after this many times its longest latency.
+# The same in longest latencies so far, if that is more. Choice. Larger: a hang of a slow model is seen late; smaller:
+# a slow model is stalled by one slow inference.
+STALLED_AFTER_LATENCIES = 10
 
 
 @frozen

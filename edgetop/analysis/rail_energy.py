@@ -20,13 +20,20 @@ from edgetop.session.manifest import SensorInfo
 from edgetop.session.records import of_sensors
 from edgetop.session.seconds import NS
 
-BRIDGED_CADENCES = 4  # jitter and one failed read make three
+# Longest gap between readings that is bridged, in usual intervals. Choice: jitter and one failed read make three.
+# Larger: power in a gap is guessed; smaller: one failed read costs coverage.
+BRIDGED_CADENCES = 4
 LEARNED_INTERVALS = 8  # a sensor's cadence is the middle one of so many first intervals
-MOST_BRIDGED_NS = 600 * NS  # rarer readings do not describe a phase
+# Longest gap that is bridged at all. Choice: readings that are rarer do not describe a phase. Larger: power in a gap
+# is guessed; smaller: meters that are read every few minutes give no figure.
+MOST_BRIDGED_NS = 600 * NS
 KEPT_READINGS = 512  # one by one, so that either end of the phase may come to be known late
 SETTLED_AT_ONCE = 64
 BATCH_READINGS = 4  # at least, in each batch of which the precision is made: two batches share one at their border
-EVEN = 0.1  # intervals of which the middle half spreads by less are even; drawn from half to one and a half, by 0.5
+# Spread of the middle half of the intervals, as a share, below which readings are even. Computed: intervals drawn
+# from half to one and a half spread by 0.5. Larger: readings that edgetop spreads count as even, and give no figure;
+# smaller: even ones with jitter give a wrong figure.
+EVEN = 0.1
 STRIPS_AT_ONCE = 4096  # each of which may lie in some hundred seconds
 NEVER_NS = int(np.iinfo(np.int64).max)  # the begin and the end of a phase of which they are not known
 MOST_W = 1e6  # beyond it no number is a board's, whatever a recording holds

@@ -8,7 +8,15 @@ import numpy.typing as npt
 from edgetop.analysis.late_starts import LateStarts, find_late_starts
 from edgetop.analysis.latest import LatestInferences, LatestSeconds
 from edgetop.analysis.slowdowns.signals import Signals
-from edgetop.analysis.statistics import Counted, Statistics, Totals, as_response, of_inferences, that_ran
+from edgetop.analysis.statistics import (
+    SETTLED_COUNTS,
+    Counted,
+    Statistics,
+    Totals,
+    as_response,
+    of_inferences,
+    that_ran,
+)
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session import histogram
@@ -17,8 +25,13 @@ from edgetop.session.manifest import Load
 from edgetop.session.records import measured
 from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
 
-# Length in s for a usual and a slow model; number of inferences that settles a median.
-RECENT_S, SLOW_RECENT_S, ENOUGH_RECENT = 10, 60, 11
+# Time that "now" covers, for a model with enough inferences in it. Choice: as long as an interruption. Larger: the
+# verdict lags; smaller: it flickers.
+RECENT_S = 10
+# The same for a slow model or pace. Choice. Larger: the verdict on a slow model lags; smaller: few inferences decide
+# it.
+SLOW_RECENT_S = 60
+ENOUGH_RECENT = SETTLED_COUNTS[0.50]
 NEVER_NS = 2**62
 RECENT_SECONDS = 601  # Seconds with a histogram: the longest window, and the second in which it begins.
 

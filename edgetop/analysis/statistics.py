@@ -9,11 +9,15 @@ from edgetop.session import histogram
 from edgetop.session.records import Inferences, copied, response_ns
 from edgetop.session.seconds import QUANTILES, Seconds
 
-# Samples needed before a percentile counts as settled: the number of queries that MLPerf's LoadGen requires for 99 %
-# confidence, with one query above the percentile (early stopping, inference/loadgen/early_stopping.cc).
+# Number of inferences from which a percentile is settled. Paper: the queries that MLPerf's LoadGen requires for 99 %
+# confidence with one query above the percentile (early stopping, inference/loadgen/early_stopping.cc). Larger: long
+# runs still have doubtful percentiles; smaller: chance moves a percentile that counts as settled.
 SETTLED_COUNTS = {0.50: 11, 0.90: 64, 0.95: 130, 0.99: 662, 0.999: 6_636}
 
-MOST_JUDGED = 32  # Streams with higher numbers are only part of the totals.
+# Most streams that are judged each by itself; the others are only part of the totals. Choice: a program with more is
+# a test, and each costs memory. Larger: a session with many streams costs more; smaller: a stream that slows is
+# missed.
+MOST_JUDGED = 32
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

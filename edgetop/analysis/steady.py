@@ -9,16 +9,25 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
-from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, known_latencies, levels
+from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, OF_MEDIANS, known_latencies, levels
 from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
 LENGTHS_S = (600, 300, 120, 60, 30)
-LEAST_S = 5  # Shortest sustained span if the measurement ends less than thirty seconds after its burst.
+# Shortest sustained span if the measurement ends less than thirty seconds after its burst. Choice: as the burst.
+# Larger: short sessions have no sustained figures; smaller: a few seconds are called sustained.
+LEAST_S = 5
 STEP_S = 10  # An unsteady end is left out in steps of this length.
-BLOCKS = 4  # A span is steady if this many parts of it have the same median.
+# Number of parts of a span that must have the same median. Choice. Larger: noise makes spans unsteady; smaller: a
+# rise and fall within a span passes.
+BLOCKS = 4
+# Largest distance of a part's median from the middle. Choice: less than half of a slowdown. Larger: drift passes as
+# sustained; smaller: noise makes healthy spans unsteady.
 TOLERANCE = round(np.log(1.03) * NEPER)
+# The same in standard errors of a part's median, for a model that scatters. Statistics: one normal value in 370 is
+# farther off. Larger: drift passes in noise; smaller: noise makes healthy spans unsteady.
+TOLERANCE_ERRORS = 3.0
 LEVELS = 200  # Number of levels that represent the distribution within a second.
 
 
@@ -61,7 +70,7 @@ def _is_steady(level: npt.NDArray[np.int64]) -> bool:
     if len(level) < BLOCKS:
         return False
     scatter = 1.4826 * float(np.median(np.abs(np.diff(level)))) / np.sqrt(2)
-    tolerance: float = max(TOLERANCE, 3 * 1.2533 * scatter / np.sqrt(len(level) / BLOCKS))
+    tolerance: float = max(TOLERANCE, TOLERANCE_ERRORS * OF_MEDIANS * scatter / np.sqrt(len(level) / BLOCKS))
     middles = [float(np.median(block)) for block in np.array_split(level, BLOCKS)]
     return max(middles) - min(middles) <= 2 * tolerance and abs(middles[-1] - float(np.median(level))) <= tolerance
 

@@ -25,8 +25,9 @@ from edgetop.analysis.verdict_reasons import (
 )
 from edgetop.frozen import frozen
 
-# Share of the time of all inferences below which a stream is too rare to be judged steady or not. This is a choice: at
-# a twentieth of the time, a stream that doubles its latency costs the program as much as noise does.
+# Share of the time of all inferences below which a stream is too rare to make the session unsettled. Choice: at a
+# twentieth of the time, a stream that doubles its latency costs the program as much as noise does. Larger: a real
+# model is ignored; smaller: a model that hardly runs keeps the session unsettled.
 MINOR_SHARE = 0.05
 LEVELS: tuple[Level, ...] = ("critical", "warning", "neutral", "good")
 # States of single streams. All other states are those of the board or the session, and so of all streams.

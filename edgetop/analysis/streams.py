@@ -23,8 +23,9 @@ from edgetop.session.batch import Batch
 from edgetop.session.records import NO_INFERENCES
 from edgetop.session.seconds import NO_SECONDS, NS
 
-# Slowdowns that begin within this time of each other have one cause. This is a choice: a beginning is accurate to a few
-# seconds, and two models rarely slow down within ten seconds for different reasons.
+# Time within which slowdowns of several streams begin together and have one cause. Choice: a beginning is accurate to
+# a few seconds, and two models rarely slow down within ten seconds for different reasons. Larger: two events are one;
+# smaller: one event is reported for each model.
 ONE_ONSET_NS = 10 * NS
 RECENT_NS = SLOW_RECENT_S * NS
 

@@ -20,7 +20,9 @@ from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
 
 BRIDGED_S = 5  # Shorter gaps are filled: sources are read every 1 to 5 s, power sensors at random intervals.
-HOLD_S = 12  # A value is valid for this long in a look-up.
+# Time for which a reading is valid. Choice: slow sensors are read every 5 s, and one reading may fail. Larger: a lost
+# sensor explains what came after; smaller: one failed reading ends a throttle.
+HOLD_S = 12
 LATE_S = 4  # A reading may arrive this much later than other readings of its time.
 SECONDS = 2_048  # Seconds whose values can be looked up.
 FOLDED_AT_ONCE_S = 512  # Long batches are folded in parts of this length.

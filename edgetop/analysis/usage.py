@@ -18,7 +18,9 @@ BYTES = {
     "net_rx_bytes": "net/rx", "net_tx_bytes": "net/tx",
     "block_read_bytes": "disk/engine-read", "block_write_bytes": "disk/engine-write",
 }  # fmt: skip
-LEAST_COVERED = 0.5  # Share of the phase that readings must cover for a count of bytes.
+# Share of the measured phase that readings must cover for a count of bytes. Choice. Larger: short sessions have no
+# count; smaller: a count is extrapolated from a few readings.
+LEAST_COVERED = 0.5
 
 
 @frozen

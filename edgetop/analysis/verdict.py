@@ -65,7 +65,9 @@ if TYPE_CHECKING:
 
 Level = Literal["good", "neutral", "warning", "critical"]
 
-OVER = SLOWER_SHARE / 2  # of the burst's p50: with less than this over it, a slowdown is over or interrupted
+# Rise over the burst, as a share, below which a slowdown is over for now. Choice: half of a slowdown. Larger: one
+# that goes on is shown as over; smaller: one that is over is still shown.
+OVER = SLOWER_SHARE / 2
 UNDISTURBED = (State.MEASURING, State.STEADY, State.UNSETTLED)  # no trouble was found
 
 

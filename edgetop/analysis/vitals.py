@@ -8,18 +8,28 @@ from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.memory_use import leak_ends, leak_rate
 from edgetop.analysis.rolling_latency import StreamLatency
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
+from edgetop.analysis.slowdowns.signals import INPUT_FLOOR_V
 from edgetop.analysis.verdict import Level
 from edgetop.frozen import frozen
+from edgetop.session.trips import CLOSE_C
 
 if TYPE_CHECKING:
     from edgetop.analysis.analysis import MonitorView
 
-CLOSE_C = 5.0  # this near to its trip, a zone is a warning
-CLOSE_SHARE = 0.9  # of a limit
-SLOW_CLOCK = 0.95  # of the best one: below, something took it
-MUCH_SLOWER = 1.5  # p99 over that of the burst
-# A Raspberry Pi's 5 V input, and where its firmware begins to throttle (raspberrypi.com, "Power supply warnings").
-PI_INPUT, PI_LEAST_V, PI_CLOSE_V = "volt/EXT5V", 4.63, 4.75
+# Share of a limit from which a quantity is a warning. Choice. Larger: the warning comes with the limit; smaller:
+# usual use is a warning.
+CLOSE_SHARE = 0.9
+# Share of the best clock below which something took it. Choice: governors step by about as much. Larger: usual steps
+# are a warning; smaller: a throttle by one step is not.
+SLOW_CLOCK = 0.95
+# p99 divided by that of the burst that is a warning. Choice: a tail fluctuates more than the median. Larger: a tail
+# that grew is missed; smaller: one slow inference is a warning.
+MUCH_SLOWER = 1.5
+PI_INPUT = "volt/EXT5V"
+# Voltage of a Raspberry Pi's 5 V input below which it is a warning. Datasheet: a USB supply is 5 V less 5 %
+# (raspberrypi.com, "Power supply warnings"). Larger: usual supplies are a warning; smaller: the warning comes with
+# the under-voltage.
+PI_CLOSE_V = 4.75
 
 
 @frozen
@@ -95,8 +105,8 @@ def _clock_and_input(view: "MonitorView") -> Iterator[Vital]:
         yield Vital("clock", formatting.whole_percent(share), share, "critical" if is_slow else "good")
     track = next((sensor for sensor in view.sensors if sensor.info.id == PI_INPUT), None)
     if track and track.value is not None and not track.is_lost:
-        level: Level = "critical" if track.value < PI_LEAST_V else "warning" if track.value < PI_CLOSE_V else "good"
-        yield Vital("input", f"{track.value:.2f} V, needs {PI_LEAST_V}", None, level)
+        level: Level = "critical" if track.value < INPUT_FLOOR_V else "warning" if track.value < PI_CLOSE_V else "good"
+        yield Vital("input", f"{track.value:.2f} V, needs {INPUT_FLOOR_V}", None, level)
 
 
 def _misses(view: "MonitorView") -> Iterator[Vital]:

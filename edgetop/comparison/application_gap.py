@@ -22,17 +22,40 @@ from edgetop.session.records import MEASURE, Inferences
 
 Floats = npt.NDArray[np.float64]
 
-LEAST_SHARE = 0.02  # causes below this share of the application's time are not listed
+# Share of the application's time below which a cause is not listed. Choice. Larger: small causes are missing;
+# smaller: noise is listed.
+LEAST_SHARE = 0.02
+# Number of calls that give a mean. Choice: its error is then a fifth of their scatter. Larger: short sessions explain
+# less; smaller: a few calls explain much.
 LEAST_CALLS = 30
 MOST_WAITED = 0.99  # if calls waited for more than this share of the time, nothing is left to compare
-ALONE = 1.3  # with more concurrent calls than this, other threads are inferences
+# Number of concurrent calls above which other threads are inferences. Choice. Larger: a second inference is called
+# Python's GIL; smaller: the GIL is missed in a program that overlaps at times.
+ALONE = 1.3
+# Share of its time for which the loop waited for a CPU, from which it was no fair loop. Choice. Larger: a disturbed
+# loop hides causes; smaller: usual waits are a warning.
 BUSY_LOOP = 0.1
-SURE = 4.0  # a difference must exceed this many standard errors
-OTHER_THREAD_PCT = 20.0  # least CPU use of other threads, in % of a core, for one of them to hold the GIL often
-BLOCKED = 0.1  # a call off the CPU for more than this share of its CPU time waited for something else
+# Standard errors by which calls after long pauses must be slower. Statistics: chance exceeds four once in 16,000.
+# Larger: idle clocks are missed; smaller: chance is a cause.
+SURE = 4.0
+# Least CPU use of other threads, of one core, for one of them to hold the GIL often. Choice. Larger: the GIL is
+# missed; smaller: a thread that hardly runs holds it.
+OTHER_THREAD_PCT = 20.0
+# Time off the CPU, as a share of a call's CPU time, from which the call waited for something else. Choice. Larger:
+# the GIL is missed; smaller: page faults are the GIL.
+BLOCKED = 0.1
+# Major page faults of each call from which memory explains its time off the CPU. Choice. Larger: memory pressure is
+# missed; smaller: the first load of a page is memory pressure.
 FAULTS_PER_CALL = 0.1
+# Difference of the mean clocks, as a share, that counts. Choice: means of two sessions differ by less. Larger: idle
+# clocks are missed; smaller: chance is a cause.
 SLOWER_CLOCK = 0.02
-SPREAD, LONG_PAUSE_MS = 2.0, 1.0  # least ratio of the upper to the lower quarter of pauses, least long pause
+# Ratio of the upper to the lower quarter of pauses from which pauses differ. Choice. Larger: idle clocks are missed;
+# smaller: equal pauses are compared.
+SPREAD = 2.0
+# Least pause that may lower a clock. Choice: governors look every few milliseconds. Larger: idle clocks are missed;
+# smaller: the time between two calls is a pause.
+LONG_PAUSE_MS = 1.0
 
 
 @frozen

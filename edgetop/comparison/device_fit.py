@@ -23,9 +23,13 @@ from edgetop.errors import InputError
 from edgetop.frozen import frozen
 
 FAMILY = "family"  # name of the label
+# Number of models for a line. Choice: two always lie on one. Larger: a prediction needs more models; smaller: a line
+# without a test.
 LEAST_MODELS = 3
 MOST_LOG = 300.0
-SCATTER = 0.0142  # least scatter about the line, as a logarithm: each of the two runs varies by 1 %
+# Least scatter about a line, as a logarithm. Computed: each of the two runs varies by 1 %. Larger: predictions are
+# vaguer; smaller: three models on a line by chance promise too much.
+SCATTER = 0.0142
 
 
 @frozen

@@ -9,15 +9,27 @@ from collections.abc import Callable, Iterator, Sequence
 from edgetop.comparison.sample import Group, Sample
 from edgetop.frozen import frozen
 from edgetop.session.events import Notice
+from edgetop.session.quiet import BACKGROUND_PCT
 from edgetop.wording.load_words import load_words
 from edgetop.wording.notice_words import notice
 
+# Difference of the temperatures at the start that is a warning. Choice: a clock step is farther away. Larger: unfair
+# comparisons pass; smaller: every comparison gets a warning.
 START_C = 2.0
+# Difference of the rooms that is a warning. Choice: a board warms up by as much. Larger: unfair comparisons pass;
+# smaller: a thermometer's error is a warning.
 AMBIENT_C = 1.0
-OTHERS_PCT = 10.0  # CPU use of other processes, in % of a core, that counts as background load, as in a report
-TIMES = 1.25  # ratio of the longest to the shortest measurement from which they differ
+# Ratio of the longest to the shortest measurement that is a warning. Choice. Larger: unfair comparisons pass;
+# smaller: stopping by hand is a warning.
+TIMES = 1.25
+# The same of warm-up runs. Choice: their number matters less. Larger: unfair comparisons pass; smaller: an engine
+# that warms up by time gets a warning.
 WARM_UP_TIMES = 2.0
+# Difference of the caps of a clock, as a share, that is a warning. Choice: drivers round by less. Larger: unfair
+# comparisons pass; smaller: rounding is a warning.
 CAP = 0.01
+# Greatest factor between the warmth of two sessions that is believed. Choice. Larger: a session that hardly warmed up
+# doubts every difference; smaller: real doubts are cut.
 WARMTH_MOST = 3.0
 
 AB = "measure them in turns, so that heat and other processes affect both alike: edgetop ab"
@@ -165,7 +177,7 @@ def _ambient(groups: Sequence[Group]) -> Iterator[Notice]:
 def _background(groups: Sequence[Group]) -> Iterator[Notice]:
     """Yield a warning about the CPU use of other processes."""
     loads = [(one.others_pct, group.name) for group in groups for one in group.samples if one.others_pct is not None]
-    if loads and max(loads)[0] >= OTHERS_PCT and not _in_turns(groups):
+    if loads and max(loads)[0] >= BACKGROUND_PCT and not _in_turns(groups):
         each = "; ".join(f"{pct:.0f} % of a core beside {name}" for pct, name in sorted({min(loads), max(loads)}))
         yield Notice("background-load", f"other processes took {each}", f"stop them; or {AB}")
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from edgetop.analysis.ab_figures import SAME_WITHIN
+from edgetop.analysis.memory_use import Z_975
 from edgetop.analysis.report_parts import LatencyFigures
 from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.comparison.sample import Sample, of_stream
@@ -20,14 +22,17 @@ from edgetop.session.trips import trips_c
 
 Number = float | None
 Interval = Sequence[float | None] | None
-Z_975 = 1.96
-
-# Standard deviation, as a logarithm, between runs of the same thing by causes that do not vary within a run, such as
-# the layout of memory and the choice of cores. Kalibera and Jones 2013, Rigorous benchmarking in reasonable time, ISMM
-# (table 4: 0.1 to 2 % of the mean between executions).
+# Standard deviation, as a logarithm, between runs of the same thing, by causes that do not vary within a run, such as
+# the layout of memory and the choice of cores. Paper: Kalibera and Jones 2013, Rigorous benchmarking in reasonable
+# time, ISMM (table 4: 0.1 to 2 % of the mean between executions). Larger: small regressions are missed; smaller:
+# equal sessions differ.
 RUN_TO_RUN = 0.01
-BLIND = 0.4  # the same for figures whose drift within a session is unknown; then only a factor over 4 is significant
-SAME_WITHIN = 0.05
+# The same for figures whose drift within a session is unknown. Choice: only a factor over 4 then differs. Larger: a
+# tail that grew fivefold is missed; smaller: one slow inference is a regression.
+BLIND = 0.4
+# Largest difference of shares that counts as the same. Choice. Larger: a rate of misses that grew is missed; smaller:
+# short sessions are "unknown".
+SHARE_WITHIN = 0.01
 MOST_STREAMS, STREAM_CELLS = 12, 20  # compared streams; width of a name
 
 
@@ -169,7 +174,7 @@ def _stream_latency(sample: Sample, name: str) -> LatencyFigures | None:
 
 
 def _share(key: str, label: str, read: Callable[[Sample], Number]) -> Figure:
-    return Figure(key=key, label=label, unit="share", read=read, is_difference=True, within=0.01)
+    return Figure(key=key, label=label, unit="share", read=read, is_difference=True, within=SHARE_WITHIN)
 
 
 def _energy(key: str, label: str, ci95: str, *, is_lead: bool = False) -> Figure:

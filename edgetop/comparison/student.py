@@ -14,9 +14,16 @@ import numpy as np
 
 from edgetop.frozen import frozen
 
+# Probability of chance below which a difference is real. Choice: the usual one. Larger: chance is a regression;
+# smaller: regressions are missed.
 LEVEL = 0.05
-ALIKE = 9.0  # variances within this ratio count as equal; five sessions a side differ by less in 95 of 100 cases
-LONE_FREEDOM = 6  # degrees of freedom for the quarters of two sessions
+# Ratio of variances within which both sides scatter alike. Computed: five sessions a side differ by less in 95 of 100
+# cases. Larger: a side that scatters more is underestimated; smaller: regressions are missed, as there are fewer
+# degrees of freedom.
+ALIKE = 9.0
+# Degrees of freedom for the quarters of two sessions. Computed: three of each. Larger: chance is a regression;
+# smaller: regressions are missed.
+LONE_FREEDOM = 6
 
 
 @frozen

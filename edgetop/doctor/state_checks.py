@@ -10,6 +10,7 @@ from edgetop.formatting import clean, size
 from edgetop.sensors.memory_sensors import read_meminfo
 from edgetop.sensors.process_table import TICK_S, Use, percent_by_name
 from edgetop.sensors.throttling import UNREPORTED
+from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
 from edgetop.session.trips import is_zone, throttles_at_c, zones_of_interest
 
 # How far the board is from its next thermal limit, and whether it is throttled now.
@@ -114,9 +115,7 @@ def _memory(fields: "dict[str, int]") -> Check:
 # The load of other processes during the last second.
 
 BACKGROUND = "background-load"
-QUIET_PCT = 10.0  # of one core: about as much as an idle desktop or container runtime takes
 LOUD_PCT = 50.0
-STEAL_PCT = 1.0
 SHOWN = 3
 
 
@@ -130,7 +129,7 @@ def check_background(facts: Facts) -> list[Check]:
     advice = "what shares the board with the model belongs in the measurement only if production has it too"
     if total >= LOUD_PCT:
         checks = [problem(BACKGROUND, finding, advice)]
-    elif total >= QUIET_PCT:
+    elif total >= BACKGROUND_PCT:
         checks = [warning(BACKGROUND, finding, advice)]
     else:
         checks = [ok(BACKGROUND, finding)]

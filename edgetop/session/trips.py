@@ -9,14 +9,21 @@ from collections.abc import Iterable
 
 from edgetop.session.manifest import Manifest, SensorInfo
 
-# The firmware of a Raspberry Pi lowers the ARM clock from this temperature on, and the kernel reports no trip
-# (raspberrypi/documentation, "Frequency management and thermal control").
+# Temperature at which a Raspberry Pi throttles, for which the kernel reports no trip. Datasheet: its firmware lowers
+# the ARM clock from there on (raspberrypi/documentation, "Frequency management and thermal control"). Larger:
+# throttling by heat is unexplained; smaller: a warm board is at its trip.
 PI_C = 80.0
-# Same page: the 3B+ has a soft limit at which its clock falls from 1.4 to 1.2 GHz; temp_soft_limit can raise it.
+# The same of a 3B+. Datasheet: same page; its clock falls from 1.4 to 1.2 GHz at this soft limit, which
+# temp_soft_limit can raise. Larger: throttling by heat is unexplained; smaller: a warm board is at its trip.
 PI_3_PLUS_C = 60.0
 
-# Percentage of time lost to over-current events from which a Jetson Orin counts as throttled. Each event halves its
-# clocks for a millisecond, and NVIDIA expects some in the largest power mode.
+# Distance to its trip at which a zone is a warning and an alert. Choice: a hot day takes as much. Larger: a warm
+# board is a warning; smaller: the warning comes with the throttle.
+CLOSE_C = 5.0
+
+# Share of the time lost to over-current events from which a Jetson Orin is throttled. Datasheet: each event halves
+# its clocks for a millisecond, and NVIDIA expects some in the largest power mode. Larger: a weak supply passes;
+# smaller: a healthy board is throttled.
 OVER_CURRENT_PERCENT = 1.0
 
 # Names of hwmon chips that measure a CPU, a GPU or a whole SoC; `-2` marks the second chip with a name. Other chips

@@ -1,14 +1,13 @@
-"""Move one threshold of a judgement by a share of its value, and run tests against the moved judgement.
+"""Load a module with one threshold of its judgement moved by a share of its value.
 
-`python -m tests.support.moved_thresholds edgetop.analysis.verdict SHARE 1.2 PYTEST-ARGUMENTS` runs pytest in a process
-in which `edgetop.analysis.verdict` is compiled with `SHARE = moved(<its expression>, 1.2)`, so that everything derived
-from the constant, in this module and in others, moves with it. Nothing is written.
+`MovingFinder("edgetop.analysis.verdict", "SHARE", 1.2)` on `sys.meta_path` compiles that module with `SHARE =
+moved(<its expression>, 1.2)`, so that all that is derived from the constant, in this and other modules, moves with it.
+Nothing is written.
 
 This module imports nothing of edgetop: the finder must be in place before the first of its modules is loaded.
 """
 
 import ast
-import sys
 from collections.abc import Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
@@ -112,16 +111,3 @@ class MovingFinder(MetaPathFinder):
         if spec:
             spec.loader = self._loader
         return spec
-
-
-def main(arguments: Sequence[str]) -> int:
-    module, name, factor, *to_pytest = arguments
-    assert not any(loaded.partition(".")[0] == "edgetop" for loaded in sys.modules), "edgetop is loaded already"
-    sys.meta_path.insert(0, MovingFinder(module, name, float(factor)))
-    import pytest
-
-    return int(pytest.main(to_pytest))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

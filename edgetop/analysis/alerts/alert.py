@@ -16,8 +16,12 @@ from edgetop.frozen import frozen
 from edgetop.session.events import Severity
 
 MAX_ALERTS = 200  # The latest of each kind are stored.
-APART_NS = 60_000_000_000  # An alert that comes and goes is reported at most this often.
-FRESH_NS = 60_000_000_000  # An alert that ended longer ago is not reported, because the reader may have joined late.
+# Shortest time between two reports of an alert that comes and goes. Choice. Larger: a second failure is reported
+# late; smaller: a person gets a message each second.
+APART_NS = 60_000_000_000
+# Time for which an alert that ended is still reported. Choice: the reader may have joined late. Larger: old troubles
+# are reported as news; smaller: a short one is missed by a slow reader.
+FRESH_NS = 60_000_000_000
 
 
 @frozen

@@ -43,11 +43,26 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Load
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS, Seconds
+from edgetop.session.trips import CLOSE_C
 
-# Edgetop's own rules, by the names of their alerts. Their hysteresis is wider than the usual fluctuation.
+# Time for which a zone must be near its trip for an alert. Choice. Larger: the alert comes after the throttle;
+# smaller: one odd reading is an alert.
+NEAR_TRIP_FOR_S = 5
+# Distance to the trip at which that alert ends. Choice: wider than a zone fluctuates. Larger: the alert lasts too
+# long; smaller: it comes and goes.
+COOL_AGAIN_C = 7.0
+# Misses of the last minute, in % of its inferences, that are an alert. Choice: a tenth of what users notice. Larger:
+# a bad minute passes; smaller: single misses are alerts.
+MISSES_PCT = 1.0
+# Misses at which that alert ends. Choice: half of it. Larger: it comes and goes; smaller: it lasts too long.
+KEPT_AGAIN_PCT = 0.5
+# Time for which misses must last for an alert. Choice: as long as "now". Larger: the alert comes late; smaller: one
+# bad second is an alert.
+MISSES_FOR_S = 10
+# Edgetop's own rules, by the names of their alerts.
 OWN = {
-    NEAR_TRIP: AlertRule("", "headroom", "<", 5.0, 7.0, "C", for_s=5),
-    "misses": AlertRule("", "misses%", ">", 1.0, 0.5, "%", for_s=10),
+    NEAR_TRIP: AlertRule("", "headroom", "<", CLOSE_C, COOL_AGAIN_C, "C", for_s=NEAR_TRIP_FOR_S),
+    "misses": AlertRule("", "misses%", ">", MISSES_PCT, KEPT_AGAIN_PCT, "%", for_s=MISSES_FOR_S),
 }
 # Judged over the last minute, so that isolated misses are one span.
 MISSING = AlertRule("", "misses%", ">=", 100 * WORTH_REPORTING, 100 * WORTH_REPORTING, "%")

@@ -12,7 +12,9 @@ from edgetop.analysis.energy import accuracy_rank
 from edgetop.analysis.tracks import HOLD_S, LATE_S, SECONDS, Tracks, hold_last
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS, Seconds
 
-MINUTE_S = 60  # Time over which misses and errors are counted.
+# Time over which misses and errors are counted for alerts. Choice: isolated misses are then one span. Larger: an
+# alert lasts after its end; smaller: rare misses come and go.
+MINUTE_S = 60
 
 Rows = npt.NDArray[np.void]
 Ints = npt.NDArray[np.int64]

@@ -21,8 +21,12 @@ from edgetop.session.phases import Phases
 from edgetop.session.seconds import NS
 from edgetop.session.trips import trips_c
 
-FARTHEST_C = 15.0  # from where it was measured
-ERROR_SHARE = 0.1  # of the change
+# Farthest room for which a forecast is made. Choice: beyond it leakage and convection change the board. Larger:
+# forecasts are wrong; smaller: a hot summer cannot be asked for.
+FARTHEST_C = 15.0
+# Error of a change of the room, as a share. Choice: for leakage that grows with heat, and for convection. Larger:
+# ranges say nothing; smaller: they hold less often than nine times in ten.
+ERROR_SHARE = 0.1
 
 
 @frozen

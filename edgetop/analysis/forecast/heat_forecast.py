@@ -20,14 +20,39 @@ from edgetop.session.records import middles_ns
 from edgetop.session.seconds import NS
 from edgetop.session.trips import throttles_at_c
 
-LEAST_S, LEAST_BLOCKS = 15, 12  # of steady load
-NOW_BLOCKS = 5  # that give the present temperature
+# Time of steady load before there is a forecast. Choice: a fast time constant of a board. Larger: the forecast comes
+# late; smaller: the first rise decides it.
+LEAST_S = 15
+# Number of readings in it. Choice: twice the terms of the model. Larger: slow sensors have no forecast; smaller: the
+# fit has no spread.
+LEAST_BLOCKS = 12
+# Number of the latest seconds that give the present temperature. Choice: sensors are read every 1 to 5 s. Larger: a
+# zone at its trip is seen late; smaller: a sensor that is read seldom counts as unread.
+NOW_BLOCKS = 5
+# Distance to its trip at which a zone is there. Choice: the steps of sensors. Larger: a board that stays below is at
+# its trip; smaller: a forecast is made of a board that throttles.
 AT_TRIP_C = 0.5
-WILL_REACH, SURE = 0.6, 0.45  # probabilities from which on the trip and its time are reported
-CLEAR_C = 1.0  # the whole range must be so far below the trip for "will not throttle"
-KNOWN_C, CLOSE_C = 24.0, 4.0  # the widest ranges of the steady temperature reported, away from the trip and near it
-IDLE_SETTLING = 0.5  # of the idle baseline, left out at its beginning
-IDLE_C = 5.0  # by which a resting board may still cool after it
+# Probability from which a trip is announced. Choice: more likely than not, with a margin for what is not modelled.
+# Larger: real trips come unannounced; smaller: healthy boards are warned.
+WILL_REACH = 0.6
+# Probability that the trip comes near its time from which it is announced. Choice. Larger: real trips come
+# unannounced; smaller: the time is wrong.
+SURE = 0.45
+# Distance to the trip below which the whole range must be for "will not throttle". Choice: a room changes by as much.
+# Larger: cool boards get no answer; smaller: a warmer room breaks the promise.
+CLEAR_C = 1.0
+# Widest range of the steady temperature that is shown. Choice. Larger: ranges say nothing; smaller: the forecast is
+# silent for longer.
+KNOWN_C = 24.0
+# The same near the trip. Choice. Larger: "near its trip" is said of what may be far; smaller: the forecast is silent
+# for longer.
+CLOSE_C = 4.0
+# Share of the idle baseline that is left out at its beginning. Choice: the loading has heated the board. Larger: a
+# short baseline has few readings; smaller: the resting temperature is too high.
+IDLE_SETTLING = 0.5
+# Temperature by which a resting board may still cool after its idle baseline. Choice: a heat sink cools for minutes.
+# Larger: the remaining throughput is a wide range; smaller: it is promised too surely.
+IDLE_C = 5.0
 # Up to these ages of the measurement the forecast is made every second, two, four; then every eight.
 PACES_S = ((32, 1), (64, 2), (128, 4))
 SLOWEST_S = 8

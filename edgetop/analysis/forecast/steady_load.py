@@ -9,16 +9,34 @@ from edgetop.analysis.tracks import Bools, ReadingBlocks, Tracks, hold_last
 from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 
-RECENT_S, LEAST_RECENT = 16, 5  # seconds, and blocks, that give the present usual values
-LASTS_S, LEAST_LASTING = 10, 2  # seconds and blocks of a difference: a shorter one is a blip
-SCATTERS = 5.0  # of the usual deviations
-# By which share, and by how much at least, a drive may differ and still count as the same.
+# Time that gives the present usual load. Choice. Larger: a change is seen late; smaller: a blip is usual.
+RECENT_S = 16
+# The same in blocks, if these are longer. Choice: the median of five survives two blips. Larger: a change is seen
+# late; smaller: a blip is usual.
+LEAST_RECENT = 5
+# Shortest difference of the load that counts. Choice: heat hardly notices a shorter one. Larger: a pause that cools
+# the board is missed; smaller: blips end a steady load, and the forecast is silent.
+LASTS_S = 10
+# The same in blocks. Choice. Larger: a change in long blocks is missed; smaller: one block ends a steady load.
+LEAST_LASTING = 2
+# Difference in usual deviations that counts. Choice: loads have heavy tails. Larger: a load that changed is called
+# steady; smaller: a load that scatters is never steady.
+SCATTERS = 5.0
+# Difference as a share that counts, by kind. Choice: a fan's speed and power fluctuate, caps are set. Larger: a load
+# that changed is called steady, and the forecast is wrong; smaller: a load that fluctuates is never steady.
 SHARES = {"load": 0.2, "power": 0.15, "fan": 0.15, "freqcap": 0.02, "cooling": 0.0}
+# Difference that counts at least, by kind, in % of a core, W, RPM, MHz and states. Choice. Larger: a small load that
+# changed is called steady; smaller: an idle board is never steady.
 LEAST = {"load": 25.0, "power": 0.2, "fan": 150.0, "freqcap": 1.0, "cooling": 0.45}
 HEATING = frozenset({"load", "power", "freqcap"})  # the others cool
 STEPPED = frozenset({"freqcap", "cooling"})  # they are set, and have no blips
-LONGER = 1.05  # a coarser resolution must reach back further by this factor
-ALTERNATES, ALTERNATES_AT = 3, 1  # with so many differences the load goes up and down; and at which resolution to check
+# Factor by which a coarser resolution must reach back further to be used. Choice. Larger: old readings are missing in
+# the fit; smaller: a resolution that shows no more is used.
+LONGER = 1.05
+# Number of differences from which a load goes up and down, so that there is no forecast. Choice. Larger: a forecast
+# of a load in cycles; smaller: two changes silence it.
+ALTERNATES = 3
+ALTERNATES_AT = 1  # The resolution at which that is checked.
 THERMAL = frozenset({"throttle/thermal", "throttle/soft-temp-limit"})
 
 BLOCKS = 128  # of each width, the latest

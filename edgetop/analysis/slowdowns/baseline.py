@@ -12,15 +12,36 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.levels import NEPER, OF_MEDIANS, Floats, Points, median
 from edgetop.frozen import frozen
 
-LENGTH_S = 30  # Length of the burst.
+# Length of the burst. Choice: heat lowers clocks after half a minute or more. Larger: throttling falls into the
+# burst; smaller: the level and the noise are known less well.
+LENGTH_S = 30
+# Shortest time that gives a baseline. Choice. Larger: short sessions have none; smaller: a start that still settles
+# is one.
 LEAST_S = 5
-PATIENCE_S = 120  # If the level falls for longer than this, the points so far are used.
-SLOWER_SHARE = 0.08  # Smallest rise over the baseline that is a slowdown, as a share.
+# Longest time for which a falling level is waited for. Choice. Larger: a model that keeps settling is long without a
+# verdict; smaller: the baseline is taken while caches still fill.
+PATIENCE_S = 120
+# Least rise of the median over the burst that is a slowdown, as a share. Choice: seconds of a healthy board differ by
+# less. Larger: a throttle by one clock step is missed; smaller: drift and noise become slowdowns.
+SLOWER_SHARE = 0.08
 SLOWER = round(np.log(1 + SLOWER_SHARE) * NEPER)  # The same rise as a level.
-FASTER = round(np.log(1.04) * NEPER)  # If the level falls by this much, everything before the fall was still settling.
-DRIFT = round(np.log(1.025) * NEPER)  # A smaller change from the first half to the second is steady.
-CERTAIN = 14.0  # Log-likelihood ratio of a change within the burst.
+# Least sudden fall before which the burst was still settling. Choice: half of a slowdown. Larger: a slow start stays
+# in the baseline and hides slowdowns; smaller: the burst begins anew at every dip.
+FASTER = round(np.log(1.04) * NEPER)
+# Largest change from the first half of the burst to the second that is steady. Choice. Larger: a baseline that still
+# falls is too high; smaller: a healthy board waits longer for its burst.
+DRIFT = round(np.log(1.025) * NEPER)
+# The same for a rise, as a multiple. Choice: a rise may be the beginning of a slowdown, which must be reported.
+# Larger: the slow half enters the baseline; smaller: half of a healthy burst is thrown away.
+RISE_DRIFTS = 2.0
+# The same in standard errors of the level, for a model that scatters. Statistics: one normal value in 370 is farther
+# off. Larger: real drift passes as noise; smaller: noise passes as drift.
+DRIFT_ERRORS = 3.0
+# Log-likelihood ratio that proves a change within the burst. Measured: see the certainty of a slowdown, which is the
+# same. Larger: a rise within the burst is averaged into it; smaller: noise cuts the burst short.
+CERTAIN = 14.0
 LEAST_SCATTER = 4_000
+EDGE_POINTS, EDGE_S = 3, 2  # No change is searched nearer to the end: a median needs this many points and seconds.
 
 
 @frozen
@@ -61,9 +82,10 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
         return None, first_s
     half = len(points) // 2
     drift = median(points["level"][half:]) - median(points["level"][:half])
-    if drift < -max(DRIFT, 3 * _error(points)):
+    if drift < -max(DRIFT, DRIFT_ERRORS * _error(points)):
         return None, end_s - LENGTH_S + 1
-    return _baseline(points[:half] if drift > max(2 * DRIFT, 3 * _error(points)) else points), first_s
+    is_rising = drift > max(RISE_DRIFTS * DRIFT, DRIFT_ERRORS * _error(points))
+    return _baseline(points[:half] if is_rising else points), first_s
 
 
 def partial_baseline(points: Points) -> Baseline | None:
@@ -77,8 +99,8 @@ def _best_split(points: Points) -> tuple[int, float]:
     """Return where the level changes most surely, and by how much; (0, 0.0) if it does not change."""
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
-    high = int(np.searchsorted(second, second[-1] - 2))
-    splits = np.arange(max(low, 3), min(high, len(points) - 3) + 1)
+    high = int(np.searchsorted(second, second[-1] - EDGE_S))
+    splits = np.arange(max(low, EDGE_POINTS), min(high, len(points) - EDGE_POINTS) + 1)
     if not len(splits):
         return 0, 0.0
     is_before = np.arange(len(points)) < splits[:, None]

@@ -16,28 +16,84 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, find_baseline
 from edgetop.analysis.slowdowns.levels import EVERY, NEPER, OF_FIVE, POINT, WINDOW, Noise, Points, Windows, median
 
-LEAST_S = 3  # Shortest slowdown.
-BLIP_S = 2  # a rise of at most this many dense windows is a blip, not a slowdown
-# Log-likelihood ratio. In 12 hours of generated sessions with correlated noise of 6 %, chance exceeded it once.
+# Shortest slowdown. Choice: a reader sees three seconds. Larger: short slowdowns are missed; smaller: one slow second
+# is reported.
+LEAST_S = 3
+# Number of slowest seconds that a slowdown must do without. Choice: a hiccup touches two seconds. Larger: slowdowns
+# are reported later; smaller: hiccups are slowdowns.
+BLIP_S = 2
+# Log-likelihood ratio against correlated noise that proves a slowdown. Measured: in 12 hours of generated sessions
+# with noise of 6 % that keeps 90 % of itself, chance exceeded it once. Larger: real slowdowns of noisy models are
+# doubted; smaller: noise is reported.
 CERTAIN = 14.0
-CHECKED = 64  # Windows from which a slowdown is distinguished from noise.
+# Number of slow windows after which a slowdown is no longer compared with noise. Choice. Larger: a long run costs
+# more; smaller: a slow rise is judged by its first half.
+CHECKED = 64
+CHECK_EVERY, LEAVE_EVERY = 4, 16  # In slow windows: how often they are compared with noise, and the border is moved.
 RECENT = 64  # Number of windows whose levels are stored.
-INTERRUPTION_S = 10  # A shorter interruption belongs to the slowdown.
-TOLERATED = round(np.log(1.06) * NEPER)  # Up to this level, latency is no slowdown yet, however long it lasts.
-SURELY = 16.0  # Log-likelihood ratio that independent windows exceed once in some months.
-LIKELY = 2.0  # Log-likelihood ratio of two standard deviations.
-REST_CERTAIN = 8.0  # Log-likelihood ratio without the two slowest seconds of a slowdown: four standard deviations.
-CALM_CERTAIN = 8.0  # Log-likelihood ratio of the single inferences in an interruption: four standard deviations.
-SPARSE_S = 4  # Windows at least this long are sparse: few of them lie within an interruption.
-FEWEST = 5  # Least number of inferences in a slowdown, for models that take seconds and for slow paces.
-FEW_BEFORE = 8  # Windows needed before a change, to know the level before it.
-SPAN = 64  # Number of windows in which a beginning is searched.
-MOSTLY = 0.6  # Share of a span's windows that must be above the level.
-CLIP = round(np.log(1.3) * NEPER)  # A window above this level counts as if it were at it.
+# Shortest interruption that ends a slowdown. Choice: a governor that tries a higher clock drops it within seconds.
+# Larger: two slowdowns become one; smaller: one slowdown becomes many.
+INTERRUPTION_S = 10
+# Rise that is tolerated however long it lasts. Choice: between drift and a slowdown. Larger: a slowdown needs more
+# seconds; smaller: drift that lasts is a slowdown.
+TOLERATED = round(np.log(1.06) * NEPER)
+# Log-likelihood ratio against independent noise that proves a slowdown. Computed: independent windows exceed it once
+# in some months. Larger: slowdowns are reported later; smaller: chance is reported.
+SURELY = 16.0
+# Log-likelihood ratio by which a sudden change must also exceed the tolerated rise. Statistics: two standard
+# deviations. Larger: sudden small slowdowns are missed; smaller: a step that stays below the limit is reported.
+LIKELY = 2.0
+# Log-likelihood ratio without the slowest seconds. Statistics: four standard deviations. Larger: slowdowns are
+# reported later; smaller: two hiccups in a row are a slowdown.
+REST_CERTAIN = 8.0
+# Log-likelihood ratio of the single inferences of a slow model in an interruption. Statistics: four standard
+# deviations. Larger: the end of a slowdown is seen late; smaller: a few fast inferences split a slowdown.
+CALM_CERTAIN = 8.0
+# Length from which a window is sparse, so that single inferences are judged. Choice: two such windows do not fit into
+# an interruption. Larger: the end of a slow model's slowdown is missed; smaller: single inferences are judged where
+# windows are better.
+SPARSE_S = 4
+# Least number of inferences in a slowdown of a slow model. Choice: two outliers do not move the median of five.
+# Larger: short slowdowns of slow models are missed; smaller: a few slow inferences are a slowdown.
+FEWEST = 5
+# Number of windows before a change that give the level before it. Choice. Larger: a change soon after the burst is
+# seen later; smaller: chance before the change counts as a level.
+FEW_BEFORE = 8
+# Number of windows in which the beginning of a slowdown is searched. Choice. Larger: costs more time; smaller: slight
+# slowdowns of noisy models are never certain.
+SPAN = 64
+# Share of the windows of a slowdown that must be above the level. Choice. Larger: a slowdown that comes and goes is
+# missed; smaller: scattered slow windows are one.
+MOSTLY = 0.6
+# Level beyond which a window counts no more. Choice: one outlier must not prove a slowdown. Larger: a single stall
+# proves more; smaller: a large slowdown is reported later.
+CLIP = round(np.log(1.3) * NEPER)
+# The same for a sparse window, the median of inferences that take seconds. Choice: it is no blip. Larger: one wild
+# window proves a slowdown; smaller: a large slowdown of a slow model is reported later.
 SPARSE_CLIP = round(np.log(2) * NEPER)
-LATEST = 6  # Number of the last windows of a span in which a further rise can show.
-DOUBTFUL = 5.0  # Log-likelihood ratio below which a rise is more likely noise.
-RISE_S = 60  # Longest time that a slow rise takes before the slowdown begins.
+# Number of the last windows that are left out when a slowdown is compared with noise. Choice: a further rise shows
+# within them. Larger: certainty comes later; smaller: a further rise is taken for noise of this one.
+LATEST = 6
+# Log-likelihood ratio below which a rise that is over was noise. Choice. Larger: real slowdowns widen the estimate of
+# the noise; smaller: noise stays out of it, and more noise is reported.
+DOUBTFUL = 5.0
+# Longest rise that belongs to a slowdown. Choice. Larger: drift of minutes moves the beginning; smaller: the cause of
+# a slow rise came before it, and is missed.
+RISE_S = 60
+# Share of a rise below which the latency had not risen yet. Choice. Larger: the beginning is late, and its cause came
+# before it; smaller: noise before the rise counts as part of it.
+SETTLED_PART = 0.2
+# Standard errors of the baseline by which a slowdown must exceed its limit. Statistics: one normal value in 15 is
+# farther off. Larger: a slowdown just above the limit is missed after a short burst; smaller: a burst that was
+# measured too low makes slowdowns.
+BASELINE_ERRORS = 1.5
+# Standard deviations below the level of a slowdown at which it begins. Choice. Larger: the beginning is too early;
+# smaller: it is too late in noise.
+BEGIN_SCATTERS = 1.5
+# Standard deviations below the level of a slowdown at which a window is no longer slow. Statistics: one normal value
+# in 740 is lower. Larger: the end is late; smaller: noise interrupts a slowdown.
+LEAVE_SCATTERS = 3.0
+LEAST_REACH = 20_000  # A single window moves the sum of the calm ones by at most the border, or by this.
 MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # At least as many as are searched for a beginning.
 
 
@@ -178,7 +234,7 @@ class Detector:
         mostly = np.cumsum(level >= SLOWER) >= MOSTLY * count
         lasts = windows["end_s"][-1] - windows["begin_s"][::-1] >= LEAST_S
         assert self.baseline is not None
-        enough = mean >= SLOWER + 1.5 * self.baseline.error * NEPER
+        enough = mean >= SLOWER + BASELINE_ERRORS * self.baseline.error * NEPER
         variance = 2 * (self.noise.sigma * NEPER) ** 2
         above = count * np.maximum(mean - TOLERATED, 0) ** 2 / variance
         before = np.maximum(len(level) - count, 1)
@@ -253,7 +309,7 @@ class Detector:
         is_sparse = bool((windows["end_s"][first:] - windows["begin_s"][first:] > 1).any())
         # Level that divides the points before from those after: the slowdown's, or less if it is hardly higher.
         scatter = self.noise.sigma * NEPER * (2 if is_sparse else 1)
-        border = float(min(SLOWER, max((before_level + level) / 2, level - 1.5 * scatter)))
+        border = float(min(SLOWER, max((before_level + level) / 2, level - BEGIN_SCATTERS * scatter)))
         points["level"] -= floor
         start_s = _first_above(points, border, max(min(level - border, border - before_level), 1))
         since = points["level"][points["second"] >= start_s]
@@ -277,11 +333,11 @@ class Detector:
         """Return the second in which the level began to rise to that of `start_s`."""
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]
-        settled = earlier["second"][earlier["level"] <= before_level + (level - before_level) / 5]
+        settled = earlier["second"][earlier["level"] <= before_level + SETTLED_PART * (level - before_level)]
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
     def _leave(self, level: float) -> int:
-        return int(min(SLOWER, max(level / 2, level - 3 * self.noise.sigma * NEPER)))
+        return int(min(SLOWER, max(level / 2, level - LEAVE_SCATTERS * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
         """Follow the open slowdown to its end. Returns how many windows were used."""
@@ -299,9 +355,9 @@ class Detector:
                 if not span.is_certain and self._restart(span, known[:upto]):
                     self.windows = known[:upto][-MAX_WINDOWS:]
                     return place + 1
-                if span.slow % 4 == 0 and len(span.first) < CHECKED:
+                if span.slow % CHECK_EVERY == 0 and len(span.first) < CHECKED:
                     self._check(span, window.end_s)
-                if span.slow % 16 == 0:
+                if span.slow % LEAVE_EVERY == 0:
                     span.leave = self._leave(float(np.mean(span.recent)))
             elif is_over:
                 span.end_s = self.calm_from
@@ -317,7 +373,7 @@ class Detector:
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
         """Update Page's cumulative sum of how far windows are below the level, and since when it grows."""
-        reach = max(span.leave, 20_000)
+        reach = max(span.leave, LEAST_REACH)
         below = min(max(span.leave - window.level, -reach), reach)
         if self.calm_sum + below <= 0:
             self._reset_calm()

@@ -21,26 +21,69 @@ from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
 from edgetop.session.typed_json import NOT_EXPORTED
 
+# Longest time between a slowdown and a signal that begins with it. Choice: sensors are read each second, and an
+# inference may lie between. Larger: coincidences are causes; smaller: causes that are read late are missed.
 NEAR_S = 3
-BEFORE_S = 30  # before the time in question: what a signal is compared with
-STALE_S = 5  # the longest usual time between two readings
+# Time before a slowdown that gives a signal's usual range. Choice: as long as the burst. Larger: values of long ago
+# are usual; smaller: a few readings are.
+BEFORE_S = 30
+# Longest usual time between two readings of a sensor. Choice: slow sensors are read every 5 s. Larger: a stage has no
+# evidence in its first seconds; smaller: the last value of the stage before counts.
+STALE_S = 5
 NEVER = -1
 _HUGE = 1e12
-_FEW = 4  # seconds before: a signal that was beyond its range for most of them was so before
-LEAST_SCORE = 0.2  # share of the time, times belief
-AS_MUCH = 0.15  # of the time: between causes that explain nearly the same share, the better proven one wins
-LEAST_CLOCK = 0.25  # of the slowdown, that a fallen clock must explain to be its cause
-PLAIN_FLAG = 0.9  # belief in a flag where no clock is visible beside it
-LEAST_STOOD = 0.6  # of the slow seconds, in which others took the CPU before it already
-STANDING = 0.6  # belief in that, where there is no other cause
-# Share of the time times belief, from which on a cause outside of the program comes before the mix. A choice: a signal
-# that moves by chance at the same time explains less, and a lower value lets it hide a change of the mix.
+# Number of seconds before a slowdown that show whether a signal was beyond its range already. Choice. Larger: a flag
+# that was over counts as set before; smaller: a flag that flickers counts as new.
+JUST_BEFORE_S = 4
+# Least share of the slow time that a cause must explain, times how well it is proven. Choice. Larger: real causes
+# that are seldom read give "unknown"; smaller: a coincidence is a cause.
+LEAST_SCORE = 0.2
+# Difference of the explained shares below which two causes explain as much. Choice: seconds at the border belong to
+# both. Larger: the better proven cause wins although it explains less; smaller: the cause that is read more often
+# wins.
+AS_MUCH = 0.15
+# Least share of a slowdown that a fallen clock must explain to be its cause. Choice. Larger: a clock change is missed
+# for models that wait for memory; smaller: a clock that fell because others ran is the cause.
+LEAST_CLOCK = 0.25
+# Belief in a flag where no clock is visible beside it. Choice: a flag is set by the board itself. Larger: other
+# causes never win against it; smaller: a throttled board is called unknown or contended.
+PLAIN_FLAG = 0.9
+# Belief in a power or voltage limit whose clock does not show the slowdown. Choice: such limits last milliseconds, so
+# a mean clock hides them. Larger and smaller as for a flag. Larger: a flag without effect wins; smaller: a brown-out
+# loses.
+HIDDEN_FLAG = 0.81
+# Least share of the slow time in which others took the CPU, as before the slowdown, to be its cause. Choice. Larger:
+# contention that never stopped gives "unknown"; smaller: usual background load is a cause.
+LEAST_STOOD = 0.6
+# Belief in contention that did not begin with the slowdown. Choice: nothing rose with it. Larger: it is claimed too
+# surely; smaller: it looks like a guess.
+STANDING = 0.6
+# Least share of the slow time, times belief, from which a cause outside of the program comes before the mix. Choice:
+# a signal that moves by chance at the same time explains less. Larger: a changed mix hides a real cause; smaller:
+# chance hides a change of the mix.
 BESIDE_MIX = 0.4
-FOR_NAMED = 0.2  # belief added for the cause named before
-EASE = 0.5  # share of the evidence that suffices for the cause named before
-DOUBT = 0.3  # share of the proof of the next cause that is taken off the confidence in the best
-CLOCK_ENOUGH = 0.5  # of the slowdown: a limit whose clock explains so much is certain
-LOW, HIGH = 0.2, 0.9  # quantiles that bound the usual range of a signal
+# Belief added for the cause that was named before. Choice. Larger: a wrong first cause stays; smaller: the named
+# cause changes back and forth.
+FOR_NAMED = 0.2
+# Share of the usual evidence that suffices for the cause that was named before. Choice. Larger: the named cause
+# changes back and forth; smaller: a wrong first cause stays.
+EASE = 0.5
+# Share of the second best cause's proof that is taken off the confidence in the best. Choice. Larger: two causes at
+# once make a slowdown doubtful; smaller: a rival is not seen in the confidence.
+DOUBT = 0.3
+# Share of a slowdown that the clock of a limit must explain so that the limit is certain. Choice: a model that waits
+# for memory slows less than its clock. Larger: real throttling looks doubtful; smaller: a clock that hardly fell
+# proves a limit.
+CLOCK_ENOUGH = 0.5
+# Quantile below which a signal that falls has left its usual range. Choice. Larger: a usual dip counts; smaller: one
+# odd reading hides a real fall.
+LOW = 0.2
+# Quantile above which a signal that rises has left its usual range. Choice. Larger: one odd reading hides a real
+# rise; smaller: a usual peak counts.
+HIGH = 0.9
+LEAST_CONFIDENCE, MOST_CONFIDENCE = 0.05, 0.99  # No cause is impossible, and none certain.
+LEAST_LEVEL = 0.05  # Nepers; the part that a clock explains of a smaller slowdown is that of one of this size.
+NOTHING_SEEN, ALL_SEEN = 0.3, 0.8  # Confidence in "unknown" if no cause could be seen, and if each could.
 _STANDING = frozenset({"rate/run-queue-wait", "load/steal", "pressure/cpu-some", LOAD_OF_OTHERS})
 _HIDDEN = frozenset({"power-cap", "under-voltage"})  # limits so short that no clock shows them
 
@@ -233,7 +276,7 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int) -> Tal
     values = channel.values(held)
     read = np.flatnonzero(was_read[list(channel.rows)].any(axis=0))
     median, threshold = normal_range(channel, values)
-    last = values[-_FEW:]
+    last = values[-JUST_BEFORE_S:]
     with np.errstate(invalid="ignore"):
         beyond = last <= threshold if channel.falls else last >= threshold
     return Tally(
@@ -306,7 +349,7 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     for other in others:
         first = next(_clues(other, evidence), None)
         clues += [replace(first, also=other, also_share=shares[other])] if first else []
-    return Finding(best, round(min(max(confidence, 0.05), 0.99), 2), tuple(clues))
+    return Finding(best, round(min(max(confidence, LEAST_CONFIDENCE), MOST_CONFIDENCE), 2), tuple(clues))
 
 
 def _standing(evidence: Evidence) -> Finding:
@@ -323,7 +366,7 @@ def _standing(evidence: Evidence) -> Finding:
 def clock_part(evidence: Evidence, level: float) -> float | None:
     """Return the part of the slowdown that the most lowered clock explains; None: no clock is visible."""
     parts = [
-        math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, 0.05)
+        math.log(max(tally.median, 1.0) / max(tally.mean, 1.0)) / max(level, LEAST_LEVEL)
         for channel, tally in evidence.pairs
         if channel.role == "clock" and tally.known and not math.isnan(tally.median)
         and (tally.beyond or not channel.is_blind)
@@ -337,7 +380,7 @@ def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
         if clock is None:
             return PLAIN_FLAG
         if cause in _HIDDEN and clock < LEAST_CLOCK:
-            return PLAIN_FLAG * 0.9
+            return HIDDEN_FLAG
         return 0.5 + 0.5 * min(1.0, clock / CLOCK_ENOUGH)
     doubt = 1.0
     for channel, tally in evidence.pairs:
@@ -384,4 +427,5 @@ def _unknown(evidence: Evidence) -> Finding:
     missing = tuple(cause for cause in possible if cause not in seen)
     clues = [Clue("unchanged", causes=examined)] if examined else []
     clues += [Clue("unreported", causes=missing)] if missing else []
-    return Finding("unknown", round(0.3 + 0.5 * len(examined) / len(possible), 2), tuple(clues))
+    confidence = NOTHING_SEEN + (ALL_SEEN - NOTHING_SEEN) * len(examined) / len(possible)
+    return Finding("unknown", round(confidence, 2), tuple(clues))

@@ -39,28 +39,68 @@ from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
 
-# Limits.
-LIMITED_OPENING_S = 6  # Seconds of the measurement in which the limitation is judged.
-FAR_BELOW = 0.6  # Share of the allowed clock. All-core and vector clocks of healthy PCs are above it.
-FULL_CLOCK = 0.95  # Share of the allowed clock from which the clock is not limited.
-BUSY_PCT = 80.0  # In % of one core.
+# Limits. Number of seconds at the beginning in which a limit is judged. Choice. Larger: a throttle that began soon
+# after the start counts as one from the start; smaller: one odd reading decides.
+LIMITED_OPENING_S = 6
+# Share of the allowed clock below which a board without a flag is limited. Measured: clocks of healthy PCs with all
+# cores or vector units in use are above it. Larger: such PCs are limited from the start; smaller: a lowered cap is
+# missed.
+FAR_BELOW = 0.6
+# The same share where a zone is at its trip. Choice: drivers round to operating points, a few percent apart. Larger:
+# rounding is a limit; smaller: the first steps of a throttle are missed.
+FULL_CLOCK = 0.95
+# CPU use of the engine, of one core, from which a low clock is not its own choice. Kernel: schedutil and ondemand
+# raise the clock of a CPU that is 80 % busy. Larger: a limit is missed for paced loads; smaller: a governor that
+# saves power is a limit.
+BUSY_PCT = 80.0
+# Confidence in a clock that is low without a flag. Choice. Larger: the governor's choice is called a limit too
+# surely; smaller: a real cap looks like a guess.
+LOW_CLOCK_BELIEF = 0.7
+MOST_CONFIDENCE = 0.95  # Nothing before the start shows how it would be without the cause.
 # These governors choose low clocks by themselves (Documentation/admin-guide/pm/cpufreq.rst).
 _LOW_GOVERNORS = frozenset({"powersave", "userspace", "conservative"})
 
-# Contention.
-CONTENDED_OPENING_S = 10  # Seconds of the measurement in which contention from the start is judged.
-LEAST_CONTENDED_S = 7  # Number of these seconds that must be contended.
-RECENT_S, LEAST_RECENT_S = 6, 4  # Contention begins if this many of the last seconds are contended.
+# Contention. Number of seconds at the beginning in which contention is judged. Choice. Larger: a short burst of
+# others at the start counts; smaller: their first seconds decide.
+CONTENDED_OPENING_S = 10
+# Number of these seconds that must be contended. Choice: most. Larger: contention that flickers enters the burst;
+# smaller: another program's start counts as contention.
+LEAST_CONTENDED_S = 7
+# Number of the last seconds in which contention now is judged. Choice. Larger: it is shown later, and longer;
+# smaller: it flickers.
+RECENT_S = 6
+# Number of these seconds that must be contended. Choice: most. Larger: contention that comes and goes is not shown;
+# smaller: a cron job is.
+LEAST_RECENT_S = 4
 RELEASED_S = INTERRUPTION_S  # Contention or a limitation is over after this many seconds without it.
-LOST = 0.1  # Share of the time that the engine would run; a model is then 11 % slower.
-# The same if the load of the engine and of others is unknown, since the engine's own threads may be why.
+# Share of its time that an engine must wait for a CPU to be contended. Computed: a model is then 11 % slower, which
+# is a slowdown. Larger: a contended start is taken for the burst; smaller: usual background load is contention.
+LOST = 0.1
+# The same share if the loads of the engine and of others are unknown. Choice: the engine's own threads may wait for
+# each other. Larger: contention is missed on boards without these sensors; smaller: an engine with more threads than
+# CPUs contends with itself.
 LOST_ALONE = 0.25
-LEAST_LOST = 0.03  # In CPUs: a paced engine waits for nearly as much whenever it wakes up.
-FULL = 0.9  # Share of all CPUs. If more is busy, some process has to wait.
-# CPU pressure in % of the time: if the load of others is known, and if it is not.
-PRESSED_PCT, PRESSED_ALONE_PCT = 30.0, 75.0
-STOLEN, LEAST_STOLEN_PCT = 0.08, 5.0  # Share of the time in which CPUs were wanted, and % of a core.
-WHOLE = 0.93  # Share of the CPU time that the engine asks for: with so much, it lacks nothing.
+# Least wait for a CPU, in CPUs. Measured: a paced engine waits for nearly as much whenever it wakes up. Larger:
+# contention of small loads is missed; smaller: every paced engine is contended.
+LEAST_LOST = 0.03
+# Share of all CPUs from which some process has to wait. Choice. Larger: contention is missed beside an idle corner of
+# a CPU; smaller: a busy board without waits is contended.
+FULL = 0.9
+# CPU pressure, where the load of others is known. Choice. Larger: contention is missed on kernels that report no
+# wait; smaller: the engine's own threads make it.
+PRESSED_PCT = 30.0
+# CPU pressure, where nothing reports what others ran. Choice. Larger: contention in a container is missed; smaller:
+# the engine's own threads make it.
+PRESSED_ALONE_PCT = 75.0
+# Share of the wanted CPU time that a hypervisor must steal. Choice: as a slowdown. Larger: a slow virtual machine
+# looks healthy; smaller: every virtual machine is contended.
+STOLEN = 0.08
+# Least stolen time, of one core. Choice. Larger: theft from small loads is missed; smaller: counting errors are
+# theft.
+LEAST_STOLEN_PCT = 5.0
+# Share of the CPU time that the engine asks for, with which it lacks nothing. Choice: less than a slowdown is missing
+# then. Larger: an engine that waits for memory is contended; smaller: contention beside it is missed.
+WHOLE = 0.93
 
 WAIT, ENGINE, OWN, OTHERS, BUSY, STEAL, PRESSURE, FELT = ROWS = (
     "rate/run-queue-wait", "load/engine", "load/edgetop", "load/others", "load/cpu", "load/steal", "pressure/cpu-some",
@@ -170,8 +210,8 @@ class Limited:
 
     @property
     def confidence(self) -> float:
-        most = max(self.causes.values(), default=self.low_clock * 0.7)
-        return round(min(0.95, 0.95 * most / self.slow_seconds), 2)
+        most = max(self.causes.values(), default=self.low_clock * LOW_CLOCK_BELIEF)
+        return round(min(MOST_CONFIDENCE, MOST_CONFIDENCE * most / self.slow_seconds), 2)
 
     def clues(self) -> Iterator[Clue]:
         kind: ClueKind = "set-from-start" if self.from_s is None else "set-since"

@@ -10,7 +10,14 @@ from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseli
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import CERTAIN, Detector, Span
 from edgetop.analysis.slowdowns.evidence import BEFORE_S
-from edgetop.analysis.slowdowns.from_start import LIMITED_OPENING_S, RELEASED_S, Contention, Limited, taken_now
+from edgetop.analysis.slowdowns.from_start import (
+    LIMITED_OPENING_S,
+    MOST_CONFIDENCE,
+    RELEASED_S,
+    Contention,
+    Limited,
+    taken_now,
+)
 from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
 from edgetop.analysis.slowdowns.refusal import find_refusals
 from edgetop.analysis.slowdowns.serialization import fork
@@ -20,8 +27,13 @@ from edgetop.analysis.slowdowns.stages import Stage, Stages
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.seconds import NO_SECONDS, NS
 
-UNCAUSED = 21.0  # Log-likelihood ratio that a slowdown without a cause needs. A cause lowers it by its confidence.
-LIKELY = 0.6  # Confidence in the cause of a stage from which the stages after it are believed too.
+# Log-likelihood ratio that a slowdown without a cause needs. A known cause lowers it, by its confidence, to that of a
+# certain slowdown. Choice: half more. Larger: real slowdowns that no sensor explains are missed; smaller: noise is
+# reported as a slowdown of unknown cause.
+UNCAUSED = 21.0
+# Confidence in the cause of one stage from which the other stages of an uncertain slowdown are believed too. Choice.
+# Larger: a rise before a proven cause is missed; smaller: noise before a doubtful cause is reported.
+LIKELY = 0.6
 LEAST_RATIO = math.exp(SLOWER / NEPER)
 MAX_ROWS = 512  # Most rows stored before there is a burst, which is found within three minutes.
 
@@ -178,7 +190,7 @@ class Judgement:
         named = contention.named if self.is_anew else _process(signals, self.opening_s or 0, self.until_s)
         clues = (named, *contention.clues()) if named else tuple(contention.clues())
         count = contention.level_count if self.is_anew else 0
-        confidence = round(0.95 * min(1.0, contention.share), 2)
+        confidence = round(MOST_CONFIDENCE * min(1.0, contention.share), 2)
         return self._from_start(contention.over_s, "contention", contention.level_sum, count, confidence, clues)
 
     def _from_start(

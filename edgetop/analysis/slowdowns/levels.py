@@ -13,7 +13,9 @@ import numpy.typing as npt
 
 from edgetop.session.seconds import NS, SECOND
 
-ENOUGH = 5  # Inferences in a window.
+# Number of inferences in a window. Choice: two outliers do not move the median of five. Larger: slow models are
+# judged late; smaller: outliers are slowdowns.
+ENOUGH = 5
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -29,15 +31,35 @@ Points = npt.NDArray[np.void]
 
 # The scatter of windows while nothing happens separates a change from chance.
 MAX_LEVELS = 320  # The scatter is estimated from this many of the latest windows.
-EVERY = 32  # Number of windows between two estimates.
-BLOCKS = (5, 12)  # In windows: about as long as it takes to detect a change.
+# Number of windows between two estimates of the noise. Choice: an estimate costs a sort of all windows. Larger: new
+# noise is believed late, and reported; smaller: costs more time.
+EVERY = 32
+# Lengths of the blocks, in windows, of which the noise is estimated. Choice: about as long as it takes to detect a
+# change. Larger: noise that lasts shorter is averaged out; smaller: noise that lasts longer is underestimated, and
+# reported.
+BLOCKS = (5, 12)
+# Number of blocks that give an estimate. Choice. Larger: noise that lasts is known later; smaller: a few blocks widen
+# the noise by chance.
 ENOUGH_BLOCKS = 10
 CORRELATIONS = np.linspace(0, 0.97, 30)[:, None]  # The correlations of successive windows that are tried.
-CALM = 160  # Number of windows with which a rise is compared.
+# Number of calm windows with which a rise is compared. Choice. Larger: noise of long ago counts; smaller: how long
+# noise lasts is not known.
+CALM = 160
 SIZES = (1, 2)  # Windows in a block; in larger blocks, uncorrelated noise averages out.
-LEAST_BLOCKS = 3  # Number of blocks needed before a rise.
+# Number of blocks before a rise that suffice to doubt it. Choice. Larger: a rise soon after the burst is believed
+# without a comparison; smaller: chance before it decides.
+LEAST_BLOCKS = 3
 SURE = 1_000.0  # Greatest log-likelihood ratio that is returned.
-LEAST_SIGMA = 0.003  # In nepers: the latency of a table is accurate to a percent.
+# Least noise that is assumed, in nepers. Computed: the buckets of a histogram are up to 0.8 % wide, so a latency is
+# good to a third of a percent. Larger: slight slowdowns are reported later; smaller: the grid of the histogram is
+# taken for a change.
+LEAST_SIGMA = 0.003
+# Factor on the noise that the few windows of the burst show. Choice: half a minute shows too little of noise that
+# lasts. Larger: early slowdowns are reported later; smaller: noise after the burst is reported.
+EARLY_MARGIN = 1.2
+# Number of standard deviations at which a window is cut when it is compared with noise. Statistics: one normal value
+# in 370 is farther off. Larger: an outlier decides; smaller: a real rise is cut.
+OUTLIER_SCATTERS = 3
 _PER_MAD = 1 / (0.6745 * math.sqrt(2))  # For differences of a normal distribution: Rousseeuw and Croux 1993.
 OF_MEDIANS = 1.2533  # Standard deviation of the median of many values, in standard deviations of their mean.
 OF_FIVE = 0.536  # Standard deviation of the median of five values, in standard deviations of one.
@@ -149,9 +171,9 @@ class Noise:
         """Estimate the noise from the few windows of the baseline."""
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
-            self.restore(1.2 * OF_FIVE * _scatter(points["level"]))
+            self.restore(EARLY_MARGIN * OF_FIVE * _scatter(points["level"]))
         else:
-            self.restore(max(1.2 * _scatter(self.levels), _estimate(self.levels)))
+            self.restore(max(EARLY_MARGIN * _scatter(self.levels), _estimate(self.levels)))
 
     def drop(self, count: int) -> None:
         """Drop the last windows, which turned out to belong to a slowdown."""
@@ -203,7 +225,7 @@ def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
 def _trimmed(levels: Ints) -> Floats:
     """Return the levels with single outliers limited."""
     middle = median(levels)
-    reach = 3 * 1.4826 * median(np.abs(levels - middle)) + 1
+    reach = OUTLIER_SCATTERS * 1.4826 * median(np.abs(levels - middle)) + 1
     return np.asarray(np.clip(levels, middle - reach, middle + reach), np.float64)
 
 

@@ -35,29 +35,58 @@ _IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", 
 Role = Literal["proof", "clock", "cap", "trip"]  # `trip` and `cap` prove nothing without a clock
 Reduction = Literal["one", "lowest", "highest", "others", "margin"]
 
-# The firmware of a Raspberry Pi caps the clock under 4.63 V (raspberrypi/documentation, under-voltage
-# warning); the limit of a Jetson Orin's 5 V input is near it.
+# Voltage of a 5 V input below which the board is under-supplied. Datasheet: the firmware of a Raspberry Pi caps the
+# clock there (raspberrypi/documentation, under-voltage warning), and the limit of a Jetson Orin's input is near it.
+# Larger: a weak supply that does no harm is the cause; smaller: brown-outs are missed.
 INPUT_FLOOR_V = 4.63
 _INPUTS = ("EXT5V", "VDD_IN", "POM_5V_IN")
 SET = 0.5  # a flag is 0 or 1
-OTHERS_PCT = 30.0  # of a core: other processes that take less are not reported
-CLOCK_FELL = 0.04  # of its usual range
-CGROUP_LEFT_MIB = 2.0  # a group with less memory left is about to reclaim
+# Least CPU use of other processes, of one core, that counts. Choice: daemons take less. Larger: another program is
+# missed as the cause; smaller: housekeeping is a cause.
+OTHERS_PCT = 30.0
+# Share of its usual range by which a clock must fall to count. Choice: drivers round to operating points, and means
+# fluctuate. Larger: a throttle by one step is missed; smaller: fluctuation is a cause.
+CLOCK_FELL = 0.04
+# Memory left in a control group from which the kernel reclaims. Choice: a few hundred pages. Larger: a group that
+# fits is a cause; smaller: reclaim between two readings is missed.
+CGROUP_LEFT_MIB = 2.0
 STICKY = "-sticky"
 QUOTA, THROTTLED = "pressure/cpu-quota", "rate/cpu-throttled"
-STALLS_MS = 30.0  # in each second, from which on a stall counts, as for `rate/run-queue-wait`
-# The kernel counts a stall when it ends, so a reading may miss that of the last period, one of ten at 100 ms. A choice:
-# a lower value takes that for other processes, a higher one hides as much real contention beside a quota.
+# Least stall in each second, through a quota or a wait for a CPU. Choice: 3 % of a second; an engine that wakes up
+# waits for less. Larger: slight contention of small models is missed; smaller: waking up is a cause.
+STALLS_MS = 30.0
+# Least CPU pressure beyond its usual range. Choice: the threads of an engine make a few percent themselves. Larger:
+# contention is missed on kernels that report no wait; smaller: the engine's own threads are the cause.
+LEAST_PRESSURE_PCT = 10.0
+# Stall through a quota that explains a wait, as a multiple of the measured one. Choice: the kernel counts a stall
+# when it ends, so a reading may miss that of the last period, one of ten at 100 ms. Larger: as much real contention
+# beside a quota is hidden; smaller: the quota is taken for other processes.
 STALL_MARGIN = 1.25
 PRESSURE_PER_STALLED_MS = 0.1  # percent of the time, that a ms/s of stall adds to the CPU pressure
 LOAD_OF_OTHERS = "load-of-others"  # the name of a signal that may have no sensor of its own
 OTHER_CALLS = "other-calls"  # the signal of the mix, which has no sensor
-# By how much the share of other calls must rise. A choice: in a stream of eight calls a second, chance moves the share
-# by 10 %; and where caches cost less than 8 % for a rise by 15 %, the change of the mix is no slowdown.
+# Least rise of the share of other calls that may slow a stream. Choice: in a stream of eight calls a second, chance
+# moves the share by 10 %. Larger: a change of the mix is missed; smaller: chance is a change of the mix.
 OTHER_CALLS_ROSE_PCT = 15.0
-# How well it proves its cause: less than any signal of the board, since the mix of many programs changes all the time.
+# How well a change of the mix proves its cause. Choice: less than any signal of the board, since the mix of many
+# programs changes all the time. Larger: the mix hides what the board reports; smaller: a slowdown by the mix has no
+# cause.
 OF_MIX = 0.6
-AT_TRIP_C = -1.0  # a zone is polled once a second: so near, it may have been there
+# Distance to its trip at which a zone may have been there. Choice: zones are polled once a second. Larger: throttling
+# is missed between two readings; smaller: a warm zone is taken for heat at the trip.
+AT_TRIP_C = -1.0
+# How well a flag or a clock proves its cause alone. Choice. Larger: other causes never win against it; smaller:
+# confidence is low although the board itself reports it.
+WEIGHT = 0.9
+# The same for an input below its least voltage. Choice: the reading does not say whether a clock fell. Larger: a weak
+# supply without effect wins; smaller: a brown-out loses.
+INPUT_WEIGHT = 0.8
+# The same for a control group without memory left. Choice: most groups at their limit only drop caches. Larger: a
+# full group without effect wins; smaller: reclaim is missed as the cause.
+CGROUP_WEIGHT = 0.6
+# The same for the load of other processes. Choice: others may run on CPUs that the engine does not need. Larger:
+# others that do no harm win; smaller: contention is missed where nothing reports waits.
+OTHERS_WEIGHT = 0.5
 
 
 @frozen
@@ -73,7 +102,7 @@ class Channel:
     fixed: float | None = None  # it counts beyond this value, whatever was usual
     least: float = 0.0  # otherwise: how far beyond the usual range
     share: float = 0.0  # and by which share of it
-    weight: float = 0.9  # how well it proves its cause alone
+    weight: float = WEIGHT  # how well it proves its cause alone
     unit: str = ""
     trips_c: tuple[float, ...] = ()  # for `margin`: the trips of the rows
     is_blind: bool = False  # for clocks: a cap of the firmware does not show in it
@@ -159,17 +188,21 @@ def _flags(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
             yield Channel(info.id, "thermal", (place,), least=SET)
 
 
-# id: cause, how far beyond the usual range, by which share of it, weight, unit
-_COUNTS: dict[str, tuple[Cause, float, float, float, str]] = {
+# Cause, how far beyond its usual range, by which share of that, how well it proves the cause alone, unit.
+_Count = tuple[Cause, float, float, float, str]
+
+# How far each of these signals must leave its usual range. Choice: signals that others make too need more, and prove
+# less. Larger: a real cause is missed; smaller: usual fluctuation is a cause.
+_COUNTS: dict[str, _Count] = {
     "rate/thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
     "rate/core-thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
     "pressure/over-current": ("power-cap", 3.0, 0.5, 0.9, "%"),
     "rate/over-current-events": ("power-cap", 30.0, 0.5, 0.8, "/s"),
     QUOTA: ("cpu-quota", 5.0, 0.5, 0.9, "%"),
     THROTTLED: ("cpu-quota", STALLS_MS, 0.5, 0.9, "ms/s"),
-    "rate/run-queue-wait": ("contention", 30.0, 0.5, 0.9, "ms/s"),
+    "rate/run-queue-wait": ("contention", STALLS_MS, 0.5, 0.9, "ms/s"),
     "load/steal": ("contention", 5.0, 0.5, 0.9, "%"),
-    "pressure/cpu-some": ("contention", 10.0, 0.2, 0.8, "%"),
+    "pressure/cpu-some": ("contention", LEAST_PRESSURE_PCT, 0.2, 0.8, "%"),
     "rate/involuntary-switches": ("contention", 30.0, 1.0, 0.5, "/s"),
     "rate/major-faults": ("memory-pressure", 5.0, 1.0, 0.8, "/s"),
     "rate/swap-in": ("memory-pressure", 20.0, 1.0, 0.8, "pages/s"),
@@ -199,7 +232,13 @@ def _counts(row: dict[str, int]) -> Iterator[Channel]:
     if "mem/cgroup-left" in row:
         left = (row["mem/cgroup-left"],)
         yield Channel(
-            "mem/cgroup-left", "memory-pressure", left, falls=True, fixed=CGROUP_LEFT_MIB, weight=0.6, unit="MiB"
+            "mem/cgroup-left",
+            "memory-pressure",
+            left,
+            falls=True,
+            fixed=CGROUP_LEFT_MIB,
+            weight=CGROUP_WEIGHT,
+            unit="MiB",
         )
 
 
@@ -241,12 +280,14 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
     if all(sensor_id in row for sensor_id in ids):
         rows = tuple(row[sensor_id] for sensor_id in ids)
         yield Channel(
-            LOAD_OF_OTHERS, "contention", rows, reduction="others", least=OTHERS_PCT, weight=0.5, unit="%",
+            LOAD_OF_OTHERS, "contention", rows, reduction="others", least=OTHERS_PCT, weight=OTHERS_WEIGHT, unit="%",
             quota_rows=_quota_rows(row),
         )  # fmt: skip
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
-            yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=0.8, unit="V")
+            yield Channel(
+                info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=INPUT_WEIGHT, unit="V"
+            )
 
 
 @frozen

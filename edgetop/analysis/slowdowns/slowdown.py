@@ -18,7 +18,9 @@ from edgetop.frozen import frozen
 from edgetop.session.event_kinds import Remark, SlowdownBegan
 
 MAX_SLOWDOWNS = 500  # The latest are stored.
-# At this scatter, ten windows of the smallest slowdown after fifty windows are not certain enough to be a slowdown.
+# Scatter, in nepers, from which the latency is too noisy to be called steady. Computed: ten windows of the smallest
+# slowdown after fifty windows are then not certain enough to be one. Larger: "steady" is said of what cannot be
+# known; smaller: models that scatter are never steady.
 TOO_SCATTERED = 0.04
 
 Then = Literal["", "slower", "faster"]

@@ -17,13 +17,30 @@ from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slowdown import Then
 from edgetop.session.typed_json import NOT_EXPORTED
 
-WORSE = round(np.log(1.12) * NEPER)  # A rise over the level of a stage by this much is much worse.
-SCATTERS = 3.0  # The rise must also exceed this many standard deviations of a window.
-PATIENCE = 12  # Number of windows after a sure rise in which its cause may still show.
-STRONG = 0.4  # Least confidence in another cause.
-# Number of windows that give the level of a stage. Sparse windows cover more time.
-RECENT, LEAST_RECENT, LEAST_SPARSE = 16, 3, 2
-STILL = 0.5  # Share of the time in which the cause of a stage must still be visible, so that the stage continues.
+# Least further rise that may have a cause of its own. Choice: half more than a slowdown, as a limit slows in steps.
+# Larger: a second cause is missed; smaller: a board that throttles in ramps changes its cause.
+WORSE = round(np.log(1.12) * NEPER)
+# Standard deviations of a window by which a further rise must exceed the level before. Statistics: one normal value
+# in 370 is farther off. Larger: a second cause is missed in noise; smaller: noise splits a slowdown.
+SCATTERS = 3.0
+# Number of windows after a sure rise in which its cause may still show. Choice: sensors are read every 1 to 10 s.
+# Larger: a later change is taken for the cause; smaller: a cause that is read seldom is missed.
+PATIENCE = 12
+# Least confidence in another cause that splits a slowdown. Choice. Larger: a second cause is missed; smaller: a
+# coincidence splits a slowdown.
+STRONG = 0.4
+# Number of the latest windows that give the level of a stage. Choice. Larger: the level lags behind a ramp; smaller:
+# noise moves it.
+RECENT = 16
+# Number of windows that give it at least. Choice: the median of three survives one outlier. Larger: a second cause
+# soon after the first is missed; smaller: an outlier is a level.
+LEAST_RECENT = 3
+# The same for sparse windows, which cover more time. Choice. Larger: a second cause of a slow model is missed;
+# smaller: one window is a level.
+LEAST_SPARSE = 2
+# Share of the time in which the cause of a stage must still show so that the stage goes on. Choice. Larger: a stage
+# ends while its cause flickers; smaller: it goes on after its cause is over.
+STILL = 0.5
 NAMED_FROM, NAMED_EVERY = 8, 64  # Numbers of slow windows after which the cause is stored.
 LONGEST = 64  # Most windows of an undecided change.
 DEEPEST = 4  # Most stages below another one.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.evidence import BEFORE_S, normal_range
+from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
 from edgetop.analysis.slowdowns.signals import LIMITS, QUOTA, THROTTLED, Signals, stalled_ms
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.tracks import Bools
@@ -25,14 +25,25 @@ from edgetop.session.seconds import NS
 KEPT = 40  # slowest of the session
 KEPT_RECENT = 20
 RECENT_S = 600
-STANDS_OUT = 1.1  # times the session's median: what is less is no tail
-
-PART = 0.25  # of what was lost against the median of its second, that a thing must explain to be its cause
-MINOR_FAULT_NS = 500  # with a page to be cleared; more on a small board, so that this is the least
-RARE = 0.05  # of the half minute before: what leaves its range more often coincides by chance,
-LASTS_S = 3  # less its end: what began then may still last
-LEAST_BEFORE_S = 10  # to know what is rare
-AFTER_BURST_NS = 100_000_000  # caches are cold after one
+# Least latency of a slow inference, in medians of the session. Choice: less is no tail. Larger: slow inferences of a
+# steady model have no cause; smaller: usual scatter is explained.
+STANDS_OUT = 1.1
+# Share of what an inference lost that a thing must explain to be its cause. Choice. Larger: several small causes give
+# "unexplained"; smaller: what is always there is a cause.
+PART = 0.25
+# Time of a minor page fault, which clears a page. Choice: about what a fast CPU takes; a small board takes more.
+# Larger: faults are blamed for what others did; smaller: the faults of a heap that grows are missed.
+MINOR_FAULT_NS = 500
+# Share of the half minute before, in which a signal may have left its range to be rare. Choice. Larger: what happens
+# all the time coincides by chance; smaller: one earlier spike hides a cause.
+RARE = 0.05
+LASTS_S = NEAR_S  # left out at the end of that half minute: what began then may still last
+# Least time before an inference that tells what is rare. Choice. Larger: the first slow inferences have no cause;
+# smaller: chance makes things rare.
+LEAST_BEFORE_S = 10
+# Time after a profiling round in which caches are cold. Choice. Larger: others' effects are put down to profiling;
+# smaller: profiling is blamed on others.
+AFTER_BURST_NS = 100_000_000
 
 # In the order in which coincidences are believed.
 CAUSES = (

@@ -29,13 +29,23 @@ from edgetop.session.seconds import NS
 from edgetop.session.trips import OVER_CURRENT_PERCENT, trips_c, zones_of_interest
 
 MAX_SPANS = 500  # the latest
-FLICKER_S = 2  # a limit that comes and goes faster is in force all the time
+# Longest gap within a throttling span. Choice: a limit that comes and goes faster is in force all the time. Larger:
+# two throttles are one, and ends are shown later; smaller: one throttle is many.
+FLICKER_S = 2
 FLICKER_NS = FLICKER_S * NS
 HOLD_NS = HOLD_S * NS
-NEAR_NS = 3 * NS  # heat and its effect may be read so far apart
+# Longest time between heat at the trip and its effect. Choice: zones are polled each second. Larger: a cap by a user
+# is put down to heat; smaller: heat that is read late is missed.
+NEAR_NS = 3 * NS
+# Number of seconds at the beginning of a span whose lowest clock its first event reports. Choice: clocks are read
+# each second. Larger: the event comes later; smaller: it reports the clock before the fall.
 BEGIN_S = 3
-FREE = 30  # seconds in no span, the first measured ones: a span's latency is compared with theirs
-SAME_CLOCK = 0.99  # of a clock or of its cap: one that kept so much has not fallen
+# Number of seconds outside of spans with which a span's latency is compared. Choice: as long as the burst. Larger:
+# the ratio of an early span includes heat; smaller: noise moves the ratio.
+FREE = 30
+# Share of a clock or of its cap that has not fallen. Choice: drivers round by less. Larger: rounding is a throttle;
+# smaller: a cap of one small step is missed.
+SAME_CLOCK = 0.99
 MOST_LEVEL = 100 * NEPER
 NEVER = -(2**61)
 

@@ -1,0 +1,166 @@
+"""Move each threshold of a judgement by a fifth, one at a time, and report the test that fails.
+
+`python -m tests.mutations` moves all of them, up and down, and prints a table; `python -m tests.mutations detector
+tail.RARE` moves those whose module and name contain one of these words. Each move runs the tests of `TESTS` in a forked
+process that loads edgetop anew, with that one number moved. The exit status is 1 if no test noticed a move.
+
+Scores of many generated sessions and snapshots are not among these tests: they would not name what changed.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+
+import pytest
+
+from tests.support.moved_thresholds import ROOT, MovingFinder
+from tests.support.thresholds import ALERTS, ANALYSIS, COMPARISON, FORECAST, SLOWDOWNS, all_thresholds
+
+_SPANS = ("slowdowns/test_thresholds.py", "slowdowns/test_spans.py", "slowdowns/test_stages.py")
+_CAUSES = ("slowdowns/test_cause_thresholds.py", "slowdowns/test_causes_and_traps.py", "slowdowns/test_stages.py")
+_START = ("slowdowns/test_start_thresholds.py", "slowdowns/test_contended.py", "slowdowns/test_from_start.py")
+_THROTTLES = ("slowdowns/test_throttles.py",)
+_FORECAST = ("forecast/test_thresholds.py", "forecast/test_model.py", "forecast/test_forecast.py")
+
+# The tests of tests/analysis, or of tests/comparison, that notice a move in a module, the likeliest first.
+TESTS = {
+    f"{SLOWDOWNS}.baseline": _SPANS,
+    f"{SLOWDOWNS}.detector": _SPANS,
+    f"{SLOWDOWNS}.levels": (*_SPANS, "slowdowns/test_levels.py"),
+    f"{SLOWDOWNS}.judgement": (*_SPANS, *_START, "slowdowns/test_cause_thresholds.py"),
+    f"{SLOWDOWNS}.slowdown": (*_SPANS, "slowdowns/test_begins.py", "test_verdict.py"),
+    f"{SLOWDOWNS}.stages": (*_CAUSES, *_SPANS),
+    f"{SLOWDOWNS}.evidence": (*_CAUSES, "slowdowns/test_refusals.py"),
+    f"{SLOWDOWNS}.signals": (*_CAUSES, *_START),
+    f"{SLOWDOWNS}.from_start": _START,
+    f"{SLOWDOWNS}.tail": ("slowdowns/test_tail.py",),
+    f"{SLOWDOWNS}.throttle_spans": _THROTTLES,
+    "edgetop.session.trips": (*_THROTTLES, "test_thermal.py", "../session/test_trips.py"),
+    f"{ANALYSIS}.tracks": ("test_tracks.py", *_THROTTLES),
+    f"{ANALYSIS}.verdict": ("test_verdict.py",),
+    f"{ANALYSIS}.rolling_latency": ("test_latency.py", "test_verdict.py"),
+    f"{ANALYSIS}.progress": ("test_progress.py",),
+    f"{ANALYSIS}.vitals": ("test_vitals.py",),
+    f"{ANALYSIS}.heat": ("test_thermal.py",),
+    f"{ANALYSIS}.streams": ("test_streams.py",),
+    f"{ANALYSIS}.stream_verdicts": ("test_streams.py",),
+    f"{ANALYSIS}.statistics": ("test_statistics.py", "test_streams.py"),
+    f"{ANALYSIS}.precision": ("test_precision.py",),
+    f"{ANALYSIS}.steady": ("test_steady.py",),
+    f"{ANALYSIS}.notices": ("test_trust.py", "test_notices.py"),
+    "edgetop.session.quiet": ("test_trust.py", "test_notices.py"),
+    f"{ANALYSIS}.operator_hints": ("test_operator_hints.py", "test_threads.py"),
+    f"{ANALYSIS}.operator_bounds": ("test_roofline.py",),
+    f"{ANALYSIS}.hotspots": ("test_operators.py",),
+    f"{ANALYSIS}.deadline": ("test_deadline.py",),
+    f"{ANALYSIS}.late_starts": ("test_late_starts.py", "test_deadline.py"),
+    f"{ANALYSIS}.overload": ("test_overload.py",),
+    f"{ANALYSIS}.memory_use": ("test_growth.py", "test_memory.py"),
+    f"{ANALYSIS}.usage": ("test_usage.py",),
+    f"{ANALYSIS}.energy": ("test_energy.py", "test_power.py"),
+    f"{ANALYSIS}.rail_energy": ("test_rail_energy.py", "test_energy.py"),
+    f"{FORECAST}.heat_forecast": (*_FORECAST, "forecast/test_elsewhere.py"),
+    f"{FORECAST}.steady_load": ("forecast/test_load.py", *_FORECAST),
+    f"{FORECAST}.elsewhere": ("forecast/test_elsewhere.py",),
+    f"{ALERTS}.alerts": ("alerts/test_alerts.py",),
+    f"{ALERTS}.alert": ("alerts/test_alert.py", "alerts/test_alerts.py"),
+    f"{ALERTS}.values": ("alerts/test_values.py",),
+    f"{ANALYSIS}.ab_figures": ("test_ab.py",),
+    f"{ANALYSIS}.paired": ("test_paired.py", "test_ab.py"),
+    f"{COMPARISON}.figures": ("../comparison/test_thresholds.py", "../comparison/test_compare.py"),
+    f"{COMPARISON}.student": ("../comparison/test_student.py", "../comparison/test_thresholds.py"),
+    f"{COMPARISON}.fairness": ("../comparison/test_thresholds.py", "../comparison/test_compare.py"),
+    f"{COMPARISON}.device_fit": ("../comparison/test_fit.py",),
+    f"{COMPARISON}.application_gap": ("../comparison/test_gap.py",),
+}
+
+
+def moves(words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield module and name of each number that is a threshold, or of those whose label contains one of the words."""
+    for threshold in all_thresholds():
+        for name in threshold.numbers:
+            if not words or any(word in _label(threshold.module, name) for word in words):
+                yield threshold.module, name
+
+
+def _label(module: str, name: str) -> str:
+    return f"{module.rpartition('.')[2]}.{name}"
+
+
+def failed_test(module: str, name: str, factor: float) -> str:
+    """Return the first test that fails if the number is moved by this factor, or "" if all pass."""
+    with tempfile.TemporaryFile("w+") as told:
+        child = os.fork()
+        if child == 0:
+            status = 70
+            try:
+                status = _run_moved(module, name, factor, told.fileno())
+            except BaseException as error:  # noqa: BLE001  the parent reports it
+                os.write(told.fileno(), repr(error).encode())
+            finally:
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        told.seek(0)
+        found = told.read()
+    if status not in (0, 1, 2):
+        raise RuntimeError(f"pytest ended with {status} when {_label(module, name)} was moved by {factor}: {found}")
+    return found
+
+
+class _FirstFailure:
+    """A plugin of pytest that writes down the first test that fails."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if report.failed:
+            os.write(self._descriptor, report.nodeid.removeprefix("tests/").encode())
+
+
+def _run_moved(module: str, name: str, factor: float, descriptor: int) -> int:
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    sys.meta_path.insert(0, MovingFinder(module, name, factor))
+    tests = [os.path.normpath(f"tests/analysis/{test}") for test in dict.fromkeys(TESTS[module])]
+    options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no", "--timeout=100"]
+    return int(pytest.main([*options, *tests], plugins=[_FirstFailure(descriptor)]))
+
+
+def value_of(module: str, name: str) -> str:
+    """Return the value, read in a child process, because edgetop must not be loaded in this one."""
+    with tempfile.TemporaryFile("w+") as told:
+        if os.fork() == 0:
+            value = eval(name, vars(import_module(module)))
+            os.write(told.fileno(), f"{value:.6g}".encode())
+            os._exit(0)
+        os.wait()
+        told.seek(0)
+        return told.read()
+
+
+def main(words: Sequence[str]) -> int:
+    os.chdir(ROOT)
+    assert not any(name.partition(".")[0] == "edgetop" for name in sys.modules), "edgetop is loaded already"
+    for heavy in ("numpy", "pyarrow"):  # Loaded once, for all moves.
+        import_module(heavy)
+    print("| constant | value | 20 % more | 20 % less |\n| --- | --- | --- | --- |", flush=True)
+    is_noticed = True
+    for module, name in moves(words):
+        tests = [failed_test(module, name, factor) or "NONE" for factor in (1.2, 0.8)]
+        print(f"| {_label(module, name)} | {value_of(module, name)} | {' | '.join(tests)} |", flush=True)
+        is_noticed = is_noticed and "NONE" not in tests
+    return 0 if is_noticed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
