@@ -54,8 +54,11 @@ class Analysis(Folds):
         view = replace(latency.view(window_ns, now_ns, axis), totals=self.totals(), stream=name)
         if not name:
             return view
-        each = ((of.name, of.shown_latency) for of in self.stream_views())
-        rows = (StreamLatency(name, of.window(window_ns, now_ns), of.statistics(now_ns)) for name, of in each)
+        shown = StreamLatency(name, view.window, view.session)
+        rows = (
+            shown if of.name == name else StreamLatency(of.name, of.shown_window(window_ns), of.shown_statistics)
+            for of in self.stream_views()
+        )
         return replace(view, streams=tuple(rows))
 
     def shown_latency(self) -> tuple[RollingLatency, str]:

@@ -47,6 +47,7 @@ from edgetop.analysis.timeline import Axis, Points
 from edgetop.analysis.tracks import Tracks
 from edgetop.analysis.usage import OwnLoad, Usage, UsageFigures
 from edgetop.session.batch import Batch
+from edgetop.session.by_stream import ByStream
 from edgetop.session.event_kinds import GateSet, ToolSummary
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
@@ -90,7 +91,7 @@ ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
 # Number of streams whose views are made anew each second, because a view takes some ms of CPU. With more streams, they
 # take turns, so the screen may show a state some seconds late. At the end of a session all views are made anew.
-VIEWED_AT_ONCE = 4
+VIEWED_AT_ONCE = 2
 OF_STREAMS = ("slowdowns", "precision")  # the folds that each stream has
 _READERS = {"tracks": READ_TRACKS, "progress": ("own_load",)}  # by fold, those that are fed what it knows
 
@@ -196,7 +197,8 @@ class Folds:
         self.progress.fold(batch)
         for event in batch.events:
             self._on_event(event)
-        self._begin_streams(batch)
+        streams = ByStream(batch.seconds)
+        self._begin_streams(streams)
         self.latency.fold(batch)
         if self._since_reset:
             self._since_reset.fold(batch)
@@ -204,20 +206,21 @@ class Folds:
         in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
             self.mix.fold(part.seconds)
+            of_part = streams if part.seconds is batch.seconds else ByStream(part.seconds)
             for number, stream in self.streams.items():
                 # The alternation between two models is no slowdown of a model.
-                seconds = NO_SECONDS if in_turns else part.seconds.of_stream(number)
+                seconds = NO_SECONDS if in_turns else of_part.of(number)
                 judged = None if number else part.judged
                 stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
             self.throttles.fold(part)
-            self.alerts.fold(part)
+            self.alerts.fold(part, of_part)
         self.operators.fold(batch)
         self.own_load.fold(batch, self.progress.began_measuring_ns)
         self.power.fold(batch)
         self.usage.fold(batch)
         self.frames.fold(batch)
         for number, stream in self.streams.items():
-            stream.fold(batch, number, has_latency=self.has_streams)
+            stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)
 
     @property
@@ -225,9 +228,9 @@ class Folds:
         """Whether the session has several streams. Their latencies have nothing in common."""
         return len(self.streams) > 1
 
-    def _begin_streams(self, batch: Batch) -> None:
-        """Begin the folds of the streams that appear in this batch."""
-        for number in batch.seconds.stream_numbers():
+    def _begin_streams(self, streams: ByStream) -> None:
+        """Begin the folds of the streams that appear in these seconds."""
+        for number in streams.numbers:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue
             first = self.streams[0]
@@ -294,6 +297,7 @@ class Folds:
             for stream in self.streams.values() if self.has_streams else ():
                 stream.since_reset = self._from(now_ns)
                 stream.since_reset.forget_single()
+            self._stream_views = {}
 
     def _from(self, now_ns: int) -> RollingLatency:
         """Return latency statistics that begin with the next whole second."""

@@ -282,7 +282,8 @@ def verdict(folds: Folds) -> Verdict:
 
 def _verdict(folds: Folds) -> Verdict:
     gates, views = gate_results(folds), folds.stream_views()
-    verdicts = [judge(Evidence(folds, gates, view)) for view in views]
+    first = Evidence(folds, gates, views[0])
+    verdicts = [judge(seen) for seen in (first, *(first.of_stream(view) for view in views[1:]))]
     if len(views) > 1:
         whole_ns = sum(view.busy_ns for view in views)
         pairs = zip(views, verdicts, strict=True)

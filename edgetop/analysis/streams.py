@@ -21,7 +21,7 @@ from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.records import NO_INFERENCES
-from edgetop.session.seconds import NO_SECONDS, NS
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds
 
 # Time within which slowdowns of several streams begin together and have one cause. Choice: a beginning is accurate to
 # a few seconds, and two models rarely slow down within ten seconds for different reasons. Larger: two events are one;
@@ -40,12 +40,11 @@ class StreamFolds:
     since_reset: RollingLatency | None = None  # Latency since the user's last reset; None if there was none.
     burst: tuple[Baseline | None, SpanFigures | None] = (None, None)  # Cached burst with its figures.
 
-    def fold(self, batch: Batch, number: int, *, has_latency: bool) -> None:
-        """Fold the batch's data of stream `number`, except for its slowdowns.
+    def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
+        """Fold the stream's `seconds` of the batch, except into its slowdowns.
 
         `has_latency`: fold the latency too. It is False if the stream shares the latency of the whole session.
         """
-        seconds = batch.seconds.of_stream(number)
         self.precision.fold(seconds)
         if has_latency:
             for latency in self.latencies():
@@ -85,6 +84,7 @@ class StreamView:
         """`name`: unique in the session. `missing_since_ns`: when the present misses of the deadline began."""
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
+        self._windows: dict[int, Statistics | None] = {}  # By length in ns.
 
     @property
     def second(self) -> int:
@@ -123,6 +123,19 @@ class StreamView:
     def shown_latency(self) -> RollingLatency:
         """The latency since the last reset of the views."""
         return self._folds.since_reset or self._folds.latency
+
+    @noted
+    def shown_statistics(self) -> Statistics | None:
+        """The statistics since the last reset of the views."""
+        return self.shown_latency.statistics(self._moment.until_ns)
+
+    def shown_window(self, window_ns: int | None) -> Statistics | None:
+        """Return the statistics of the window since the last reset, which is given as for `RollingLatency.view`."""
+        if window_ns is None:
+            return self.shown_statistics
+        if window_ns not in self._windows:
+            self._windows[window_ns] = self.shown_latency.window(window_ns, self._moment.until_ns)
+        return self._windows[window_ns]
 
     @noted
     def burst(self) -> SpanFigures | None:

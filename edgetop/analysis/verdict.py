@@ -6,6 +6,7 @@ the state is the gravest, and of equally grave ones the cause before its effect:
 because it throttles. STEADY is a claim: it needs the absence of any sign against it.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -94,10 +95,17 @@ class Evidence:
     """The input of the verdict on a stream, of the whole session whatever part a screen shows."""
 
     def __init__(self, folds: "Folds", gates: tuple[GateResult, ...], stream: StreamView) -> None:
+        self._faults = folds.faults
         with noting() as failed:
             self._read(folds, gates)
-            self._read_stream(stream)
-        self.fault = folds.faults.first(failed)  # why something of it is not known; None: no fold of it has failed
+        self._failed = failed
+        self.read_stream(stream)
+
+    def of_stream(self, stream: StreamView) -> "Evidence":
+        """Return the input of the verdict on another stream at the same moment."""
+        other = copy.copy(self)
+        other.read_stream(stream)
+        return other
 
     def _read(self, folds: "Folds", gates: tuple[GateResult, ...]) -> None:
         self.progress, self.manifest, self.gates = folds.progress.view(), folds.manifest, gates
@@ -108,11 +116,14 @@ class Evidence:
         totals = folds.totals()
         self.longest_ns = totals.max_ns if totals else None  # longest latency of any inference
 
-    def _read_stream(self, stream: StreamView) -> None:
-        self.session = stream.statistics
-        self.recent = stream.recent  # the last seconds up to that
-        self.errors = stream.latency.errors  # how many inferences raised, in the whole session
-        self.slowdowns, self.deadline = stream.slowdowns, stream.deadline
+    def read_stream(self, stream: StreamView) -> None:
+        with noting() as failed:
+            self.session = stream.statistics
+            self.recent = stream.recent  # the last seconds up to that
+            self.errors = stream.latency.errors  # how many inferences raised, in the whole session
+            self.slowdowns, self.deadline = stream.slowdowns, stream.deadline
+        # why something of it is not known; None: no fold of it has failed
+        self.fault = self._faults.first(self._failed | failed)
 
 
 def judge(seen: Evidence) -> Verdict:

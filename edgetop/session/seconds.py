@@ -121,30 +121,6 @@ class Seconds:
         streams = None if self.streams is None else self.streams.take(places)
         return Seconds(self.rows[places], offsets, self.bucket[held], self.bucket_count[held], response, streams)
 
-    def stream_numbers(self) -> list[int]:
-        """Return the streams that have inferences here, in ascending order."""
-        has_rows = np.zeros(len(self), np.bool_) if self.streams is None else np.diff(self.streams.offsets) > 0
-        found = set() if self.streams is None else set(self.streams.number[_has_runs(self.streams.seconds)].tolist())
-        return sorted(found | ({0} if (_has_runs(self) & ~has_rows).any() else set()))
-
-    def of_stream(self, number: int) -> "Seconds":
-        """Return one row for each second: that of the stream, or an empty one if the stream has no inferences in it.
-
-        The row of stream 0 in a second that belongs to it alone is the second's own. Its jitter then begins with the
-        difference from the inference before, whichever stream that was of.
-        """
-        if self.streams is None:
-            return _emptied(self) if number else self
-        own, empty = replace(self, streams=None), _emptied(self)
-        second, here = self.streams.owner, np.flatnonzero(self.streams.number == number)
-        places = np.arange(len(self))  # in `empty`, and behind it the rows of streams, and the seconds' own
-        places[second[here]] = len(self) + here
-        if number:
-            return concatenate([empty, self.streams.seconds]).take(places)
-        alone = np.flatnonzero(np.diff(self.streams.offsets) == 0)
-        places[alone] = len(self) + len(second) + alone
-        return concatenate([empty, self.streams.seconds, own]).take(places)
-
 
 @frozen
 class StreamSeconds:
@@ -182,7 +158,7 @@ def _streams(offsets: npt.NDArray[np.int32], number: npt.NDArray[np.uint8], seco
     return StreamSeconds(offsets, number, seconds) if len(number) else None
 
 
-def _has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
+def has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
     return np.asarray((seconds.rows["count"] > 0) | (seconds.rows["errors"] > 0))
 
 
@@ -195,7 +171,7 @@ def _gathered(
     return chosen, np.repeat(offsets[:-1][places] - chosen[:-1], lengths) + np.arange(chosen[-1])
 
 
-def _emptied(seconds: Seconds) -> Seconds:
+def emptied(seconds: Seconds) -> Seconds:
     """Return the same seconds without inferences."""
     rows = np.zeros(len(seconds), SECOND)
     rows["t_ns"] = seconds.rows["t_ns"]
@@ -203,7 +179,7 @@ def _emptied(seconds: Seconds) -> Seconds:
         rows[name] = ABSENT
     for name in OF_DEADLINE:
         rows[name] = np.minimum(seconds.rows[name], 0)  # ABSENT stays
-    response = None if seconds.response is None else _emptied(seconds.response)
+    response = None if seconds.response is None else emptied(seconds.response)
     nothing = NO_SECONDS
     return Seconds(rows, np.zeros(len(seconds) + 1, np.int32), nothing.bucket, nothing.bucket_count, response)
 

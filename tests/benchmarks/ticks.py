@@ -1,13 +1,15 @@
 """A session at 1 Hz as a screen gets it, of any length and cheap to make: for what is measured, not judged."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from edgetop.session.batch import Batch
+from edgetop.session.manifest import Watched, WatchedStream
 from edgetop.session.records import READING, Inferences, Readings
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
-from tests.support.sessions import MS, back_to_back, make_manifest, make_sensor, phase_event
+from tests.support.sessions import MS, back_to_back, make_inferences, make_manifest, make_sensor, phase_event
 
 CPUS, ZONES, RATE_HZ = 8, 5, 400
 RAILS = {"vdd-in": "total", "vdd-cpu": "part", "vdd-gpu": "part", "vdd-soc": "part"}
@@ -75,6 +77,20 @@ class Ticks:
         readings["sensor"] = np.tile(np.arange(len(SENSORS)), len(second))
         readings["value"] = self._random.normal(usual, spread, (len(second), len(SENSORS))).ravel()
         return readings
+
+
+def program_batches(streams: int, length_s: int) -> Iterator[Batch]:
+    """The same board under a program with so many models, each of which runs in every second."""
+    random, aggregator = np.random.default_rng(3), SecondAggregator(split_by="stream")
+    watched = Watched(("./program",), streams=tuple(WatchedStream(f"/m/{number}.onnx") for number in range(streams)))
+    for second, tick in enumerate(Ticks().batches(length_s)):
+        count = max(4, RATE_HZ // streams) * streams
+        number = random.integers(0, streams, count)
+        latency_ns = MS * (1 + number % 7) * np.exp(random.normal(0, 0.02, count))
+        start_ns = np.sort(random.integers(0, NS, count)) + second * NS
+        runs = make_inferences(start_ns, latency_ns.astype(np.int64), stream=number)
+        manifest = replace(tick.manifest, watched=watched) if tick.manifest else None
+        yield replace(tick, inferences=runs, seconds=aggregator.add(runs), manifest=manifest)
 
 
 def _summarised(inferences: Inferences) -> Seconds:

@@ -17,6 +17,7 @@ from edgetop.recording.rows import TABLES, Span, sound
 from edgetop.recording.session_folder import Retention
 from edgetop.recording.stream_columns import SECONDS_OF_STREAMS, with_stream_columns, with_streams_of
 from edgetop.session.batch import Batch, merge
+from edgetop.session.by_stream import ByStream
 from edgetop.session.manifest import Load, Manifest, Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
@@ -117,9 +118,9 @@ def test_damaged_streams_are_refused_or_sound(data: st.DataObject) -> None:
         found = sound("seconds", packing.unpack(parts, 0, most_numbers=10_000).seconds)
     except ValueError:
         return
-    for number in found.stream_numbers():
-        assert found.of_stream(number).runs <= found.runs
-    each = [found.of_stream(number).rows["count"] for number in found.stream_numbers()]
+    for number in ByStream(found).numbers:
+        assert ByStream(found).of(number).runs <= found.runs
+    each = [ByStream(found).of(number).rows["count"] for number in ByStream(found).numbers]
     assert not each or sum(each).tolist() == found.rows["count"].tolist()
 
 
@@ -151,7 +152,7 @@ def test_what_is_recorded_of_streams_is_what_was_made(tmp_path: Path, keep: Rete
     given_in = batches(program(), manifest_of())
     folder = written(tmp_path / "s.edgetop", given_in, keep=keep)
     assert differences(read(folder), merge(given_in).seconds) == []
-    assert read(folder).stream_numbers() == [0, 1]
+    assert ByStream(read(folder)).numbers == [0, 1]
 
 
 def test_a_session_of_one_model_has_no_columns_for_streams(tmp_path: Path) -> None:
@@ -179,7 +180,7 @@ def test_a_rare_stream_goes_on_after_a_crash_where_it_was(tmp_path: Path) -> Non
         np.arange(100) * 100 * MS, np.where(stream, 7 * MS, MS) + np.arange(100), stream=stream
     )
     folder = written(tmp_path / "s.edgetop", batches(inferences, manifest_of())[:-1], ends=False)
-    assert read(folder).of_stream(1).rows["jitter_sum_ns"].tolist()[-1] == 96
+    assert ByStream(read(folder)).of(1).rows["jitter_sum_ns"].tolist()[-1] == 96
 
 
 def test_a_part_of_a_session_has_its_streams(tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_a_part_of_a_session_has_its_streams(tmp_path: Path) -> None:
     part, wanted = read(tmp_path / "part.edgetop"), merge(given_in).seconds.between(3, 7)
     assert part.rows["t_ns"].tolist() == [0, NS, 2 * NS, 3 * NS]
     for number in (0, 1):
-        mine, its = part.of_stream(number), wanted.of_stream(number)
+        mine, its = ByStream(part).of(number), ByStream(wanted).of(number)
         assert mine.rows["p99_ns"].tolist() == its.rows["p99_ns"].tolist()
         assert np.array_equal(mine.histogram(), its.histogram())
         assert mine.rows["t_ns"].tolist() == part.rows["t_ns"].tolist()
@@ -228,7 +229,7 @@ def test_an_older_session_has_streams_in_the_seconds_whose_inferences_are_all_th
     begin = int(program()["t_ns"][100] // NS) + 1
     assert found.between(0, begin).streams is None
     last, whole = found.between(begin, len(found)), wanted.between(begin, len(wanted))
-    assert last.of_stream(1).rows["count"].tolist() == whole.of_stream(1).rows["count"].tolist()
+    assert ByStream(last).of(1).rows["count"].tolist() == ByStream(whole).of(1).rows["count"].tolist()
 
 
 def test_streams_of_a_journal_that_an_older_edgetop_left_are_made_of_its_inferences(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_streams_of_a_journal_that_an_older_edgetop_left_are_made_of_its_inferen
     plain = [replace(batch, seconds=replace(batch.seconds, streams=None)) for batch in given_in[:-1]]
     found = read(written(tmp_path / "s.edgetop", plain, ends=False))
     for number in (0, 1):
-        mine, wanted = found.of_stream(number), merge(given_in).seconds.of_stream(number)
+        mine, wanted = ByStream(found).of(number), ByStream(merge(given_in).seconds).of(number)
         assert mine.rows["count"].tolist() == wanted.rows["count"].tolist()
         assert np.array_equal(mine.histogram(), wanted.histogram())
 

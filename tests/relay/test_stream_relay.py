@@ -16,6 +16,7 @@ from edgetop.relay import encoding, past
 from edgetop.relay.encoding import MAX_NUMBERS, NOWHERE, Decoder, Encoder, in_pieces
 from edgetop.relay.relay_frames import MAX_PAYLOAD
 from edgetop.session.batch import Batch, merge
+from edgetop.session.by_stream import ByStream
 from edgetop.session.manifest import Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS, Seconds, concatenate
@@ -108,7 +109,7 @@ def test_damaged_streams_raise_nothing_else(data: st.DataObject) -> None:
         found = Decoder().decode(frame)[0].seconds
     except ValueError:
         return
-    each = [found.of_stream(number).rows["count"] for number in found.stream_numbers()]
+    each = [ByStream(found).of(number).rows["count"] for number in ByStream(found).numbers]
     assert not each or sum(each).tolist() == found.rows["count"].tolist()
 
 
@@ -133,9 +134,9 @@ def test_the_past_keeps_each_streams_counts_and_histogram(long_session: tuple[Pa
     batches = sent(list(past.past(Recording(folder))))
     seconds = concatenate([batch.seconds for batch in batches])
     assert len(seconds) < len(whole) / 2
-    assert seconds.stream_numbers() == whole.stream_numbers()
-    for number in whole.stream_numbers():
-        found, wanted = seconds.of_stream(number), whole.of_stream(number)
+    assert ByStream(seconds).numbers == ByStream(whole).numbers
+    for number in ByStream(whole).numbers:
+        found, wanted = ByStream(seconds).of(number), ByStream(whole).of(number)
         for name in ("count", "errors", "sum_ns"):
             assert found.rows[name].sum(dtype=np.int64) == wanted.rows[name].sum(dtype=np.int64)
         assert found.rows["max_ns"].max() == wanted.rows["max_ns"].max()

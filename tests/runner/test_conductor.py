@@ -38,6 +38,7 @@ from edgetop.runner.session_state import SessionState
 from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Source, sensor
 from edgetop.session.batch import Batch, merge
+from edgetop.session.by_stream import ByStream
 from edgetop.session.clock import SystemClock
 from edgetop.session.event_codec import data_of, read_event
 from edgetop.session.events import Event, Order
@@ -298,7 +299,7 @@ def test_the_models_of_a_watched_program_are_told_apart_in_the_seconds(
     records["stream"] = [0, 1, 0]
     session = Session(said(records=records), said(OVER), watched=watched)
     session.play()
-    assert session.sink.all.seconds.stream_numbers() == numbers
+    assert ByStream(session.sink.all.seconds).numbers == numbers
 
 
 # How a session ends.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from edgetop.session.by_stream import ByStream
 from edgetop.session.manifest import Ab, EngineInfo, Load, Model, Variant, Watched
 from edgetop.session.records import FIRST, MEASURE, Inferences, SplitBy, latest
 from edgetop.session.seconds import (
@@ -74,7 +75,7 @@ def test_a_stream_has_the_seconds_of_a_session_that_it_has_alone(
 ) -> None:
     seconds = split(inferences, deadline_ns, is_paced=is_paced)
     for number in {0, 7, *inferences["stream"].tolist()}:
-        found = seconds.of_stream(number)
+        found = ByStream(seconds).of(number)
         assert found.streams is None
         assert found.rows["t_ns"].tolist() == seconds.rows["t_ns"].tolist()
         # The inferences of others remain as a warm-up, so that the alone session has the same seconds.
@@ -106,7 +107,7 @@ def test_a_second_has_rows_exactly_if_another_stream_than_0_is_in_it(inferences:
 @given(stream_runs(), DEADLINES)
 def test_the_streams_add_up_to_the_whole(inferences: Inferences, deadline_ns: int | None) -> None:
     seconds = split(inferences, deadline_ns)
-    each = [seconds.of_stream(number) for number in seconds.stream_numbers()]
+    each = [ByStream(seconds).of(number) for number in ByStream(seconds).numbers]
     if not each:
         assert seconds.runs == 0
         return
@@ -121,11 +122,11 @@ def test_the_streams_add_up_to_the_whole(inferences: Inferences, deadline_ns: in
 def test_the_streams_with_inferences_are_named_in_order() -> None:
     inferences = make_inferences([0, NS, NS + 1, 3 * NS], MS, stream=[0, 9, 4, 4], ok=[True, True, True, False])
     seconds = split(inferences)
-    assert seconds.stream_numbers() == [0, 4, 9]
-    assert seconds.between(1, 4).stream_numbers() == [4, 9]
-    assert seconds.between(2, 3).stream_numbers() == []
+    assert ByStream(seconds).numbers == [0, 4, 9]
+    assert ByStream(seconds.between(1, 4)).numbers == [4, 9]
+    assert ByStream(seconds.between(2, 3)).numbers == []
     assert seconds.between(2, 3).streams is None
-    assert NO_SECONDS.stream_numbers() == []
+    assert ByStream(NO_SECONDS).numbers == []
 
 
 def test_streams_of_one_model_are_not_told_apart() -> None:
@@ -137,15 +138,15 @@ def test_the_variants_of_an_ab_session_are_streams() -> None:
     inferences = make_inferences([0, 1, 2], [5, 7, 9])
     inferences["variant"] = [0, 1, 0]
     seconds = seconds_of(inferences, split_by="variant")
-    assert seconds.of_stream(1).rows["sum_ns"].tolist() == [7]
-    assert seconds.of_stream(0).rows["sum_ns"].tolist() == [14]
+    assert ByStream(seconds).of(1).rows["sum_ns"].tolist() == [7]
+    assert ByStream(seconds).of(0).rows["sum_ns"].tolist() == [14]
 
 
 def test_jitter_and_runs_of_misses_are_of_one_streams_successive_inferences() -> None:
     latency = [10, 1_000, 13, 1_005, 21, 1_002]
     starts = [0, 1, 2, 3, NS, NS + 1]
     seconds = seconds_of(make_inferences(starts, latency, stream=[0, 1] * 3), 500, split_by="stream")
-    first, second = seconds.of_stream(0).rows, seconds.of_stream(1).rows
+    first, second = ByStream(seconds).of(0).rows, ByStream(seconds).of(1).rows
     assert first["jitter_sum_ns"].tolist() == [3, 8]
     assert second["jitter_sum_ns"].tolist() == [5, 3]
     assert second["jitter_count"].tolist() == [1, 1]
@@ -159,16 +160,16 @@ def test_stream_0_alone_for_a_second_is_the_one_before_for_its_jitter() -> None:
         make_inferences([0, 1, NS, 2 * NS, 2 * NS + 1], [10, 999, 14, 20, 999], stream=[0, 1, 0, 0, 1]),
         split_by="stream",
     )
-    assert seconds.of_stream(0).rows["jitter_sum_ns"].tolist()[2] == 6
+    assert ByStream(seconds).of(0).rows["jitter_sum_ns"].tolist()[2] == 6
 
 
 def test_a_second_without_a_stream_is_as_one_without_inferences() -> None:
     seconds = seconds_of(make_inferences([0, NS], MS, stream=[0, 1]), 5, split_by="stream")
-    row = seconds.of_stream(1).rows[0]
+    row = ByStream(seconds).of(1).rows[0]
     assert (row["t_ns"], row["count"], row["deadline_misses"], row["miss_run_longest"]) == (0, 0, 0, 0)
     assert [row[name] for name in ("min_ns", *PERCENTILE_FIELDS)] == [ABSENT] * 6
     without = seconds_of(make_inferences([0, NS], MS, stream=[0, 1]), split_by="stream")
-    assert without.of_stream(1).rows["deadline_misses"].tolist() == [ABSENT] * 2
+    assert ByStream(without).of(1).rows["deadline_misses"].tolist() == [ABSENT] * 2
 
 
 @settings(deadline=None, max_examples=25)
@@ -190,8 +191,8 @@ def test_seconds_taken_in_another_order_keep_their_streams(inferences: Inference
         return
     order = np.random.default_rng(seed).permutation(len(seconds))
     moved = seconds.take(order)
-    for number in (0, *seconds.stream_numbers()):
-        assert differences(moved.of_stream(number), seconds.of_stream(number).take(order)) == []
+    for number in (0, *ByStream(seconds).numbers):
+        assert differences(ByStream(moved).of(number), ByStream(seconds).of(number).take(order)) == []
 
 
 def test_where_one_part_has_no_response_the_streams_have_none_either() -> None:
@@ -209,10 +210,10 @@ def test_summed_histograms_are_those_of_each_stream(inferences: Inferences, ever
     seconds = split(inferences)
     merged = summed(seconds, every_s)
     assert merged.rows.tolist() == seconds.rows.tolist()
-    assert merged.stream_numbers() == seconds.stream_numbers()
+    assert ByStream(merged).numbers == ByStream(seconds).numbers
     group = seconds.rows["t_ns"] // (every_s * NS)
-    for number in seconds.stream_numbers():
-        own, of_sums = seconds.of_stream(number), merged.of_stream(number)
+    for number in ByStream(seconds).numbers:
+        own, of_sums = ByStream(seconds).of(number), ByStream(merged).of(number)
         assert of_sums.rows.tolist() == own.rows.tolist()
         for each in set(group.tolist()):
             assert np.array_equal(of_sums.where(group == each).histogram(), own.where(group == each).histogram())

@@ -28,6 +28,7 @@ from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import Tracks, TracksReader
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
+from edgetop.session.by_stream import ByStream
 from edgetop.session.event_kinds import (
     AlertRuleSet,
     EngineDied,
@@ -257,6 +258,7 @@ class Alerts(TracksReader):
         self._phases = phases or Phases()
         self._rules = [*((rule, name) for name, rule in OWN.items()), *((rule, RULE) for rule in rules)]
         self._board = [Excursions(rule, name) for rule, name in self._rules if not is_of_inferences(rule)]
+        self._by_stream: ByStream | None = None  # The seconds of the part that is folded, if they were divided before.
         self._streams = {0: self._stream()}  # By stream number.
         self._sensors = SensorValues(self._tracks)
         self.stalls = Stalls()
@@ -286,6 +288,11 @@ class Alerts(TracksReader):
                 about = Missed(deadline_ms, why if span is spans[-1] else None)
                 yield findings.named(number, replace(span, about=about))
 
+    def fold(self, batch: Batch, streams: ByStream | None = None) -> None:
+        """Fold a batch. `streams`: its seconds by stream, if they were divided before."""
+        self._by_stream = streams
+        super().fold(batch)
+
     def fold_part(self, batch: Batch) -> None:
         self._now_ns = max(self._now_ns, batch.until_ns)
         if batch.manifest is not None:
@@ -299,11 +306,12 @@ class Alerts(TracksReader):
                         self._add(parse_rule(rule))
         self._incidents.fold(batch.events)
         self.stalls.fold(batch, self._load.longest_rest_ns)
-        for number in batch.seconds.stream_numbers():
+        streams, self._by_stream = self._by_stream or ByStream(batch.seconds), None
+        for number in streams.numbers:
             if number not in self._streams and len(self._streams) < MOST_JUDGED:
                 self._streams[number] = self._stream()
         for number, stream in self._streams.items():
-            stream.fold(batch.seconds.of_stream(number))
+            stream.fold(streams.of(number))
         for first_s, series in self._sensors.fold(self._phases.over_ns):
             for excursions in self._board:
                 if excursions.rule.series in series:
