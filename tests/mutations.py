@@ -19,9 +19,10 @@ from tests.support.moved_thresholds import ROOT, MovingFinder
 from tests.support.thresholds import ALERTS, ANALYSIS, COMPARISON, FORECAST, SLOWDOWNS, all_thresholds
 
 _SPANS = ("slowdowns/test_thresholds.py", "slowdowns/test_spans.py", "slowdowns/test_stages.py")
-_CAUSES = ("slowdowns/test_cause_thresholds.py", "slowdowns/test_causes_and_traps.py", "slowdowns/test_stages.py")
+_STAGES = ("slowdowns/test_stage_thresholds.py", "slowdowns/test_stages.py")
+_CAUSES = ("slowdowns/test_cause_thresholds.py", "slowdowns/test_causes_and_traps.py")
 _START = ("slowdowns/test_start_thresholds.py", "slowdowns/test_contended.py", "slowdowns/test_from_start.py")
-_THROTTLES = ("slowdowns/test_throttles.py",)
+_THROTTLES = ("slowdowns/test_throttle_thresholds.py", "slowdowns/test_throttles.py")
 _FORECAST = ("forecast/test_thresholds.py", "forecast/test_model.py", "forecast/test_forecast.py")
 
 # The tests of tests/analysis, or of tests/comparison, that notice a move in a module, the likeliest first.
@@ -29,16 +30,21 @@ TESTS = {
     f"{SLOWDOWNS}.baseline": _SPANS,
     f"{SLOWDOWNS}.detector": _SPANS,
     f"{SLOWDOWNS}.levels": (*_SPANS, "slowdowns/test_levels.py"),
-    f"{SLOWDOWNS}.judgement": (*_SPANS, *_START, "slowdowns/test_cause_thresholds.py"),
-    f"{SLOWDOWNS}.slowdown": (*_SPANS, "slowdowns/test_begins.py", "test_verdict.py"),
-    f"{SLOWDOWNS}.stages": (*_CAUSES, *_SPANS),
-    f"{SLOWDOWNS}.evidence": (*_CAUSES, "slowdowns/test_refusals.py"),
+    f"{SLOWDOWNS}.judgement": (
+        "slowdowns/test_stage_thresholds.py",
+        "slowdowns/test_cause_thresholds.py",
+        *_SPANS,
+        *_START,
+    ),
+    f"{SLOWDOWNS}.slowdown": ("slowdowns/test_contended.py",),
+    f"{SLOWDOWNS}.stages": (*_STAGES, *_CAUSES, *_SPANS),
+    f"{SLOWDOWNS}.evidence": (*_CAUSES, *_STAGES, "slowdowns/test_refusals.py"),
     f"{SLOWDOWNS}.signals": (*_CAUSES, *_START),
     f"{SLOWDOWNS}.from_start": _START,
     f"{SLOWDOWNS}.tail": ("slowdowns/test_tail.py",),
     f"{SLOWDOWNS}.throttle_spans": _THROTTLES,
-    "edgetop.session.trips": (*_THROTTLES, "test_thermal.py", "../session/test_trips.py"),
-    f"{ANALYSIS}.tracks": ("test_tracks.py", *_THROTTLES),
+    "edgetop.session.trips": ("../session/test_trips.py", "test_vitals.py", *_THROTTLES),
+    f"{ANALYSIS}.tracks": (*_THROTTLES, "test_tracks.py"),
     f"{ANALYSIS}.verdict": ("test_verdict.py",),
     f"{ANALYSIS}.rolling_latency": ("test_latency.py", "test_verdict.py"),
     f"{ANALYSIS}.progress": ("test_progress.py",),

@@ -1,9 +1,10 @@
 """Which phase a session is in, and how far."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.progress import Progress, ProgressView
+from edgetop.analysis.progress import Progress, ProgressView, is_stalled
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.records import MEASURE, WARMUP
@@ -130,3 +131,13 @@ def test_an_engine_that_did_what_was_asked_is_not_awaited() -> None:
     assert view_of(Batch(9 * NS, events=(begun,), inferences=inferences)).silent_ns is None
     longer = phase_event(0, "measure", runs=None, duration_ns=2 * NS)
     assert view_of(Batch(9 * NS, events=(longer,), inferences=inferences)).silent_ns == 8 * NS
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "longest_s", "stalled"), [(4.9, 0.1, False), (5.1, 0.1, True), (19.0, 2.0, False), (21.0, 2.0, True)]
+)
+def test_an_inference_is_overdue_after_five_seconds_or_ten_latencies(
+    silent_s: float, longest_s: float, stalled: bool
+) -> None:
+    silent = ProgressView(phase="measure", silent_ns=round(silent_s * NS))
+    assert is_stalled(silent, round(longest_s * NS), None) is stalled

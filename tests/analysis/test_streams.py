@@ -9,6 +9,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import matching, parse_gate
 from edgetop.analysis.session_report import judged_gates
 from edgetop.analysis.stream_names import distinct_names
+from edgetop.analysis.stream_verdicts import Judged, join_verdicts
 from edgetop.analysis.verdict_reasons import OfStreams, State, WasSlowed
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load, Watched, WatchedStream
@@ -162,6 +163,21 @@ def test_a_slowdown_of_all_streams_is_one() -> None:
     )
     (slowdown,) = analysis.slowdowns_view().slowdowns
     assert set(slowdown.streams) == {DET, CLS}
+
+
+@pytest.mark.parametrize(("later_s", "events"), [(9, 1), (11, 2)])
+def test_slowdowns_that_begin_within_ten_seconds_are_one(later_s: int, events: int) -> None:
+    at_s = 60 + later_s
+    first = calls(0, 0, 60, 20, 3), calls(0, 60, 120, 20, 4.2)
+    second = calls(1, 0, at_s, 100, 25), calls(1, at_s, 120, 100, 35)
+    assert len(analysed(*first, *second).slowdowns_view().slowdowns) == events
+
+
+@pytest.mark.parametrize(("share", "state"), [(0.048, State.STEADY), (0.052, State.UNSETTLED)])
+def test_a_stream_with_a_twentieth_of_the_time_unsettles_a_session(mixed: Analysis, share: float, state: State) -> None:
+    steady = mixed.verdict()
+    unsettled = replace(steady, at_end=State.UNSETTLED, past=())
+    assert join_verdicts([Judged(DET, 1 - share, steady), Judged(CLS, share, unsettled)]).at_end is state
 
 
 def test_misses_are_told_by_stream() -> None:

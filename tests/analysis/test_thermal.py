@@ -1,6 +1,7 @@
 """Heat and clocks: the hottest zone, the margin to the nearest trip, clocks against their caps."""
 
 import numpy as np
+import pytest
 
 from edgetop.analysis.heat import LimitView, ThermalView, headroom_c, view_thermal
 from edgetop.analysis.slowdowns.throttle_spans import least_in_force
@@ -109,6 +110,18 @@ def test_the_chart_shows_the_fastest_clock() -> None:
     thermal = view(sensors, 1700.0, 1000.0)
     assert thermal.clock_points is not None
     assert np.nanmax(thermal.clock_points.top) == 1000.0
+
+
+@pytest.mark.parametrize(("cap_mhz", "shown_mhz"), [(1_755.0, 1000.0), (1_735.0, 700.0)])
+def test_the_chart_shows_a_clock_whose_cap_fell_below_97_percent(cap_mhz: float, shown_mhz: float) -> None:
+    sensors = [
+        make_sensor("freq/little", max=1800.0),
+        make_sensor("freq/big", max=2400.0),
+        make_sensor("freqcap/little"),
+    ]
+    thermal = view(sensors, 700.0, 1000.0, cap_mhz)
+    assert thermal.clock_points is not None
+    assert np.nanmax(thermal.clock_points.top) == shown_mhz
 
 
 def test_without_a_maximum_the_fastest_clock_so_far_is_shown() -> None:

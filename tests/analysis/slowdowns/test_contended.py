@@ -278,3 +278,8 @@ def test_wide_scatter_is_told() -> None:
     wide = list(10.0 * np.exp(np.random.default_rng(1).normal(0, 0.14, LENGTH_S)))
     assert view_of(session({}, wide)).is_too_scattered
     assert not view_of(session({})).is_too_scattered
+
+
+@pytest.mark.parametrize(("scatter", "is_wide"), [(0.039, False), (0.041, True)])
+def test_a_scatter_of_four_percent_is_wide(scatter: float, is_wide: bool) -> None:
+    assert replace(view_of(session({})), scatter=scatter).is_too_scattered is is_wide
