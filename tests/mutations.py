@@ -56,7 +56,7 @@ TESTS = {
     f"{ANALYSIS}.precision": ("test_precision.py",),
     f"{ANALYSIS}.steady": ("test_steady.py",),
     f"{ANALYSIS}.notices": ("test_trust.py", "test_notices.py"),
-    "edgetop.session.quiet": ("test_trust.py", "test_notices.py"),
+    "edgetop.session.quiet": ("../comparison/test_thresholds.py", "test_trust.py", "test_notices.py"),
     f"{ANALYSIS}.operator_hints": ("test_operator_hints.py", "test_threads.py"),
     f"{ANALYSIS}.operator_bounds": ("test_roofline.py",),
     f"{ANALYSIS}.hotspots": ("test_operators.py",),

@@ -442,3 +442,10 @@ def test_a_slow_model_keeps_its_inferences_for_hours() -> None:
     assert view.is_exact
     assert view.window is not None
     assert (view.window.count, view.window.throughput_hz) == (300, 0.5)
+
+
+@pytest.mark.parametrize(("apart_ms", "count"), [(900, 11), (1_000, 60)])
+def test_the_present_is_ten_seconds_or_a_minute_if_they_have_too_few_inferences(apart_ms: int, count: int) -> None:
+    t_ns = np.arange(0, 100_000, apart_ms) * MS
+    latency = rolling(make_inferences(t_ns, np.full(len(t_ns), 20 * MS)))
+    assert latency.recent(100 * NS).count == pytest.approx(count, abs=1)

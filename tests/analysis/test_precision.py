@@ -184,3 +184,27 @@ def test_the_report_has_the_interval_of_each_percentile_with_one() -> None:
     assert list(ci95) == ["p50_ms", "p90_ms", "p95_ms", "p99_ms", "p999_ms"]
     assert ci95["p50_ms"][0] < 10 < ci95["p50_ms"][1]
     assert ci95["p999_ms"] is None
+
+
+@pytest.mark.parametrize(("seed", "independent", "is_told"), [(4, 1.89, False), (6, 2.2, True)])
+def test_two_independent_inferences_give_an_interval_of_the_median(
+    seed: int, independent: float, is_told: bool
+) -> None:
+    found = precision_of(correlated(seed, 40, memory_s=30.0))
+    assert found.independent == pytest.approx(independent, abs=0.01)
+    assert (found.intervals_ns[P50] is not None) is is_told
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(45, False), (59, True)])
+def test_five_independent_inferences_beyond_it_give_an_interval_of_p99(seconds: int, is_told: bool) -> None:
+    """That is 500 inferences; there are 450 and 590."""
+    found = precision_of(latencies_ms(1, seconds, 10, 0.0, "lognormal"), 10)
+    assert found.independent == 10 * seconds
+    assert (found.intervals_ns[P99] is not None) is is_told
+
+
+@pytest.mark.parametrize(("seconds", "independent"), [(55, 236), (58, 580)])
+def test_a_variance_of_more_than_twice_that_of_chance_is_correlation(seconds: int, independent: int) -> None:
+    """In 55 seconds 2.33 times as much, in 58 seconds 2.2 times."""
+    found = precision_of(latencies_ms(1, seconds, 10, 0.0, "lognormal"), 10)
+    assert found.independent == pytest.approx(independent, abs=1)

@@ -180,6 +180,17 @@ def test_a_stream_with_a_twentieth_of_the_time_unsettles_a_session(mixed: Analys
     assert join_verdicts([Judged(DET, 1 - share, steady), Judged(CLS, share, unsettled)]).at_end is state
 
 
+def test_thirty_two_streams_are_judged_each_by_itself() -> None:
+    runs = np.concatenate([calls(number, 0, 12, 1_000, 1) for number in range(40)])
+    runs = runs[np.argsort(runs["t_ns"], kind="stable")]
+    aggregator = SecondAggregator(split_by="stream")
+    watched = Watched(("./program",), streams=tuple(WatchedStream(f"/m/{number}.onnx") for number in range(40)))
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    began = phase_event(0, "measure", runs=None)
+    analysis = Analysis.of([Batch(12 * NS, runs, seconds, events=(began,), manifest=make_manifest(watched=watched))])
+    assert len(analysis.stream_views()) == 32
+
+
 def test_misses_are_told_by_stream() -> None:
     analysis = analysed(calls(0, 0, 120, 20, 3), calls(1, 0, 120, 100, 40), deadline_ns=33 * MS)
     deadline = analysis.deadline()
