@@ -125,3 +125,9 @@ def test_what_is_kept_does_not_grow() -> None:
         rows.rows["t_ns"] += second * NS
         latency.fold(Batch(seconds=rows))
     assert len(latency.latest_rows()) == 600
+
+
+@pytest.mark.parametrize(("rise", "is_steady"), [(0.24, True), (0.26, False)])
+def test_of_a_latency_that_scatters_it_ends_within_three_standard_errors(rise: float, is_steady: bool) -> None:
+    latency = np.geomspace(10.0, 10.0 * (1 + rise), 120) * (1 + 0.06 * (-1.0) ** np.arange(120))
+    assert (sustained_span(latency.tolist()) == (0, 120)) is is_steady

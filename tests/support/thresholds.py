@@ -194,7 +194,8 @@ def _counts() -> Iterator[str]:
     yield "| signal | cause | change beyond its usual range | and share of it | how well it proves its cause alone |"
     yield RULER
     for name, (cause, least, share, weight, unit) in import_module(f"{SLOWDOWNS}.signals")._COUNTS.items():
-        yield f"| `{name}` | `{cause}` | {least:g} {unit} | {share * 100:g} % | {weight:g} |"
+        proof = "by its clock" if weight is None else f"{weight:g}"
+        yield f"| `{name}` | `{cause}` | {least:g} {unit} | {share * 100:g} % | {proof} |"
 
 
 def topic() -> str:

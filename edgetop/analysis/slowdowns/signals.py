@@ -75,14 +75,8 @@ OF_MIX = 0.6
 # Distance to its trip at which a zone may have been there. Choice: zones are polled once a second. Larger: throttling
 # is missed between two readings; smaller: a warm zone is taken for heat at the trip.
 AT_TRIP_C = -1.0
-# How well a flag or a clock proves its cause alone. Choice. Larger: other causes never win against it; smaller:
-# confidence is low although the board itself reports it.
-WEIGHT = 0.9
-# The same for an input below its least voltage. Choice: the reading does not say whether a clock fell. Larger: a weak
-# supply without effect wins; smaller: a brown-out loses.
-INPUT_WEIGHT = 0.8
-# The same for a control group without memory left. Choice: most groups at their limit only drop caches. Larger: a
-# full group without effect wins; smaller: reclaim is missed as the cause.
+# How well a control group without memory left proves its cause alone. Choice: most groups at their limit only drop
+# caches. Larger: a full group without effect wins; smaller: reclaim is missed as the cause.
 CGROUP_WEIGHT = 0.6
 # The same for the load of other processes. Choice: others may run on CPUs that the engine does not need. Larger:
 # others that do no harm win; smaller: contention is missed where nothing reports waits.
@@ -102,7 +96,7 @@ class Channel:
     fixed: float | None = None  # it counts beyond this value, whatever was usual
     least: float = 0.0  # otherwise: how far beyond the usual range
     share: float = 0.0  # and by which share of it
-    weight: float = WEIGHT  # how well it proves its cause alone
+    weight: float = 0.0  # how well it proves its cause alone; the clock says so of a limit
     unit: str = ""
     trips_c: tuple[float, ...] = ()  # for `margin`: the trips of the rows
     is_blind: bool = False  # for clocks: a cap of the firmware does not show in it
@@ -188,16 +182,17 @@ def _flags(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
             yield Channel(info.id, "thermal", (place,), least=SET)
 
 
-# Cause, how far beyond its usual range, by which share of that, how well it proves the cause alone, unit.
-_Count = tuple[Cause, float, float, float, str]
+# Cause, how far beyond its usual range, by which share of that, how well it proves the cause alone (None for a limit,
+# which its clock proves), unit.
+_Count = tuple[Cause, float, float, float | None, str]
 
 # How far each of these signals must leave its usual range. Choice: signals that others make too need more, and prove
 # less. Larger: a real cause is missed; smaller: usual fluctuation is a cause.
 _COUNTS: dict[str, _Count] = {
-    "rate/thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
-    "rate/core-thermal-events": ("thermal", 0.5, 1.0, 0.8, "/s"),
-    "pressure/over-current": ("power-cap", 3.0, 0.5, 0.9, "%"),
-    "rate/over-current-events": ("power-cap", 30.0, 0.5, 0.8, "/s"),
+    "rate/thermal-events": ("thermal", 0.5, 1.0, None, "/s"),
+    "rate/core-thermal-events": ("thermal", 0.5, 1.0, None, "/s"),
+    "pressure/over-current": ("power-cap", 3.0, 0.5, None, "%"),
+    "rate/over-current-events": ("power-cap", 30.0, 0.5, None, "/s"),
     QUOTA: ("cpu-quota", 5.0, 0.5, 0.9, "%"),
     THROTTLED: ("cpu-quota", STALLS_MS, 0.5, 0.9, "ms/s"),
     "rate/run-queue-wait": ("contention", STALLS_MS, 0.5, 0.9, "ms/s"),
@@ -226,7 +221,7 @@ def _counts(row: dict[str, int]) -> Iterator[Channel]:
         if sensor_id in row:
             is_felt = cause == "contention" and sensor_id != "load/steal"  # a hypervisor knows no quota
             yield Channel(
-                sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight, unit=unit,
+                sensor_id, cause, (row[sensor_id],), least=least, share=share, weight=weight or 0.0, unit=unit,
                 quota_rows=_quota_rows(row) if is_felt else (None, None), per_stalled_ms=_PER_STALLED_MS.get(sensor_id),
             )  # fmt: skip
     if "mem/cgroup-left" in row:
@@ -285,9 +280,7 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
         )  # fmt: skip
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
-            yield Channel(
-                info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, weight=INPUT_WEIGHT, unit="V"
-            )
+            yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, unit="V")
 
 
 @frozen

@@ -76,3 +76,10 @@ def test_beyond_what_the_session_tells_it_refuses() -> None:
         with pytest.raises(ValueError, match=reason):
             elsewhere(board.batches(60), manifest, ambient_c, 60 * NS)
     assert forecast(board, DESK_C + 5, seen_s=10).silence == "early"
+
+
+def test_a_tenth_of_the_change_is_its_error() -> None:
+    here, there = (forecast(still(0, 200.0), DESK_C + change_c).steady_c for change_c in (0, 10))
+    assert here is not None
+    assert there is not None
+    assert there.high - there.low == pytest.approx(here.high - here.low + 2 * 0.1 * 10)

@@ -169,3 +169,32 @@ def test_a_difference_is_five_deviations(scatter: float, is_another: bool) -> No
 def test_what_is_usual_now_is_that_of_sixteen_seconds() -> None:
     assert changed(LOAD, 390, 150, ago_s=9)
     assert not changed(LOAD, 390, 150, ago_s=7)
+
+
+def dips(*spans: tuple[int, int], seconds: int) -> np.ndarray:
+    load = np.full(seconds, 390.0)
+    for begin, end in spans:
+        load[begin:end] = 0
+    return load
+
+
+@pytest.mark.parametrize(("end_s", "from_s"), [(320, 0), (336, 336)])
+def test_two_blocks_are_no_blip(end_s: int, from_s: int) -> None:
+    """So long ago that only blocks of sixteen seconds are left."""
+    assert span(dips((304, end_s), seconds=1_000)).from_s == from_s
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(132, 0), (136, 1)])
+def test_a_coarser_resolution_reaches_back_further_by_a_twentieth(seconds: int, level: int) -> None:
+    assert span(busy(seconds)).level == level
+
+
+def test_three_differences_are_a_load_that_goes_up_and_down() -> None:
+    assert span(dips((20, 32), (50, 62), seconds=120)).from_s == 62
+    assert tried(dips((10, 22), (40, 52), (70, 82), seconds=120)) is None
+
+
+def test_what_is_usual_now_is_that_of_five_blocks_if_these_are_longer() -> None:
+    """Of a load that falls slowly, it decides how far back the load counts as the same."""
+    found = span(np.linspace(510, 390, 1_500))
+    assert (found.level, found.from_s) == (2, 464)

@@ -8,7 +8,9 @@ import pytest
 from edgetop.analysis.forecast import heat_forecast
 from edgetop.analysis.forecast.heat_forecast import ForecastView
 from edgetop.analysis.forecast.model import Estimate, Fitted
+from edgetop.session.seconds import NS
 from tests.analysis.forecast.test_forecast import LOAD, ZONE, rising, steady_load, told
+from tests.support.sessions import phase_event
 
 TRIP_C = 80.0
 
@@ -84,3 +86,38 @@ def test_a_zone_is_read_twelve_times(monkeypatch: pytest.MonkeyPatch, readings: 
         return np.where(t_s < 30 - readings, np.nan, rising(t_s))
 
     assert (told(31, (ZONE, read_late), (LOAD, steady_load)).will_throttle is True) is is_told
+
+
+@pytest.mark.parametrize(("until_s", "is_read"), [(91, False), (92, True)])
+def test_a_zone_is_read_if_it_was_in_the_last_five_seconds(until_s: int, is_read: bool) -> None:
+    view = told(100, (ZONE, lambda t_s: np.where(t_s < until_s, rising(t_s), np.nan)), (LOAD, steady_load))
+    assert (view.silence != "zone-unread") is is_read
+
+
+def rested(monkeypatch: pytest.MonkeyPatch, idle_c: dict[int, float], usual_c: float) -> bool:
+    """Whether the remaining throughput is known after 30 s at rest: `idle_c` in these seconds, else `usual_c`."""
+    fitted = Fitted(Estimate(90, 85, 95), Estimate(160.0, 150.0, 170.0), 0.9, 0.9)
+    monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
+
+    def heats(t_s: np.ndarray) -> np.ndarray:
+        resting = np.full_like(t_s, usual_c)
+        for second, celsius in idle_c.items():
+            resting[second] = celsius
+        return np.where(t_s < 30, resting, 76.0)
+
+    busy = (LOAD, lambda t_s: np.where(t_s < 30, 5.0, 390.0))
+    view = told(80, (ZONE, heats), busy, events=(phase_event(0, "idle", duration_ns=30 * NS),), began_s=30.0)
+    assert view.will_throttle
+    return view.share_silence != "idle-hot"
+
+
+@pytest.mark.parametrize(("celsius", "is_known"), [(74.9, True), (75.1, False)])
+def test_a_board_that_rests_five_degrees_below_its_trip_says_nothing_of_its_power(
+    monkeypatch: pytest.MonkeyPatch, celsius: float, is_known: bool
+) -> None:
+    assert rested(monkeypatch, {}, celsius) is is_known
+
+
+@pytest.mark.parametrize(("second", "is_known"), [(13, True), (16, False)])
+def test_half_of_the_idle_baseline_is_left_out(monkeypatch: pytest.MonkeyPatch, second: int, is_known: bool) -> None:
+    assert rested(monkeypatch, {second: 110.0}, 74.0) is is_known

@@ -80,12 +80,13 @@ def test_what_is_usual_lies_between_a_fifth_and_nine_tenths_of_the_values() -> N
     assert normal_range(Channel("", "thermal", (0,)), before) == (50, 90)
 
 
-# From what value on each signal counts: where it was 0 before, and where it was 100; and how sure it is alone.
+# From what value on each signal counts: where it was 0 before, and where it was 100; and how sure it is alone. Of a
+# limit the clock says how sure it is.
 COUNTS = {
-    "rate/thermal-events": (0.5, 200, 0.8),
-    "rate/core-thermal-events": (0.5, 200, 0.8),
-    "pressure/over-current": (3, 150, 0.9),
-    "rate/over-current-events": (30, 150, 0.8),
+    "rate/thermal-events": (0.5, 200, 0.0),
+    "rate/core-thermal-events": (0.5, 200, 0.0),
+    "pressure/over-current": (3, 150, 0.0),
+    "rate/over-current-events": (30, 150, 0.0),
     "pressure/cpu-quota": (5, 150, 0.9),
     "rate/cpu-throttled": (30, 150, 0.9),
     "rate/run-queue-wait": (30, 150, 0.9),
@@ -128,6 +129,21 @@ def test_a_signal_counts_beyond_its_range(name: str) -> None:
     _, threshold = normal_range(channel, np.array(values[:HEALTHY]))
     assert channel.name == channel_name
     assert (values[-1] <= threshold if channel.falls else values[-1] >= threshold) is counts
+
+
+@pytest.mark.parametrize(("rival", "cause"), [(0.7, "power-cap"), (0.9, "contention")])
+def test_a_power_limit_that_no_clock_shows_is_believed_less_than_a_plain_flag(rival: float, cause: str) -> None:
+    weights: dict[Cause, float] = {"contention": rival}
+    assert found({"power-cap": 100, "contention": 100}, weights=weights, clock=0.1).cause == cause
+
+
+@pytest.mark.parametrize(
+    ("sensor_id", "before", "during", "confidence"), [("mem/cgroup-left", 400, 1, 0.6), ("load/others", 0, 60, 0.5)]
+)
+def test_what_may_do_no_harm_proves_a_cause_by_half(
+    sensor_id: str, before: float, during: float, confidence: float
+) -> None:
+    assert the_one({sensor_id: changing(before, during)}).confidence == pytest.approx(confidence, abs=0.03)
 
 
 @pytest.mark.parametrize(("celsius", "cause"), [(83.9, "clock-change"), (84.1, "thermal")])

@@ -62,6 +62,11 @@ def test_a_model_that_goes_on_settling_has_a_baseline_after_two_minutes(apart_s:
     assert baseline_of(np.linspace(0.6, 0.0, 10).tolist(), apart_s)[0] == found
 
 
+@pytest.mark.parametrize(("fall", "found"), [(0.03, (0, 30)), (0.032, None)])
+def test_a_fall_of_a_scattering_model_is_one_by_three_standard_errors(fall: float, found: object) -> None:
+    assert baseline_of(scattered(0.03, (15, fall), (15, 0.0)))[0] == found
+
+
 def windows_of(shares: Shares, width_s: int = 1) -> Windows:
     windows = np.empty(len(shares), WINDOW)
     windows["begin_s"] = np.arange(len(shares)) * width_s
@@ -130,6 +135,36 @@ def test_an_interruption_of_ten_seconds_ends_a_slowdown(gap_s: int, spans: list[
 def test_a_rise_of_up_to_a_minute_belongs_to_the_slowdown(rise_s: int, begins_s: int) -> None:
     (span,) = detected([0.0] * 61 + [0.07] * rise_s + [0.15] * 10).spans
     assert (span.start_s, span.rise_s) == (61 + rise_s, begins_s)
+
+
+@pytest.mark.parametrize(("level", "rise_s"), [(0.028, 71), (0.03, 61)])
+def test_a_rise_begins_above_a_fifth_of_it(level: float, rise_s: int) -> None:
+    (span,) = detected([0.0] * 61 + [level] * 10 + [0.15] * 10).spans
+    assert span.rise_s == rise_s
+
+
+def patterned(share: float, *pieces: tuple[int, float]) -> list[float]:
+    """Each piece is (seconds, level), with a scatter of `share` that no median of five seconds shows."""
+    seconds = [level for seconds, level in pieces for _ in range(seconds)]
+    return [level + share * (-1, 1, 0, 1, -1)[place % 5] for place, level in enumerate(seconds)]
+
+
+@pytest.mark.parametrize(("share", "windows"), [(0.0955, None), (0.0965, 3)])
+def test_a_slowdown_exceeds_its_limit_by_the_error_of_the_baseline(share: float, windows: int | None) -> None:
+    """By one and a half standard errors, here of 1 %: the burst scattered."""
+    calm = [*patterned(0.03, (30, 0.0)), *[0.0] * 200]
+    assert told_after(calm, [share] * 40) == windows
+
+
+@pytest.mark.parametrize(("before", "start_s"), [(0.066, 70), (0.069, 65)])
+def test_a_slowdown_begins_at_most_one_and_a_half_deviations_below_its_level(before: float, start_s: int) -> None:
+    latency = [*patterned(0.024, (65, 0.0)), *[before] * 5, *patterned(0.024, (60, 0.12))]
+    assert [span.start_s for span in detected(latency).spans] == [start_s]
+
+
+@pytest.mark.parametrize(("after", "end_s"), [(0.064, 85), (0.066, None)])
+def test_a_slowdown_goes_on_down_to_three_deviations_below_its_level(after: float, end_s: int | None) -> None:
+    assert spans_of(detected([*patterned(0.016, (65, 0.0), (20, 0.12)), *[after] * 20])) == [(65, end_s)]
 
 
 def test_noise_that_lasts_puts_off_the_certainty() -> None:
@@ -251,6 +286,14 @@ def test_a_rise_is_compared_with_the_last_hundred_and_sixty_calm_windows() -> No
 def test_three_calm_windows_are_enough_to_doubt_a_rise() -> None:
     assert ratio_of([0.0, 0.01], [0.1] * 10) == 1_000
     assert ratio_of([0.0, 0.01, 0.0], [0.1] * 10) < 1_000
+
+
+def test_an_outlier_counts_as_three_deviations() -> None:
+    ratios = [
+        ratio_of([deviations * 0.01 * 1.4826, *scattered(0.01, (39, 0.0))], scattered(0.01, (20, 0.05)))
+        for deviations in (2.9, 3.1, 5.0)
+    ]
+    assert ratios[0] != ratios[1] == ratios[2]
 
 
 @pytest.mark.parametrize(("scatter", "ratio"), [(0.0, 4.3), (0.01, 1.6)])
