@@ -131,6 +131,12 @@ def test_a_signal_counts_beyond_its_range(name: str) -> None:
     assert (values[-1] <= threshold if channel.falls else values[-1] >= threshold) is counts
 
 
+@pytest.mark.parametrize(("seconds", "cause"), [(39, "mix"), (41, "memory-pressure")])
+def test_a_cause_outside_of_the_program_comes_before_the_mix_from_two_fifths_on(seconds: int, cause: str) -> None:
+    weights: dict[Cause, float] = {"mix": 0.6, "memory-pressure": 1.0}
+    assert found({"mix": 100, "memory-pressure": seconds}, weights=weights).cause == cause
+
+
 @pytest.mark.parametrize(("rival", "cause"), [(0.7, "power-cap"), (0.9, "contention")])
 def test_a_power_limit_that_no_clock_shows_is_believed_less_than_a_plain_flag(rival: float, cause: str) -> None:
     weights: dict[Cause, float] = {"contention": rival}
