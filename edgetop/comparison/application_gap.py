@@ -8,26 +8,25 @@ inputs. A cause never explains more than what is left of the gap.
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.program_frames import FramesView
+from edgetop.comparison.input_sizes import LEAST_CALLS, Sized, beyond_equal_size, fit_sizes
 from edgetop.formatting import percent
 from edgetop.frozen import frozen
 from edgetop.session.manifest import Manifest, WatchedStream
 from edgetop.session.records import MEASURE, Inferences
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 # Share of the application's time below which a cause is not listed. Choice. Larger: small causes are missing;
 # smaller: noise is listed.
 LEAST_SHARE = 0.02
-# Number of calls that give a mean. Choice: its error is then a fifth of their scatter. Larger: short sessions explain
-# less; smaller: a few calls explain much.
-LEAST_CALLS = 30
 MOST_WAITED = 0.99  # if calls waited for more than this share of the time, nothing is left to compare
 # Number of concurrent calls above which other threads are inferences. Choice. Larger: a second inference is called
 # Python's GIL; smaller: the GIL is missed in a program that overlaps at times.
@@ -67,6 +66,7 @@ class Evidence:
     readings: Mapping[str, Floats]  # readings by sensor
     frames: FramesView | None = None
     throttled_share: float = 0.0
+    times: Mapping[str, Ints] = field(default_factory=dict)  # times of readings by sensor, if `is_timed`
 
     def mean(self, sensor: str) -> float | None:
         values = self.readings.get(sensor)
@@ -92,6 +92,11 @@ class Evidence:
         used = self.mean("load/application") or self.mean("load/engine") or 0.0
         waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
         return used + sum(waited) / 10
+
+
+def is_timed(sensor: str) -> bool:
+    """Whether the times of the sensor's readings are needed, to find the calls that they belong to."""
+    return sensor.startswith("input/") or sensor.endswith("-reshaped")
 
 
 @frozen
@@ -170,6 +175,7 @@ class _Search:
         self.mean_ms = float(self.calls["latency_ns"][counted if counted.any() else ~counted].mean()) / 1e6
         self.off_cpu_ms, self.queued_ms = self._off_cpu(f"call/{number or 0}-")
         self.left_ms = self.app_ms - self.loop_ms
+        self.has_sizes = False  # whether the size of the inputs of each call is known
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
@@ -204,15 +210,60 @@ class _Search:
         self._input_size()
 
     def _shapes(self) -> None:
-        reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped")
-        if reshaped is None or not len(reshaped):
+        """Explain calls whose inputs have another shape than the call before, and inputs larger than the loop's."""
+        reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped", np.empty(0))
+        if self._sizes(len(reshaped)) or not len(reshaped):
             return
         others = len(self.calls) - len(reshaped)
-        rest_ms = self.app_ms * len(self.calls) - float(reshaped.sum())
-        usual_ms = max(rest_ms / others, self.loop_ms) if others >= LEAST_CALLS else self.loop_ms
+        if others < LEAST_CALLS:  # Calls without a change of shape would tell what the shape itself takes.
+            return
+        usual_ms = max((self.app_ms * len(self.calls) - float(reshaped.sum())) / others, self.loop_ms)
         text = f"{len(reshaped)} of {len(self.calls)} calls had another input shape than the call before, and took"
         text = f"{text} {reshaped.mean():.2f} ms on average, the others {usual_ms:.2f} ms"
         self.note("changing shapes", (float(reshaped.sum()) - usual_ms * len(reshaped)) / len(self.calls), text)
+
+    def _sizes(self, changes: int) -> bool:
+        """Explain by the size of the inputs of each call. Return whether that is known."""
+        took_ms, elements, is_changed = self._sized_calls()
+        sized = fit_sizes(took_ms, elements, is_changed)
+        if sized is None:
+            return False
+        self.has_sizes = True
+        if sized.change_ms is not None and sized.change_ms > sized.change_error_ms:
+            text = f"{changes} of {len(self.calls)} calls had another input shape than the call before, and took"
+            text = f"{text} {sized.change_ms:.2f} ± {sized.change_error_ms:.2f} ms longer than calls of their size"
+            self.note("changing shapes", sized.change_ms * changes / len(self.calls), text)
+        looped = sum(math.prod(one.shape) for one in self.loop.manifest.model.inputs)
+        if looped:
+            self._larger(sized, beyond_equal_size(took_ms, elements, looped), looped)
+        return True
+
+    def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
+        """Explain inputs that are larger than those of the loop, which have `looped` elements."""
+        text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
+        if equal is not None:
+            more_ms, error_ms, count = equal
+            text = f"{text}; {count} calls of the loop's size are faster by {more_ms:.2f} ± {error_ms:.2f} ms"
+        else:
+            more_ms, error_ms = (of * (sized.mean - looped) for of in (sized.each_ms, sized.each_error_ms))
+            text = f"{text}; {sized.sizes} sizes: {1e3 * sized.each_ms:.3g} ms for each 1,000 elements, which explains"
+            text = f"{text} {percent(sized.explained)} of the variance of calls, and {more_ms:.2f}"
+            text = f"{text} ± {abs(error_ms):.2f} ms"
+        if more_ms > abs(error_ms):
+            self.note("larger inputs", more_ms, text)
+
+    def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Return latency in ms, number of elements and whether the shape has changed, for calls of known size."""
+        number = self.number or 0
+        sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"
+        times = self.app.times.get(sensor, np.empty(0, np.int64))
+        order = np.argsort(times, kind="stable")
+        place = np.searchsorted(times[order], self.calls["t_ns"], side="right") - 1
+        counts = (place >= 0) & (self.calls["phase"] == MEASURE)
+        calls = self.calls[counts]
+        elements = self.app.readings.get(sensor, np.empty(0))[order][place[counts]]
+        is_changed = np.isin(calls["t_ns"], self.app.times.get(changed, np.empty(0, np.int64)))
+        return calls["latency_ns"] / 1e6, elements, is_changed
 
     def _contention(self) -> float:
         """Explain waits for a CPU beyond those of the loop, caused by own threads or by other processes."""
@@ -323,6 +374,9 @@ class _Search:
         return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
 
     def _input_size(self) -> None:
+        """Explain larger inputs by those of the first call, if only these are known."""
+        if self.has_sizes:
+            return
         inputs, theirs = (self.stream.inputs if self.stream else None) or "", self.loop.manifest.model.inputs
         # The shapes in the hook's description of inputs: "image 1x3x224x224, mask 1x1".
         shapes_of_own = re.findall(r" (\d+(?:x\d+)*)(?:,|$)", inputs)

@@ -34,7 +34,9 @@ SLOT_BYTES = SLOT.size
 _write, _ident = SLOT.pack_into, get_ident  # looked up faster than attributes
 _write_sequence = struct.Struct("Q").pack_into  # one store; "<Q" would write byte by byte
 COST_AT, NAME_COUNT_AT = 48, 52
-CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS = range(1, 7)  # kinds; their numbers are explained in `edgetop help tap`
+CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS, SIZE = range(
+    1, 8
+)  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; inputs of another shape than before
 WAITED_SHIFT, MOST_WAITED = (
     8,
@@ -154,6 +156,17 @@ class Tap:
             except (OSError, ValueError):
                 self.is_watched = False
         return self.made
+
+
+def elements(shapes):
+    """Return how many elements arrays of these shapes have together, as a number that fits into a slot."""
+    total = 0
+    for shape in shapes:
+        product = 1
+        for size in shape:
+            product *= size
+        total += product
+    return min(total, LARGEST)
 
 
 class _Timed:

@@ -36,6 +36,7 @@ UNIT_OF_KIND = {
     "frame": "ms",
     "drop": "frames",
     "call": "ms",
+    "input": "elements",
 }
 
 

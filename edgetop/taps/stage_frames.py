@@ -150,6 +150,11 @@ def call_samples(stream: int, calls: Calls) -> Samples:
     return samples
 
 
+def size_sensor(stream: int) -> str:
+    """Return the id of the sensor that has the number of elements in the inputs of a stream's calls."""
+    return f"input/{stream}-elements"
+
+
 def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
     """Return latency, CPU time and CPU wait, in ms, for the calls that the hook measured.
 

@@ -27,7 +27,7 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
 from edgetop.taps.ring import CallName, Calls, Ring
 from edgetop.taps.rings import SHARED_MEMORY, Rings
-from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait
+from edgetop.taps.stage_frames import RUN_QUEUE_WAIT, Frames, Samples, call_samples, run_queue_wait, size_sensor
 
 QUIET_NS = 10_000_000_000  # after this time without an inference, a warning says what the process has loaded
 MAX_STREAMS = 255  # most streams, one per model and session; the last one collects all that do not fit
@@ -35,6 +35,9 @@ OTHERS = CallName("", "", (), "others")
 SLACK_NS = 1_000_000_000  # how far the time of a call may be outside the session, since calls are read later
 WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # the warm-up of a stream is found in its first calls, up to either limit
 WARMUP_RATIO = 1.25  # an early call this much slower than the median of the later half of these calls is warm-up
+# Time after which the size of inputs is repeated, which is less than the 12 s for which a reading counts
+# (`tracks.HOLD_S`). Choice. Larger: seconds may have no size; smaller: more readings of the same.
+REPEAT_NS = 5_000_000_000
 HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
 
 
@@ -60,6 +63,9 @@ class Streams:
         self._samples: Samples = {}
         self._threads_of: dict[tuple[int, int], int] = {}  # threads of a session by (ring, name); 0: the default
         self._inputs_of: dict[tuple[int, int], str] = {}  # inputs of the first call by (ring, name), with their shapes
+        self._sizes: dict[
+            tuple[int, int], tuple[int, float]
+        ] = {}  # last report of a size by (ring, name): time, elements
         self._free: defaultdict[CallName, list[int]] = defaultdict(list)  # streams whose process has ended
         self._continued: set[tuple[int, int]] = set()  # keys of `_numbers` that continue the stream of an ended process
 
@@ -90,6 +96,7 @@ class Streams:
     def add(self, ring: Ring, calls: Calls) -> None:
         """Add the calls that `Ring.read` returned."""
         self._add_sessions(ring, calls)
+        self._add_sizes(ring, calls[calls["kind"] == layout.SIZE])
         calls = calls[calls["kind"] == layout.CALL]
         if not len(calls):
             return
@@ -107,6 +114,7 @@ class Streams:
                 inferences["phase"][of_name] = MEASURE
             for sensor, samples in call_samples(number, calls[of_name]).items():
                 self._samples.setdefault(sensor, []).extend(samples)
+            self._repeat_size(ring, name, int(calls["start_ns"][of_name].max()))
             if not stream.recognised:
                 room = WARMUP_CALLS - len(stream.latencies_ns)
                 stream.latencies_ns += inferences[of_name]["latency_ns"][:room].tolist()
@@ -130,6 +138,22 @@ class Streams:
                 self._inputs_of[ring.number, int(each["number"])] = ring.name(int(each["name"])).model
         for key, number in self._numbers.items() if len(told) else ():
             self._describe(key, number)
+
+    def _add_sizes(self, ring: Ring, sizes: Calls) -> None:
+        """Take the sizes of inputs, which are reported with each call that has another shape than the one before."""
+        for name in np.unique(sizes["name"]).tolist():
+            own = sizes[sizes["name"] == name]
+            number = self._number(ring, name, int(own["start_ns"].min()))
+            samples = list(zip(own["start_ns"].tolist(), own["number"].astype(np.float64).tolist(), strict=True))
+            self._samples.setdefault(size_sensor(number), []).extend(samples)
+            self._sizes[ring.number, name] = samples[-1]
+
+    def _repeat_size(self, ring: Ring, name: int, now_ns: int) -> None:
+        """Repeat the size of a session's inputs from time to time, since a reading counts for some seconds only."""
+        last_ns, size = self._sizes.get((ring.number, name), (now_ns, 0.0))
+        if now_ns - last_ns >= REPEAT_NS:
+            self._sizes[ring.number, name] = now_ns, size
+            self._samples.setdefault(size_sensor(self._numbers[ring.number, name]), []).append((now_ns, size))
 
     def _describe(self, key: tuple[int, int], number: int) -> None:
         stream = self._streams[number]
@@ -162,6 +186,7 @@ class Streams:
         self._continued = {key for key in self._continued if key[0] != ring.number}
         self._threads_of = {key: value for key, value in self._threads_of.items() if key[0] != ring.number}
         self._inputs_of = {key: value for key, value in self._inputs_of.items() if key[0] != ring.number}
+        self._sizes = {key: value for key, value in self._sizes.items() if key[0] != ring.number}
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
         """Return the inferences that are certainly earlier than all inferences still to come.

@@ -75,6 +75,42 @@ def reshaped():
     return replace(app, readings={**app.readings, "call/0-reshaped": slow[slow > 10]})
 
 
+def sized(latency_ms, elements, is_changed):
+    """Calls with inputs of so many elements, as the hook reports them: with each change, and every five seconds."""
+    app = application(latency_ms)
+    begins = app.inferences["t_ns"]
+    is_told = is_changed | (np.arange(COUNT) == 0) | (np.diff(begins // (5 * 10**9), prepend=0) > 0)
+    sizes, times = {"input/0-elements": elements[is_told]}, {"input/0-elements": begins[is_told]}
+    changes = {"call/0-reshaped": app.inferences["latency_ns"][is_changed] / MS}
+    return replace(
+        app, readings={**app.readings, **sizes, **changes}, times={**times, "call/0-reshaped": begins[is_changed]}
+    )
+
+
+LOOP_ELEMENTS = 3 * 224 * 224
+
+
+def each_call_another():
+    """Twice as large on average, and each call has another size: it takes 10 ms for each image of the loop's size."""
+    elements = np.random.default_rng(3).integers(LOOP_ELEMENTS, 3 * LOOP_ELEMENTS, COUNT).astype(float)
+    return sized(10 * elements / LOOP_ELEMENTS, elements, np.ones(COUNT, bool))
+
+
+def two_sizes():
+    """Half of the calls have the loop's size. A change costs nothing."""
+    is_large = np.arange(COUNT) // 10 % 2 == 1
+    elements = np.where(is_large, 3.0, 1.0) * LOOP_ELEMENTS
+    return sized(np.where(is_large, 30.0, 10.0), elements, np.diff(is_large.astype(int), prepend=0) != 0)
+
+
+def changes_that_cost():
+    """As before, and a change costs 20 ms; each fifth call is one."""
+    is_large = np.arange(COUNT) // 5 % 2 == 1
+    is_changed = np.diff(is_large.astype(int), prepend=0) != 0
+    elements = np.where(is_large, 3.0, 1.0) * LOOP_ELEMENTS
+    return sized(np.where(is_large, 30.0, 10.0) + np.where(is_changed, 20.0, 0), elements, is_changed)
+
+
 def after_pauses():
     pauses = np.random.default_rng(2).choice([0.1, 40.0], COUNT)
     return application(np.where(pauses > 1, 16.0, 10.0), pauses)
@@ -115,6 +151,9 @@ MADE = {
         "memory pressure", 10,
     ),
     "changing shapes": (reshaped, "changing shapes", 5),
+    "another size in each call": (each_call_another, "larger inputs", 10),
+    "calls of the loop's size": (two_sizes, "larger inputs", 10),
+    "changes that cost": (changes_that_cost, "larger inputs", 10),
     "copies": (lambda: application(10, 20.0, STAGES), "copies and conversions", 20),
     "a queue": (lambda: application(10, 20.0, QUEUE), "queueing", 20),
     "a slow camera": (lambda: application(10, 20.0, CAPTURE), "stage capture", 20),
@@ -129,6 +168,31 @@ def test_the_cause_of_each_made_situation_is_named(situation):
     assert found.causes[0].name == cause
     assert found.causes[0].ms == pytest.approx(ms, rel=0.1)
     assert sum(each.ms for each in found.causes) + found.not_explained_ms == pytest.approx(found.ms)
+
+
+def test_shapes_that_never_repeat_are_not_blamed_for_changing():
+    found = gap(each_call_another(), loop())
+    assert [cause.name for cause in found.causes] == ["larger inputs"]
+    assert found.not_explained_ms == pytest.approx(0, abs=0.2)
+    assert "0.0664 ms for each 1,000 elements" in found.causes[0].evidence
+    unsized = replace(each_call_another(), times={})
+    assert gap(unsized, loop()).causes == ()
+    assert gap(unsized, loop()).not_explained_ms == pytest.approx(10, rel=0.05)
+
+
+def test_a_change_costs_what_calls_of_one_size_differ_by():
+    found = {cause.name: cause for cause in gap(changes_that_cost(), loop()).causes}
+    assert found["changing shapes"].ms == pytest.approx(4, rel=0.05)
+    assert set(found) == {"larger inputs", "changing shapes"}
+    assert [cause.name for cause in gap(two_sizes(), loop()).causes] == ["larger inputs"]
+
+
+def test_the_size_of_inputs_explains_no_more_than_its_error_allows():
+    """Times that do not depend on the size have a slope by chance."""
+    random = np.random.default_rng(4)
+    elements = random.integers(LOOP_ELEMENTS, 3 * LOOP_ELEMENTS, COUNT).astype(float)
+    app = sized(20 * random.lognormal(0, 0.3, COUNT), elements, np.ones(COUNT, bool))
+    assert gap(app, loop()).causes == ()
 
 
 def busy_loop():

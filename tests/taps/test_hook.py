@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.probe.edgetop_probe import CALL, SIZE
 from edgetop.taps.ring import Ring
 
 pytestmark = pytest.mark.slow
@@ -269,3 +270,42 @@ print(json.dumps("done"))
     assert len(names) == 100
     assert names.count("others") == 100 - len(set(names)) + 1
     assert all(names.count(name) == 1 for name in set(names) - {"others"})
+
+
+ONNX_RUNTIME = """
+class InferenceSession:
+    def __init__(self, path):
+        self._model_path = path
+    def get_providers(self):
+        return ["CPUExecutionProvider"]
+    def run(self, outputs, feed):
+        return []
+"""
+
+
+def test_each_change_of_shape_is_reported_with_the_number_of_elements(program, tmp_path):
+    package = tmp_path / "packages" / "onnxruntime"
+    (package / "capi").mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "from onnxruntime.capi.onnxruntime_inference_collection import InferenceSession\n"
+    )
+    (package / "capi" / "__init__.py").write_text("")
+    (package / "capi" / "onnxruntime_inference_collection.py").write_text(ONNX_RUNTIME)
+    script = """
+import onnxruntime
+class Array:
+    def __init__(self, *shape):
+        self.shape = shape
+session = onnxruntime.InferenceSession("m.onnx")
+for shape in (1, 8), (1, 8), (1, 12), (1, 12), (2, 8):
+    session.run(None, {"tokens": Array(*shape), "mask": Array(1)})
+print(1)
+"""
+    assert program(script)[:2] == (1, 0)
+    (path,) = program.rings.glob("*.tap")
+    ring = Ring(path)
+    ring.find_whole()
+    calls = ring.read()
+    sizes, made = calls[calls["kind"] == SIZE], calls[calls["kind"] == CALL]
+    assert sizes["number"].tolist() == [9, 13, 17]
+    assert sizes["start_ns"].tolist() == made["start_ns"][[0, 2, 4]].tolist()

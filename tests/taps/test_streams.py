@@ -114,3 +114,19 @@ def test_waits_for_a_cpu_are_apart_from_other_waits():
 
 def test_waits_are_not_reported_for_sessions_of_many_threads():
     assert "rate/call-run-queue-wait" not in sampled([10], [4], [2], threads=4)
+
+
+def test_the_size_of_inputs_is_told_at_each_change_and_again_from_time_to_time():
+    streams = Streams()
+    size = calls(5, kind=layout.SIZE)
+    size["number"] = 3_000
+    streams.add(RING, size)
+    told_ns = int(size["start_ns"][0])
+    assert streams.take_samples() == {"input/0-elements": [(told_ns, 3_000.0)]}
+    made = calls(5, 5, 5)
+    made["start_ns"] = told_ns + np.array([0, 1_000, 6_000]) * MS
+    made["end_ns"] = made["start_ns"] + 5 * MS
+    streams.add(RING, made[:2])
+    assert "input/0-elements" not in streams.take_samples()
+    streams.add(RING, made[2:])
+    assert streams.take_samples()["input/0-elements"] == [(told_ns + 6_000 * MS, 3_000.0)]

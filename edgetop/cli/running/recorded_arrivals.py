@@ -22,7 +22,7 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
     import numpy as np  # noqa: PLC0415
 
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415
-    from edgetop.comparison.application_gap import Evidence  # noqa: PLC0415
+    from edgetop.comparison.application_gap import Evidence, is_timed  # noqa: PLC0415
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.recording.registry import locate  # noqa: PLC0415
@@ -30,14 +30,17 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
 
     recording = Recording(locate(session, recordings_home()), completes=completes)
     analysis = Analysis()
-    inferences, readings = NO_INFERENCES, defaultdict(list)
+    inferences, readings, times = NO_INFERENCES, defaultdict(list), defaultdict(list)
     ids = [info.id for info in recording.manifest.sensors]
     for batch in recording.play(inferences=True):
         analysis.fold(batch)
         kept = batch.inferences[batch.inferences["ok"]]
         inferences = join([inferences, kept])[-MOST_INFERENCES:]
         for place in np.unique(batch.readings["sensor"]).tolist():
-            readings[ids[place]].append(batch.readings["value"][batch.readings["sensor"] == place])
+            own = batch.readings[batch.readings["sensor"] == place]
+            readings[ids[place]].append(own["value"])
+            if is_timed(ids[place]):
+                times[ids[place]].append(own["t_ns"])
     problems += recording.problems
     return Evidence(
         manifest=analysis.manifest or recording.manifest,
@@ -45,6 +48,7 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
         readings={name: np.concatenate(each) for name, each in readings.items()},
         frames=analysis.frames.view(),
         throttled_share=analysis.throttles.view().share or 0.0,
+        times={name: np.concatenate(each) for name, each in times.items()},
     )
 
 

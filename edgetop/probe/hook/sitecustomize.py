@@ -241,7 +241,7 @@ class _Wrapper:
             feed = args[2] if len(args) > 2 else options.get("input_feed")
             state.calm(CALM_CALLS)
             if type(feed) is dict:
-                flags |= self._shape_flag(state, feed)
+                flags |= self._shape_flag(state, feed, start, end)
             cpu_us = 0
             if used:
                 cpu_us, waited_us = used
@@ -250,7 +250,7 @@ class _Wrapper:
         except Exception:  # noqa: S110  nothing of this may reach the program
             pass
 
-    def _shape_flag(self, state, feed):
+    def _shape_flag(self, state, feed, start, end):
         """Return the flag for changed shapes. Every call is checked until the shapes have been the same for a while."""
         try:
             shapes = [value.shape for value in feed.values()]
@@ -262,14 +262,15 @@ class _Wrapper:
             return 0
         state.same = 0
         state.calm(0)
-        return self._reshaped(state, feed, shapes)
+        return self._reshaped(state, feed, shapes, start, end)
 
-    def _reshaped(self, state, feed, shapes):
-        """Return the flag for an input of another shape than before. Shapes of the first call are reported."""
+    def _reshaped(self, state, feed, shapes, start, end):
+        """Report the size of inputs, and return the flag for another shape. Shapes of the first call are reported."""
         before = state.shapes
         if not all(isinstance(shape, tuple) for shape in shapes):
             return 0
         state.shapes = shapes
+        state.ring.put(start, end, state.number, self._probe.SIZE, number=self._probe.elements(shapes))
         if before is not None:
             return self._probe.RESHAPED
         sizes = ("%s %s" % (name, "x".join(map(str, shape))) for name, shape in zip(feed, shapes) if shape)
