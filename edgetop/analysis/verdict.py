@@ -304,7 +304,7 @@ def _steadiness(seen: Evidence) -> Verdict:
     change = _change(seen)
     if change is None:
         return Verdict(State.UNSETTLED, "warning", (NothingRecent(),))
-    if abs(change) > SLOWER_SHARE:
+    if abs((1 + change) / slowdowns.size_ratio - 1) > SLOWER_SHARE:
         return Verdict(State.UNSETTLED, "warning", (AwayFromBurst(change),))
     measured_ns = seen.progress.measured_ns
     ends = [*(span.end_ns for span in seen.throttles.spans), *(slowdown.end_ns for slowdown in slowdowns.slowdowns)]

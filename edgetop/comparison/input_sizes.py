@@ -17,7 +17,9 @@ Bools = npt.NDArray[np.bool_]
 # Number of calls that give a mean. Choice: its error is then a fifth of their scatter. Larger: short sessions explain
 # less; smaller: a few calls explain much.
 LEAST_CALLS = 30
-ERRORS = 1.96  # standard errors in half of a 95 % interval
+# Standard errors in half of an interval. Statistics: 95 % lie within it. Larger: a real effect of the size is not
+# told; smaller: chance is one.
+ERRORS = 1.96
 
 
 @frozen

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from edgetop.engines.engine_protocol import (
     FillRate,
@@ -35,10 +36,9 @@ OTHERS = CallName("", "", (), "others")
 SLACK_NS = 1_000_000_000  # how far the time of a call may be outside the session, since calls are read later
 WARMUP_CALLS, WARMUP_NS = 10, 2_000_000_000  # the warm-up of a stream is found in its first calls, up to either limit
 WARMUP_RATIO = 1.25  # an early call this much slower than the median of the later half of these calls is warm-up
-# Time after which the size of inputs is repeated, which is less than the 12 s for which a reading counts
-# (`tracks.HOLD_S`). Choice. Larger: seconds may have no size; smaller: more readings of the same.
-REPEAT_NS = 5_000_000_000
 HOLD_NS, MOST_HELD = 5_000_000_000, 65_536
+
+Times = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -63,9 +63,7 @@ class Streams:
         self._samples: Samples = {}
         self._threads_of: dict[tuple[int, int], int] = {}  # threads of a session by (ring, name); 0: the default
         self._inputs_of: dict[tuple[int, int], str] = {}  # inputs of the first call by (ring, name), with their shapes
-        self._sizes: dict[
-            tuple[int, int], tuple[int, float]
-        ] = {}  # last report of a size by (ring, name): time, elements
+        self._sizes: dict[tuple[int, int], float] = {}  # elements in the inputs of the last call by (ring, name)
         self._free: defaultdict[CallName, list[int]] = defaultdict(list)  # streams whose process has ended
         self._continued: set[tuple[int, int]] = set()  # keys of `_numbers` that continue the stream of an ended process
 
@@ -96,9 +94,10 @@ class Streams:
     def add(self, ring: Ring, calls: Calls) -> None:
         """Add the calls that `Ring.read` returned."""
         self._add_sessions(ring, calls)
-        self._add_sizes(ring, calls[calls["kind"] == layout.SIZE])
+        sizes = calls[calls["kind"] == layout.SIZE]
         calls = calls[calls["kind"] == layout.CALL]
         if not len(calls):
+            self._add_sizes(ring, sizes)
             return
         inferences = np.zeros(len(calls), INFERENCE)
         inferences["t_ns"] = calls["start_ns"]
@@ -114,7 +113,8 @@ class Streams:
                 inferences["phase"][of_name] = MEASURE
             for sensor, samples in call_samples(number, calls[of_name]).items():
                 self._samples.setdefault(sensor, []).extend(samples)
-            self._repeat_size(ring, name, int(calls["start_ns"][of_name].max()))
+            if mean := self._mean_size(ring, name, calls["start_ns"][of_name], sizes):
+                self._samples.setdefault(f"input/{number}-mean", []).append(mean)
             if not stream.recognised:
                 room = WARMUP_CALLS - len(stream.latencies_ns)
                 stream.latencies_ns += inferences[of_name]["latency_ns"][:room].tolist()
@@ -124,6 +124,7 @@ class Streams:
         if len(self._threads) <= 1:  # only whether there are several threads matters
             self._threads.update((ring.number, thread) for thread in np.unique(calls["thread"]).tolist()[:2])
         self._pending = join([self._pending, inferences])
+        self._add_sizes(ring, sizes)
 
     def _add_sessions(self, ring: Ring, calls: Calls) -> None:
         """Take the reports on sessions, which come before or after their first calls."""
@@ -144,16 +145,17 @@ class Streams:
         for name in np.unique(sizes["name"]).tolist():
             own = sizes[sizes["name"] == name]
             number = self._number(ring, name, int(own["start_ns"].min()))
-            samples = list(zip(own["start_ns"].tolist(), own["number"].astype(np.float64).tolist(), strict=True))
+            samples = zip(own["start_ns"].tolist(), own["number"].astype(np.float64).tolist(), strict=True)
             self._samples.setdefault(size_sensor(number), []).extend(samples)
-            self._sizes[ring.number, name] = samples[-1]
+            self._sizes[ring.number, name] = float(own["number"][-1])
 
-    def _repeat_size(self, ring: Ring, name: int, now_ns: int) -> None:
-        """Repeat the size of a session's inputs from time to time, since a reading counts for some seconds only."""
-        last_ns, size = self._sizes.get((ring.number, name), (now_ns, 0.0))
-        if now_ns - last_ns >= REPEAT_NS:
-            self._sizes[ring.number, name] = now_ns, size
-            self._samples.setdefault(size_sensor(self._numbers[ring.number, name]), []).append((now_ns, size))
+    def _mean_size(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> tuple[int, float] | None:
+        """Return the time of the last of these calls and the mean size of their inputs, or None if it is unknown."""
+        own = sizes[sizes["name"] == name]
+        known = np.append(self._sizes.get((ring.number, name), np.nan), own["number"].astype(np.float64))
+        elements = known[np.searchsorted(own["start_ns"], start_ns, side="right")]
+        elements = elements[~np.isnan(elements)]
+        return (int(start_ns.max()), float(elements.mean())) if len(elements) else None
 
     def _describe(self, key: tuple[int, int], number: int) -> None:
         stream = self._streams[number]

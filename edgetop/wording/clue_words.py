@@ -17,6 +17,7 @@ EXAMINED: Mapping[Cause, str] = {
     "memory-pressure": "major faults, swap-in and memory pressure",
     "clock-change": "clocks and their caps",
     "mix": "the calls of other models between its own",
+    "inputs": "the size of its inputs",
 }
 _TOOK = {STEAL: "steal was", OTHERS: "other processes took", WAIT: "run-queue wait was", PRESSURE: "CPU pressure was"}
 _UNITS = {STEAL: "%", OTHERS: "% of a core", WAIT: "ms/s", PRESSURE: "%"}

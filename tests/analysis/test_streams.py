@@ -1,9 +1,11 @@
 """Streams: the models of a program are judged each by itself, and the verdict names the one in trouble."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import matching, parse_gate
@@ -124,6 +126,68 @@ def test_a_clock_that_falls_with_it_comes_before_the_mix() -> None:
 def test_generated_programs_with_cold_caches_are_judged_as_they_are(seed: int) -> None:
     scored = score_programs([("", generate_cold_program(seed))])
     assert (scored.true, scored.right, scored.false) == (1, 1, 0), scored.faults
+
+
+def sized(
+    latency_ms: Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]], larger: float,
+    more: dict[str, Callable[[float], float]] | None = None, *, is_over: bool = True,
+) -> Analysis:  # fmt: skip
+    """Return a program whose calls have 90 to 110 elements, each another number, and `larger` times as many from 60 s.
+
+    `latency_ms`: of the times in s and the elements. `more`: other sensors, by time.
+    """
+    random = np.random.default_rng(7)
+    start_s = np.arange(0, 120, 0.05)
+    elements = random.uniform(90, 110, len(start_s)) * np.where(start_s < 60, 1, larger)
+    took_ms = latency_ms(start_s, elements) * random.lognormal(0, 0.02, len(start_s))
+    runs = make_inferences((start_s * NS).astype(np.int64), (took_ms * MS).astype(np.int64))
+    sensors = {"input/0-mean": lambda t: float(elements[int(t * 20) : int(t * 20) + 20].mean()), **(more or {})}
+    readings = make_readings(
+        *((t * NS + NS // 2, place, read(t)) for t in range(120) for place, read in enumerate(sensors.values()))
+    )
+    manifest = make_manifest(
+        *(make_sensor(name, max=1_800e6 if name.startswith("freq") else None) for name in sensors),
+        load=Load(), watched=Watched(("./program",), streams=(WatchedStream(f"/m/{DET}"),)),
+    )  # fmt: skip
+    ends = (ended_event(120 * NS, "exit"),) if is_over else ()
+    events = (phase_event(0, "measure", runs=None), *ends)
+    aggregator = SecondAggregator(split_by="stream")
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    return Analysis.of([Batch(120 * NS, runs, seconds, readings=readings, events=events, manifest=manifest)])
+
+
+def test_larger_inputs_are_no_slowdown() -> None:
+    analysis = sized(lambda _, elements: 2 + 0.1 * elements, 2.0, is_over=False)
+    assert analysis.slowdowns_view().slowdowns == ()
+    assert analysis.verdict().state is State.STEADY
+    assert sized(lambda _, elements: 2 + 0.1 * elements, 1.0).slowdowns_view().slowdowns == ()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "larger", "why"),
+    [(1.5, 1.0, "the inputs did not grow"), (2.2, 1.1, "not even the square of the inputs grew so much")],
+)
+def test_a_slowdown_that_inputs_do_not_explain_is_one(ratio: float, larger: float, why: str) -> None:
+    analysis = sized(lambda t, elements: (2 + 0.1 * elements) * np.where(t < 60, 1, ratio), larger)
+    (slowdown,) = analysis.slowdowns_view().slowdowns
+    assert slowdown.cause == "unknown", why
+    assert slowdown.start_ns / NS == pytest.approx(60, abs=2)
+
+
+@pytest.mark.parametrize("larger", [1.0, 1.5])
+def test_a_clock_that_falls_at_changing_shapes_is_found(larger: float) -> None:
+    """Each call has another shape; in the second session the inputs grow as well."""
+    clock = {"freq/cpu0": lambda t: 1_800e6 if t < 60 else 1_200e6}
+    analysis = sized(lambda t, elements: (2 + 0.1 * elements) * np.where(t < 60, 1, 1.5), larger, clock)
+    (slowdown,) = analysis.slowdowns_view().slowdowns
+    assert slowdown.cause == "clock-change"
+
+
+def test_a_throttle_while_inputs_are_larger_is_found() -> None:
+    clock = {"freq/cpu0": lambda t: 1_800e6 if t < 85 else 1_200e6}
+    analysis = sized(lambda t, elements: (2 + 0.1 * elements) * np.where(t < 85, 1, 1.5), 1.5, clock)
+    (slowdown,) = analysis.slowdowns_view().slowdowns
+    assert (slowdown.cause, slowdown.start_ns / NS) == ("clock-change", pytest.approx(85, abs=3))
 
 
 def test_no_percentile_of_a_mixture_is_given(mixed: Analysis) -> None:

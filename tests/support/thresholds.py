@@ -54,7 +54,8 @@ SECTIONS = {
     "Alerts": (f"{ALERTS}.alerts", f"{ALERTS}.alert", f"{ALERTS}.values"),
     "A and B": (f"{ANALYSIS}.ab_figures", f"{ANALYSIS}.paired"),
     "Comparisons": tuple(
-        f"{COMPARISON}.{name}" for name in ("figures", "student", "fairness", "device_fit", "application_gap")
+        f"{COMPARISON}.{name}"
+        for name in ("figures", "student", "fairness", "device_fit", "application_gap", "input_sizes")
     ),
 }  # fmt: skip
 

@@ -116,17 +116,19 @@ def test_waits_are_not_reported_for_sessions_of_many_threads():
     assert "rate/call-run-queue-wait" not in sampled([10], [4], [2], threads=4)
 
 
-def test_the_size_of_inputs_is_told_at_each_change_and_again_from_time_to_time():
+def test_the_size_of_inputs_is_told_at_each_change_and_as_a_mean():
     streams = Streams()
-    size = calls(5, kind=layout.SIZE)
-    size["number"] = 3_000
-    streams.add(RING, size)
-    told_ns = int(size["start_ns"][0])
-    assert streams.take_samples() == {"input/0-elements": [(told_ns, 3_000.0)]}
     made = calls(5, 5, 5)
-    made["start_ns"] = told_ns + np.array([0, 1_000, 6_000]) * MS
-    made["end_ns"] = made["start_ns"] + 5 * MS
-    streams.add(RING, made[:2])
-    assert "input/0-elements" not in streams.take_samples()
-    streams.add(RING, made[2:])
-    assert streams.take_samples()["input/0-elements"] == [(told_ns + 6_000 * MS, 3_000.0)]
+    sizes = made[[0, 2]]
+    sizes["kind"], sizes["number"] = layout.SIZE, (3_000, 9_000)
+    streams.add(RING, np.concatenate([sizes[:1], made[:2]]))
+    streams.add(RING, np.concatenate([sizes[1:], made[2:]]))
+    starts = made["start_ns"].tolist()
+    samples = streams.take_samples()
+    assert samples["input/0-elements"] == [(starts[0], 3_000.0), (starts[2], 9_000.0)]
+    assert samples["input/0-mean"] == [(starts[1], 3_000.0), (starts[2], 9_000.0)]
+    later = calls(5, 5, start_ms=2_000)
+    change = later[1:].copy()
+    change["kind"], change["number"] = layout.SIZE, 1_000
+    streams.add(RING, np.concatenate([later[:1], change, later[1:]]))
+    assert streams.take_samples()["input/0-mean"] == [(int(later["start_ns"][1]), 5_000.0)]

@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgetop.analysis.slowdowns.baseline import SLOWER
 from edgetop.analysis.slowdowns.clue import Clue, ClueKind
 from edgetop.analysis.slowdowns.detector import SlowWindow
 from edgetop.analysis.slowdowns.from_start import taken_of
+from edgetop.analysis.slowdowns.levels import NEPER
 from edgetop.analysis.slowdowns.serialization import fork
-from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, LOAD_OF_OTHERS, Cause, Channel, Signals
+from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, LOAD_OF_OTHERS, OF_PROGRAM, Cause, Channel, Signals
 from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
 from edgetop.session.typed_json import NOT_EXPORTED
@@ -58,10 +60,13 @@ LEAST_STOOD = 0.6
 # Belief in contention that did not begin with the slowdown. Choice: nothing rose with it. Larger: it is claimed too
 # surely; smaller: it looks like a guess.
 STANDING = 0.6
-# Least share of the slow time, times belief, from which a cause outside of the program comes before the mix. Choice:
-# a signal that moves by chance at the same time explains less. Larger: a changed mix hides a real cause; smaller:
-# chance hides a change of the mix.
-BESIDE_MIX = 0.4
+# Least share of the slow time, times belief, from which a cause outside of the program comes before what the program
+# does. Choice: a signal that moves by chance at the same time explains less. Larger: a changed mix hides a real cause;
+# smaller: chance hides a change of the mix.
+BESIDE_PROGRAM = 0.4
+# Highest power of the inputs' size with which the time of a model grows. Choice: that of attention. Larger: larger
+# inputs hide a real slowdown; smaller: larger inputs are called a slowdown.
+STEEPEST = 2.0
 # Belief added for the cause that was named before. Choice. Larger: a wrong first cause stays; smaller: the named
 # cause changes back and forth.
 FOR_NAMED = 0.2
@@ -223,9 +228,20 @@ class Evidence:
         return tally.was_beyond or self.began_with_it(tally)
 
     @property
-    def has_mix(self) -> bool:
-        """Whether calls of other streams came between those of this one, before the slowdown or in it."""
-        return any(channel.cause == "mix" and (tally.median > 0 or tally.sum_milli) for channel, tally in self.pairs)
+    def possible(self) -> tuple[Cause, ...]:
+        """Return the causes that the session can have: what a program does is only seen under `edgetop watch`."""
+        own = {
+            channel.cause
+            for channel, tally in self.pairs
+            if channel.cause in OF_PROGRAM and (tally.median > 0 or tally.sum_milli)
+        }
+        return tuple(cause for cause in CAUSES if cause not in OF_PROGRAM or cause in own)
+
+    @property
+    def growth(self) -> float:
+        """Return by how much the inputs grew, in nepers; 0.0 if their size is unknown."""
+        sizes = [tally for channel, tally in self.pairs if channel.cause == "inputs" and tally.known]
+        return max((math.log(max(of.mean, 1.0) / of.median) for of in sizes if of.median > 0), default=0.0)
 
     @property
     def pairs(self) -> "Iterator[tuple[Channel, Tally]]":
@@ -313,8 +329,8 @@ class Finding:
 
     @property
     def proof(self) -> float:
-        """Return how surely there is a cause. The mix changes often without one, so it proves no slowdown."""
-        return 0.0 if self.cause in ("unknown", "mix") else self.confidence
+        """Return how surely there is a cause. What a program does changes often without one, so it proves none."""
+        return 0.0 if self.cause == "unknown" or self.cause in OF_PROGRAM else self.confidence
 
 
 def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Finding:
@@ -334,8 +350,10 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
             beliefs[cause] = belief
     if any(cause in beliefs for cause in LIMITS) or (clock or 0.0) < LEAST_CLOCK:
         beliefs.pop("clock-change", None)
-    if any(beliefs[cause] * shares[cause] >= BESIDE_MIX for cause in beliefs if cause != "mix"):
-        beliefs.pop("mix", None)
+    if level > STEEPEST * evidence.growth + SLOWER / NEPER:
+        beliefs.pop("inputs", None)
+    if any(beliefs[cause] * shares[cause] >= BESIDE_PROGRAM for cause in beliefs if cause not in OF_PROGRAM):
+        beliefs = {cause: belief for cause, belief in beliefs.items() if cause not in OF_PROGRAM}
     if not beliefs:
         ease = EASE if named == "contention" else 1.0
         return _standing(evidence) if evidence.stood >= LEAST_STOOD * ease * evidence.seconds else _unknown(evidence)
@@ -422,7 +440,7 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 def _unknown(evidence: Evidence) -> Finding:
     """Report which causes were examined, and for which this board has no sensor."""
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known}
-    possible = [cause for cause in CAUSES if cause != "mix" or evidence.has_mix]
+    possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)
     missing = tuple(cause for cause in possible if cause not in seen)
     clues = [Clue("unchanged", causes=examined)] if examined else []

@@ -147,15 +147,19 @@ class Judgement:
             self.stages = None
 
     def _close(self, over: list[Stage], stages: Stages, signals: Signals) -> None:
-        closed = (_slowdown(stage, signals, self.until_s, stages.sigma) for stage in over)
+        found = [_slowdown(stage, signals, self.until_s, stages.sigma) for stage in over]
+        closed = [slowdown for slowdown in found if slowdown.cause != "inputs"]
         self.closed = (*self.closed, *closed)[-MAX_SLOWDOWNS:]
-        self.closed_count += len(over)
+        self.closed_count += len(closed)
 
     def view(self, signals: Signals) -> SlowdownsView:
-        slowdowns = list(self.closed)
+        slowdowns, size_ratio = list(self.closed), 1.0
         if self.detector.open and self.stages:
             stages = _believed(self.detector.open, self.stages.now(signals))
-            slowdowns += [_slowdown(stage, signals, self.until_s, self.stages.sigma) for stage in stages]
+            found = [_slowdown(stage, signals, self.until_s, self.stages.sigma) for stage in stages]
+            slowdowns += [slowdown for slowdown in found if slowdown.cause != "inputs"]
+            if found and found[-1].cause == "inputs":
+                size_ratio = found[-1].latency_ratio or 1.0
         first = self._limited_from_start(self.limited) if self.limited else []
         if self.contention.from_start:
             first.append(self._contended_from_start(signals))
@@ -170,7 +174,7 @@ class Judgement:
             contended_now = taken_now(signals, self.until_s, *signals.events.competitor_now(self.until_s))
         is_settled = self.detector.baseline is not None
         scatter = self.detector.noise.sigma if is_settled else None
-        return SlowdownsView(burst, rows, is_settled, latest, total, contended_now, scatter)
+        return SlowdownsView(burst, rows, is_settled, latest, total, contended_now, scatter, size_ratio)
 
     def _limited_from_start(self, limited: Limited) -> list[Slowdown]:
         """Return the limitation as a slowdown; [] if it began later and was no slower than the burst after it."""

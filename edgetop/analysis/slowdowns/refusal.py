@@ -3,7 +3,7 @@
 from typing import Literal, get_args
 
 from edgetop.analysis.slowdowns.evidence import LEAST_CLOCK, LEAST_SCORE, Evidence, belief_in, clock_part
-from edgetop.analysis.slowdowns.signals import CAUSES, LIMITS, Cause
+from edgetop.analysis.slowdowns.signals import LIMITS, Cause
 from edgetop.frozen import frozen
 
 RefusalReason = Literal[
@@ -35,8 +35,7 @@ def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refu
     if not evidence.seconds:
         return ()
     clock = clock_part(evidence, level)
-    possible = (cause for cause in CAUSES if cause != "mix" or evidence.has_mix)
-    return tuple(_refusal(cause, evidence, clock) for cause in possible if cause != chosen)
+    return tuple(_refusal(cause, evidence, clock) for cause in evidence.possible if cause != chosen)
 
 
 def _refusal(cause: Cause, evidence: Evidence, clock: float | None) -> Refusal:

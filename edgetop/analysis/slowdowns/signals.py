@@ -20,20 +20,22 @@ from edgetop.session.trips import trips_c
 
 Cause = Literal[
     "thermal", "power-cap", "under-voltage", "contention", "cpu-quota", "memory-pressure", "clock-change", "mix",
-    "unknown",
+    "inputs", "unknown",
 ]  # fmt: skip
 CAUSES: tuple[Cause, ...] = (
-    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention", "mix"
+    "under-voltage", "power-cap", "thermal", "clock-change", "memory-pressure", "cpu-quota", "contention", "mix",
+    "inputs",
 )  # fmt: skip  # of two that explain as much, the first
 # The possible causes of throttling.
 GRAVEST_FIRST: tuple[Cause, ...] = ("under-voltage", "thermal", "power-cap", "unknown")
+OF_PROGRAM: frozenset[Cause] = frozenset({"mix", "inputs"})  # what a watched program does itself
 LIMITS: frozenset[Cause] = frozenset({"thermal", "power-cap", "under-voltage"})  # what slows the board itself
 
 _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure", "rate"})
 _IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others"})
 
 Role = Literal["proof", "clock", "cap", "trip"]  # `trip` and `cap` prove nothing without a clock
-Reduction = Literal["one", "lowest", "highest", "others", "margin"]
+Reduction = Literal["one", "lowest", "highest", "others", "margin", "smooth"]
 
 # Voltage of a 5 V input below which the board is under-supplied. Datasheet: the firmware of a Raspberry Pi caps the
 # clock there (raspberrypi/documentation, under-voltage warning), and the limit of a Jetson Orin's input is near it.
@@ -72,6 +74,15 @@ OTHER_CALLS_ROSE_PCT = 15.0
 # programs changes all the time. Larger: the mix hides what the board reports; smaller: a slowdown by the mix has no
 # cause.
 OF_MIX = 0.6
+# Share of their usual size by which inputs must grow to explain a longer time. Choice: half of the least slowdown.
+# Larger: larger inputs are called a slowdown; smaller: chance hides one.
+INPUTS_GREW = 0.04
+# How well larger inputs prove that they take the time. Choice: better than the mix, since more work does take longer.
+# Larger: they hide what the board reports; smaller: larger inputs are called a slowdown.
+OF_INPUTS = 0.7
+# Seconds over which the size of inputs is averaged. Choice: calls of very different sizes scatter. Larger: growth is
+# dated too late; smaller: growth is lost in the scatter.
+SMOOTHED_S = 5
 # Distance to its trip at which a zone may have been there. Choice: zones are polled once a second. Larger: throttling
 # is missed between two readings; smaller: a warm zone is taken for heat at the trip.
 AT_TRIP_C = -1.0
@@ -118,12 +129,23 @@ class Channel:
             rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
         if self.reduction == "margin":
             rows = rows - np.asarray(self.trips_c)[:, None]
+        if self.reduction == "smooth":
+            return _smooth(rows[0])
         if len(rows) == 1:
             return np.asarray(rows[0])
         known = ~np.isnan(rows).all(axis=0)
         lowest = self.reduction == "lowest"
         filled = np.where(np.isnan(rows), np.inf if lowest else -np.inf, rows)
         return np.asarray(np.where(known, filled.min(axis=0) if lowest else filled.max(axis=0), np.nan))
+
+
+def _smooth(values: Floats) -> Floats:
+    """Return the mean of the known values in the SMOOTHED_S seconds up to each; NaN if there is none."""
+    known = ~np.isnan(values)
+    sums, counts = (
+        np.convolve(each, np.ones(SMOOTHED_S))[: len(values)] for each in (np.where(known, values, 0.0), known)
+    )
+    return np.where(counts > 0.5, sums / np.maximum(counts, 1.0), np.nan)
 
 
 def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
@@ -314,6 +336,7 @@ class Signals:
         self.number = 0  # of the stream
         self.mix = Mix()
         self.names: tuple[str, ...] = ()  # of all streams
+        self._manifest: Manifest | None = None
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each
         self.trips_c: dict[int, float] = {}  # of the zones that have one, by row
         self.channels: tuple[Channel, ...] = ()
@@ -324,6 +347,7 @@ class Signals:
 
     def register(self, manifest: Manifest) -> None:
         """Use the sensors as the manifest has them now: more than before, or the same."""
+        self._manifest = manifest
         board, load = manifest.board, manifest.load
         self.machine = Machine(
             board.governor, board.cores, manifest.constraints.cpus, manifest.engine.threads, load.streams,
@@ -331,7 +355,8 @@ class Signals:
             hides_caps=hides_caps(manifest.sensors),
         )  # fmt: skip
         trips, infos = trips_c(manifest), manifest.sensors
-        ids = _IDS | _COUNTS.keys()
+        size = f"input/{self.number}-mean"
+        ids = _IDS | _COUNTS.keys() | {size}
         matters = (info.kind in _KINDS or info.id in ids or place in trips for place, info in enumerate(infos))
         self._places = [place for place, is_wanted in enumerate(matters) if is_wanted]
         self.infos = tuple(infos[place] for place in self._places)
@@ -340,12 +365,21 @@ class Signals:
         self.names = stream_names(manifest)
         if self.machine.is_program:
             row = (len(self.infos),)
+            rows = tuple(place for place, info in enumerate(self.infos) if info.id == size)
+            if rows:
+                self.channels += (
+                    Channel(
+                        size, "inputs", rows, reduction="smooth", share=INPUTS_GREW, weight=OF_INPUTS, unit="elements"
+                    ),
+                )
             self.channels += (Channel(OTHER_CALLS, "mix", row, least=OTHER_CALLS_ROSE_PCT, weight=OF_MIX, unit="%"),)
 
     def of_stream(self, number: int) -> "Signals":
         """Return the signals of another stream of the same session, with the same events and the same mix."""
         other = copy.copy(self)
         other.number = number
+        if self._manifest is not None:
+            other.register(self._manifest)
         return other
 
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:

@@ -52,6 +52,8 @@ class SlowdownsView:
     total: int
     contended_now: Clue | None = None  # What takes the CPU that the engine needs now; None if nothing does.
     scatter: float | None = None  # Standard deviation of independent windows, in nepers; None before the burst.
+    # By which ratio inputs that are larger than in the burst explain the latency now. This is no slowdown.
+    size_ratio: float = 1.0
 
     @property
     def now(self) -> Slowdown | None:

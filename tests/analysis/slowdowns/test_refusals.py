@@ -4,7 +4,7 @@ import pytest
 
 from edgetop.analysis.slowdowns.judged_past import export_state, import_state
 from edgetop.analysis.slowdowns.refusal import REASONS
-from edgetop.analysis.slowdowns.signals import CAUSES, Cause
+from edgetop.analysis.slowdowns.signals import CAUSES, OF_PROGRAM, Cause
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.session.seconds import NS
 from edgetop.wording.report_document import report_document
@@ -38,9 +38,9 @@ def test_each_refused_cause_has_its_reason(reason: str) -> None:
 
 
 def test_every_cause_is_either_the_one_or_considered() -> None:
-    """One model has no mix."""
+    """What a program does is seen only where one is watched."""
     found = the_one(FLAG)
-    assert {found.cause, *(one.cause for one in found.considered)} == set(CAUSES) - {"mix"}
+    assert {found.cause, *(one.cause for one in found.considered)} == set(CAUSES) - OF_PROGRAM
 
 
 def test_the_report_has_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import STEAL
-from edgetop.analysis.slowdowns.signals import CAUSES
+from edgetop.analysis.slowdowns.signals import CAUSES, OF_PROGRAM
 from edgetop.analysis.verdict_reasons import Lasts, LimitedBy, SlowedBy, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
@@ -120,7 +120,7 @@ def test_the_report_tells_each_slowdown() -> None:
             "from_start": False, "then": None,
             "considered": [
                 {"cause": cause, "share": 0.0, "reason": "no-sensor"}
-                for cause in CAUSES if cause not in ("thermal", "mix")
+                for cause in CAUSES if cause not in ("thermal", *OF_PROGRAM)
             ],
         }
     ]  # fmt: skip
