@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,10 @@ from tests.support.waiting import scaled
 settings.register_profile("steady", derandomize=True)
 settings.register_profile("explore", derandomize=False)
 settings.load_profile("steady")
+
+
+MEMORY = "/dev/shm"
+ROOM_BYTES = 2 << 30  # all folders of a whole run take 0.2 GiB if none is removed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,6 +57,7 @@ def _no_internal_errors() -> Iterator[None]:
 def pytest_configure(config: pytest.Config) -> None:
     """Give programs under test, which inherit it, the environment of a user's shell."""
     config.option.timeout = scaled(float(config.getini("timeout")))
+    _keep_folders_in_memory()
     # nohup and shells without job control make processes ignore these.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -59,6 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     atexit.register(_silence_leak_reports)
+
+
+def _keep_folders_in_memory() -> None:
+    """Have the folders of tests in memory where it has room: on a disk they spend a third of their time in waiting.
+
+    A worker takes the folder that it is given by the first process.
+    """
+    with contextlib.suppress(OSError):
+        memory = os.statvfs(MEMORY)
+        if os.access(MEMORY, os.W_OK) and memory.f_bavail * memory.f_frsize >= ROOM_BYTES:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", MEMORY)
 
 
 def _silence_leak_reports() -> None:
@@ -71,6 +88,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
     waits = config.option.markexpr != "not slow"
     return len(os.sched_getaffinity(0)) + 3 * waits if is_whole else 0
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave measurements unread where none is wanted: they import much."""
+    is_unwanted = config.option.markexpr == "not slow" or "not benchmark" in config.option.markexpr
+    return True if is_unwanted and collection_path.name == "benchmarks" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -93,10 +116,10 @@ def _import_a_share(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     if worker is None:
         return
-    chosen = [config.invocation_params.dir / argument.split("::")[0] for argument in config.args]
-    found = {path for place in chosen for path in (place.rglob("test_*.py") if place.is_dir() else [place])}
-    modules = sorted(path for path in found if ".environments" not in path.parts)
-    for path in modules[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+    places = [config.invocation_params.dir / argument.split("::")[0] for argument in config.args]
+    found = {path for place in places for path in (place.rglob("test_*.py") if place.is_dir() else [place])}
+    chosen = sorted(path for path in found if not any(pytest_ignore_collect(above, config) for above in path.parents))
+    for path in chosen[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
         with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it raises the same, and reports it
             importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 

@@ -25,6 +25,7 @@ _CHUNK_OFFSETS = (9, 10, 11)  # of ColumnMetaData: of its data, index and dictio
 
 # Types of the compact protocol.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
+_BOOLEANS, _WHOLES, _LISTS = frozenset({_TRUE, _FALSE}), frozenset({_I16, _I32, _I64}), frozenset({_LIST, _SET})
 
 Struct = dict[int, tuple[int, Any]]  # field number: type, value
 _MAX_DEPTH = 16
@@ -127,8 +128,11 @@ class _Source:
         return byte
 
     def _varint(self) -> int:
-        value = 0
-        for shift in range(0, 64, 7):
+        value = self._byte()
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        for shift in range(7, 64, 7):
             byte = self._byte()
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
@@ -150,13 +154,13 @@ class _Source:
         return fields
 
     def _value(self, kind: int, depth: int) -> Any:
-        if kind in (_TRUE, _FALSE):
-            return None
-        if kind in (_I16, _I32, _I64):
+        if kind in _WHOLES:
             return self._zigzag()
+        if kind in _BOOLEANS:
+            return None
         if kind in (_BYTE, _DOUBLE, _BINARY):
             return self._bytes({_BYTE: 1, _DOUBLE: 8}.get(kind) or self._varint())
-        if kind in (_LIST, _SET):
+        if kind in _LISTS:
             return self._list(depth)
         if kind == _STRUCT:
             return self.struct(depth + 1)
@@ -169,7 +173,7 @@ class _Source:
             size = self._varint()
         if size > len(self._data) - self._at:  # each item takes at least a byte
             raise IndexError("a list longer than its file")
-        one = self._bytes if kind in (_TRUE, _FALSE) else None
+        one = self._bytes if kind in _BOOLEANS else None
         return kind, [one(1) if one else self._value(kind, depth + 1) for _ in range(size)]
 
 
@@ -191,9 +195,9 @@ def _put_value(out: bytearray, kind: int, value: Any) -> None:
         if kind == _BINARY:
             out += varint(len(value))
         out += value  # either a string or a struct that is encoded already
-    elif kind in (_I16, _I32, _I64):
+    elif kind in _WHOLES:
         out += varint(value << 1 if value >= 0 else (-value << 1) - 1)
-    elif kind in (_LIST, _SET):
+    elif kind in _LISTS:
         inner, values = value
         out.append(min(len(values), 15) << 4 | inner)
         if len(values) >= 15:

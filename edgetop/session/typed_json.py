@@ -43,7 +43,7 @@ class Form:
         return None if self.by_position and isinstance(value, float) and math.isnan(value) else value
 
     def parse(self, hint: Any, value: Any, where: str) -> Any:
-        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        origin, arguments = _parts_of(hint)
         if origin in (types.UnionType, typing.Union):
             (other,) = (argument for argument in arguments if argument is not types.NoneType)
             return None if value is None else self.parse(other, value, where)
@@ -91,3 +91,9 @@ def _exported(kind: Any) -> list[str]:
 def _hints_of(kind: type) -> Mapping[str, Any]:
     """Return the types of a class's fields. They are evaluated once, since every journal segment has a manifest."""
     return typing.get_type_hints(kind)
+
+
+@functools.cache
+def _parts_of(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return what a type is made of. There are few, and every value of a manifest asks for its own."""
+    return typing.get_origin(hint), typing.get_args(hint)

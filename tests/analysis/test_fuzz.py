@@ -11,7 +11,7 @@ from tests.support.fuzzed import Fuzz, looked_at, shown
 pytestmark = pytest.mark.slow
 
 BESIDE = ROOT / "tests/recordings/v1/finished.edgetop"
-SEEDS, AT_ONCE, SHOWN_EVERY = 50, 10, 8
+SEEDS, AT_ONCE, SHOWN_EVERY = 24, 8, 8
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))

@@ -11,8 +11,8 @@ from tests.support.recordings import back_to_back, left_by_a_dead_writer, record
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 100
-AT_ONCE = 25
+SEEDS = 60
+AT_ONCE = 20
 
 
 @pytest.fixture(scope="module")

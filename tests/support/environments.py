@@ -1,17 +1,18 @@
 """Interpreters of other versions, and virtual environments in them, for the engines that need their own.
 
-An environment is made on first use, kept in a folder that git ignores, and found again by every later run.
+An environment is made on first use, kept in the user's cache, and found again by every later run in any clone.
 """
 
 import fcntl
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-CACHE = Path(__file__).parents[1] / ".environments"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgetop-tests"
 COMPLETE = "complete"  # written last: a folder without it was left by a run that broke off
 
 
@@ -47,7 +48,7 @@ def environment(python: Path, *requirements: str) -> Path:
     key = "\n".join([str(python.resolve()), *requirements])
     folder = CACHE / hashlib.sha256(key.encode()).hexdigest()[:16]
     inside = folder / "bin" / "python"
-    CACHE.mkdir(exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / COMPLETE).exists():
