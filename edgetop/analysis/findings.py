@@ -73,6 +73,9 @@ class NotSettled:
     quantiles: tuple[float, ...]
     count: int  # of inferences
     independent: int | None = None  # number of independent samples they are worth; None: they are simply too few
+    # In a session with several streams: those whose percentiles these are, the one with fewest inferences first, which
+    # has this count.
+    streams: tuple[str, ...] = ()
 
     code: ClassVar[str] = "not-settled"
 

@@ -29,7 +29,7 @@ from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.session_gates import Gate, parse_gate
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.slowdown import SlowdownsView
-from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns, judged_stream
 from edgetop.analysis.slowdowns.tail import TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.statistics import MOST_JUDGED, Counted, Statistics
@@ -210,7 +210,7 @@ class Folds:
             for number, stream in self.streams.items():
                 # The alternation between two models is no slowdown of a model.
                 seconds = NO_SECONDS if in_turns else of_part.of(number)
-                judged = None if number else part.judged
+                judged = judged_stream(part.judged, number)
                 stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
             self.throttles.fold(part)
             self.alerts.fold(part, of_part)

@@ -4,6 +4,7 @@ While a session is still running, doubts that a longer run would remove are left
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -33,8 +34,11 @@ from edgetop.analysis.findings import (
 )
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.operator_hints import session_hints
+from edgetop.analysis.precision import PrecisionView
 from edgetop.analysis.slowdowns.baseline import SLOWER_SHARE
 from edgetop.analysis.slowdowns.throttle_spans import SAME_CLOCK
+from edgetop.analysis.statistics import Statistics
+from edgetop.analysis.stream_verdicts import MINOR_SHARE
 from edgetop.analysis.tracks import SECONDS
 from edgetop.session.manifest import SessionKind
 from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
@@ -134,16 +138,41 @@ def _events(folds: Folds) -> Iterator[Doubt]:
 def _few(folds: Folds) -> Iterator[Doubt]:
     """Warn of few warm-up runs, and of percentiles that are not settled."""
     session, warmup_runs = folds.statistics(), folds.progress.view().warmup_done
-    if session is None or not _is_over(folds):
+    if not _is_over(folds):
+        return
+    if session is None:
+        yield from _few_in_streams(folds)
         return
     kind = _kind(folds)
     if warmup_runs is not None and warmup_runs < MIN_WARMUP_RUNS and kind != "watch":  # which warms up as it likes
         yield WarmupShort(warmup_runs, was_imported=kind == "import")
-    precision = folds.precision_view()
-    unsettled = tuple(quantile for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session))
+    unsettled = _unsettled(folds.precision_view(), session)
     if unsettled:
-        independent = precision.independent if session.is_settled(0.99) else None
-        yield NotSettled(unsettled, session.count, None if independent is None else round(independent))
+        yield unsettled
+
+
+def _few_in_streams(folds: Folds) -> Iterator[Doubt]:
+    """Warn of the streams whose percentiles are not settled, except for those that hardly run."""
+    views = folds.stream_views()
+    whole_ns = sum(view.busy_ns for view in views)
+    found = [
+        (unsettled, view.name)
+        for view in views
+        if view.statistics and view.busy_ns >= MINOR_SHARE * whole_ns
+        and (unsettled := _unsettled(view.precision, view.statistics))
+    ]  # fmt: skip
+    if found:
+        found.sort(key=lambda one: one[0].independent or one[0].count)
+        yield replace(found[0][0], streams=tuple(name for _, name in found))
+
+
+def _unsettled(precision: PrecisionView, session: Statistics) -> NotSettled | None:
+    """Return which percentiles are not settled, or None if all are."""
+    unsettled = tuple(quantile for quantile in (0.50, 0.99) if not precision.is_settled(quantile, session))
+    if not unsettled:
+        return None
+    independent = precision.independent if session.is_settled(0.99) else None
+    return NotSettled(unsettled, session.count, None if independent is None else round(independent))
 
 
 def _leaks(folds: Folds) -> Iterator[Doubt]:

@@ -5,10 +5,13 @@ A gate fails if the whole interval lies beyond its limit. With `strict` it also 
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from edgetop.analysis.session_gates import METRICS
-from edgetop.comparison.ratios import Comparison, Ratio
+from edgetop.analysis.session_gates import METRICS, matching
+from edgetop.comparison.figures import STREAM_KEYS
+from edgetop.comparison.ratios import Comparison, Ratio, Row
+from edgetop.comparison.sample import of_stream
 from edgetop.frozen import frozen
 from edgetop.nearest import nearest_hint
 
@@ -24,7 +27,9 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     **{name: {**METRICS["p50"].units, **_PERCENT} for name in ("load", "first", "jitter")},
     "temp": METRICS["temp"].units, "misses": {"%": 0.01}, "throughput": {"/s": 1.0, "Hz": 1.0} | _PERCENT,
 }  # fmt: skip
-_GATE = re.compile(r"\s*([a-z0-9]+)\s*([<>])\s*([+-]\d+(?:\.\d*)?)\s*([^\s\d]+)\s*")
+# Rows that each stream of sessions with several models has.
+OF_STREAMS = tuple(name for name in _LATENCIES if f"{name}_ms" in STREAM_KEYS)
+_GATE = re.compile(r"\s*([a-z0-9]+)\s*(?:\[([^\]]*)\]\s*)?([<>])\s*([+-]\d+(?:\.\d*)?)\s*([^\s\d]+)\s*")
 
 
 @frozen
@@ -34,6 +39,7 @@ class RelativeGate:
     is_above: bool  # whether it fails above its limit, else below
     limit: float  # limit of the change, in percent or in the unit of the row
     is_percent: bool
+    stream: str = ""  # the stream that it limits; "": each
 
 
 @frozen
@@ -57,13 +63,18 @@ def parse_relative_gate(text: str) -> RelativeGate:
     match = _GATE.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a gate of a comparison; write NAME>+LIMIT, as in p50>+3% or rss>+20MiB")
-    name, compare, limit, unit = match.groups()
+    name, stream, compare, limit, unit = match.groups()
     if name not in ROWS:
         raise ValueError(f"{text!r}: unknown value {name} ({nearest_hint(name, ROWS)})")
+    if stream is not None and not (name in OF_STREAMS and stream.strip()):
+        problem = "the brackets hold no name" if name in OF_STREAMS else f"{name} is not compared for each stream"
+        raise ValueError(f"{text!r}: {problem}; write {' or '.join(OF_STREAMS)}, as in p99[detector]>+3%")
     if unit not in _UNITS[name]:
         raise ValueError(f"{text!r}: {unit} is not a unit of {name}; use {', '.join(filter(None, _UNITS[name]))}")
     is_percent = unit == "%" and name != "misses"
-    return RelativeGate(text.strip(), name, compare == ">", float(limit) * _UNITS[name][unit], is_percent)
+    return RelativeGate(
+        text.strip(), name, compare == ">", float(limit) * _UNITS[name][unit], is_percent, (stream or "").strip()
+    )
 
 
 def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict: bool) -> tuple[RelativeResult, ...]:
@@ -73,10 +84,32 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 
 
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
-    """Judge one group by a gate. With a rate, the response time counts, as for the gates of a run."""
-    key, name = ROWS[gate.name], comparison.names[place]
+    """Judge one group by a gate. In sessions with several streams, the worst stream of those that it limits counts."""
+    key, session = ROWS[gate.name], comparison.names[place]
+    streams = list(dict.fromkeys(row.stream for row in comparison.rows if row.stream))
+    if not (gate.stream or (streams and gate.name in OF_STREAMS)):
+        return _judge_row(gate, session, _row(comparison, key, place), place, strict=strict)
+    names = matching(gate.stream, streams) if gate.stream else streams
+    if not names:
+        known = ", ".join(streams) or "the sessions have one stream each"
+        return RelativeResult(
+            gate, session, None, None, ok=False,
+            reason=f"{gate.text}: {session}: unknown: no stream is called that ({known})",
+        )  # fmt: skip
+    rows = {name: comparison.row(f"{key}{of_stream(name)}") for name in names}
+    results = [_judge_row(gate, f"{session}: {name}", row, place, strict=strict) for name, row in rows.items()]
+    sign = 1 if gate.is_above else -1
+    worst = max(results, key=lambda one: (not one.ok, sign * (one.value or 0.0)))
+    return replace(worst, session=session)
+
+
+def _row(comparison: Comparison, key: str, place: int) -> Row | None:
+    """Return the row that counts. With a rate, it is that of the response time, as for the gates of a run."""
     paced = comparison.row(f"response_{key}")
-    row = paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)
+    return paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)
+
+
+def _judge_row(gate: RelativeGate, name: str, row: Row | None, place: int, *, strict: bool) -> RelativeResult:
     one = row.ratios[place] if row else None
     value, ends = _change(one, is_percent=gate.is_percent) if one else (None, None)
     if value is None:

@@ -139,14 +139,17 @@ def _latency(name: str, label: str, quantile: float | None = None, *, is_lead: b
     )  # fmt: skip
 
 
+STREAM_KEYS = ("p50_ms", "p99_ms")  # keys of the rows that each stream has
+
+
 def figures_of_streams(samples: Sequence[Sample]) -> tuple[Figure, ...]:
     """Return p50 and p99 of each stream, the busiest first, if a session has several. Streams are matched by name."""
     several = [sample.report.streams for sample in samples if len(sample.report.streams) > 1]
     names = dict.fromkeys(stream.name for streams in several for stream in streams)
     return tuple(
-        _of_stream(name, key, quantile)
+        _of_stream(name, key.removesuffix("_ms"), quantile)
         for name in list(names)[:MOST_STREAMS]
-        for key, quantile in (("p50", 0.50), ("p99", 0.99))
+        for key, quantile in zip(STREAM_KEYS, (0.50, 0.99), strict=True)
     )
 
 

@@ -53,6 +53,7 @@ class Row:
     unit: str
     values: tuple[Value, ...]  # value of each group: the geometric mean of its sessions, or the mean
     ratios: tuple[Ratio | None, ...]  # None for the baseline itself, and in rows that are not compared
+    stream: str = ""  # the stream that the row is of, in sessions with several
 
 
 @frozen
@@ -123,7 +124,7 @@ def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
 def _row(groups: Sequence[Group], figure: Figure, level: float) -> Row:
     values = tuple(_value(group, figure) for group in groups)
     ratios = tuple(ratio(groups[0], group, figure, level) for group in groups[1:])
-    return Row(figure.key, figure.label, figure.unit, values, (None, *ratios))
+    return Row(figure.key, figure.label, figure.unit, values, (None, *ratios), figure.stream)
 
 
 def _value(group: Group, figure: Figure) -> float | None:

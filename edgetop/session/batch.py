@@ -9,7 +9,6 @@ from edgetop.session.manifest import Manifest
 from edgetop.session.operators import Burst
 from edgetop.session.records import NO_AGGREGATES, NO_INFERENCES, NO_READINGS, Aggregates, Inferences, Readings, join
 from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
-from edgetop.session.typed_json import JsonValue
 
 
 @frozen
@@ -32,7 +31,7 @@ class Batch:
     aggregates: Aggregates = field(default_factory=lambda: NO_AGGREGATES)  # replace readings of the distant past
     # Of a restart: the time of the checkpoint that the data follows, which the reader has saved. None: the beginning.
     resumes_ns: int | None = None
-    judged: Mapping[str, JsonValue] | None = None  # what was found in that past; made and read by the analysis alone
+    judged: Mapping[str, object] | None = None  # what was found in that past; made and read by the analysis alone
 
     @property
     def is_empty(self) -> bool:

@@ -22,6 +22,7 @@ from edgetop.session.manifest import SessionKind
 from edgetop.session.operators import CPU
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
+from edgetop.wording.slowdown_words import streams_words
 
 # What to do about each code whose advice is always the same.
 ADVICE: Mapping[str, str] = {
@@ -276,6 +277,7 @@ def _event(lasting: Lasting) -> tuple[str, _Figures]:
 def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
     percentiles = " and ".join(f"p{quantile * 100:g}" for quantile in finding.quantiles)
     count, independent = finding.count, finding.independent
+    percentiles = f"{streams_words(finding.streams)}: {percentiles}" if finding.streams else percentiles
     if independent is None:
         return f"{percentiles} not settled: {count} inferences are too few", {"count": count}
     alike = "inferences that follow each other take about as long"

@@ -1,5 +1,6 @@
 """Streams: the models of a program are judged each by itself, and the verdict names the one in trouble."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -8,8 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.findings import NotSettled
+from edgetop.analysis.notices import notices
 from edgetop.analysis.session_gates import matching, parse_gate
 from edgetop.analysis.session_report import judged_gates
+from edgetop.analysis.slowdowns.slowdowns import judged
 from edgetop.analysis.stream_names import distinct_names
 from edgetop.analysis.stream_verdicts import Judged, join_verdicts
 from edgetop.analysis.verdict_reasons import OfStreams, State, WasSlowed
@@ -18,6 +22,7 @@ from edgetop.session.manifest import Load, Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from edgetop.wording import verdict_words
+from edgetop.wording.notice_words import notice_words
 from edgetop.wording.report_document import report_document
 from tests.support.generator.program_score import score_programs
 from tests.support.generator.programs import generate_cold_program, generate_program
@@ -325,6 +330,34 @@ def test_generated_programs_are_judged_as_they_are(seed: int) -> None:
     for slowdown, true in zip(found, truth, strict=True):
         assert slowdown.start_ns / NS == pytest.approx(true.start_s, abs=5)
         assert set(slowdown.streams) <= set(program.slowed)
+
+
+def test_a_viewer_continues_from_the_judgement_of_every_stream(one_slow: Analysis) -> None:
+    """What it gets of the time before 80 s is no second at all."""
+    runs = np.concatenate([calls(0, 0, 120, 20, 3), calls(1, 0, 60, 100, 25), calls(1, 60, 120, 100, 37.5)])
+    runs = runs[np.argsort(runs["t_ns"], kind="stable")]
+    aggregator = SecondAggregator(split_by="stream")
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    manifest, events = one_slow.manifest, (phase_event(0, "measure", runs=None),)
+    begun = Batch(80 * NS, seconds=seconds.between(0, 80), events=events, manifest=manifest)
+    later = [Batch((end + 1) * NS, seconds=seconds.between(end, end + 1)) for end in range(80, 120)]
+    state = judged([begun, *later], 75)
+    assert set(state["streams"]) == {"1"}
+    viewer = Analysis()
+    viewer.fold(Batch(80 * NS, events=events, manifest=manifest, restart=True))
+    viewer.fold(Batch(120 * NS, seconds=seconds.between(70, 120), judged=json.loads(json.dumps(state))))
+    board = Analysis.of([begun, *later])
+    for here, there in zip(viewer.stream_views(), board.stream_views(), strict=True):
+        assert here.slowdowns.slowdowns == there.slowdowns.slowdowns
+        assert here.slowdowns.burst == there.slowdowns.burst
+    assert viewer.slowdowns_view().slowdowns
+
+
+def test_percentiles_that_are_not_settled_are_told_for_the_streams_that_matter() -> None:
+    analysis = analysed(calls(0, 0, 120, 20, 3), calls(1, 0, 120, 4_000, 300), calls(1, 1, 2, 500, 25))
+    (found,) = [one for one in notices(analysis) if isinstance(one, NotSettled)]
+    assert (found.streams, found.count) == ((CLS,), 32)
+    assert notice_words(found) == "cls.onnx: p99 not settled: 32 inferences are too few"
 
 
 def test_a_stream_that_hardly_runs_leaves_the_session_steady() -> None:

@@ -4,7 +4,8 @@ The tail is folded here too, because the same signals explain it and it is settl
 """
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
 from edgetop.analysis.slowdowns.tail import Tail, TailView
 from edgetop.analysis.slowdowns.throttles import Throttles
+from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
+from edgetop.session.by_stream import ByStream
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
-from edgetop.session.typed_json import JsonValue
+from edgetop.session.typed_json import Document
 
 SETTLED_AT_ONCE_S = 8  # Least number of seconds settled at once, since each settling costs the same.
 PAUSED_S = 600  # Seconds of a long pause that are judged. After them, nothing is waited for any more.
@@ -107,7 +110,7 @@ class Slowdowns(TracksReader):
         if until_s > judgement.until_s:
             judgement.advance(rows[rows["t_ns"] >= judgement.until_s * NS], until_s, self.signals)
 
-    def export_state(self) -> dict[str, JsonValue] | None:
+    def export_state(self) -> Document | None:
         """Return the settled judgement as JSON, for a viewer that continues from it; None if impossible now."""
         return export_state(self._judgement) if is_quiet(self._judgement) else None
 
@@ -132,18 +135,40 @@ class Slowdowns(TracksReader):
         return view
 
 
-def judged(batches: Iterable[Batch], from_s: int) -> dict[str, JsonValue]:
+def judged(batches: Iterable[Batch], from_s: int) -> Document:
     """Return the state of slowdowns and throttling at the first quiet moment from `from_s` on, for a remote viewer.
 
-    If there is no such moment, return the state of throttling only.
+    Each stream has its own moment. The state of a stream without one is left out.
     """
-    tracks = Tracks()
-    phases = Phases()
-    slowdowns, throttles = Slowdowns(tracks, phases), Throttles(tracks, phases)
+    tracks, phases, mix = Tracks(), Phases(), Mix()
+    first, throttles = Slowdowns(tracks, phases), Throttles(tracks, phases)
+    first.count_calls_by(mix)
+    streams: dict[int, Slowdowns] = {0: first}
+    found: dict[int, Document] = {}
     for batch in batches:
         for part in tracks.parts(batch):
-            slowdowns.fold(part)
+            seconds = ByStream(part.seconds)
+            for number in seconds.numbers:
+                if number not in streams and len(streams) < MOST_JUDGED:
+                    streams[number] = Slowdowns(tracks, phases)
+                    streams[number].join(first, number)
+            mix.fold(part.seconds)
+            for number, stream in streams.items():
+                stream.fold(replace(part, seconds=seconds.of(number)))
             throttles.fold(part)
-        if slowdowns.settled_s >= from_s and (document := slowdowns.export_state()):
-            return {**document, **throttles.export_state()}
-    return throttles.export_state()
+        for number, stream in streams.items():
+            if number not in found and stream.settled_s >= from_s and (document := stream.export_state()):
+                found[number] = document
+        if len(found) == len(streams):
+            break
+    others = {str(number): document for number, document in found.items() if number}
+    return {**found.get(0, {}), **throttles.export_state(), **({"streams": others} if others else {})}
+
+
+def judged_stream(judged: Mapping[str, object] | None, number: int) -> Mapping[str, object] | None:
+    """Return the state of a stream in the result of `judged`, or None if it has none."""
+    if judged is None or not number:
+        return judged
+    streams = judged.get("streams")
+    of_stream = streams.get(str(number)) if isinstance(streams, dict) else None
+    return of_stream if isinstance(of_stream, dict) else None

@@ -228,7 +228,7 @@ class Throttles(TracksReader):
             span.start_ns, end_ns, span.cause, span.sensor, mhz, heat_c, slower, begin_mhz, begin_c, best_mhz, was_cut
         )  # fmt: skip
 
-    def _import_state(self, document: Mapping[str, JsonValue], board: Board) -> None:
+    def _import_state(self, document: Mapping[str, object], board: Board) -> None:
         """Continue from an exported state. One of another version is ignored: spans begin here."""
         with contextlib.suppress(ValueError):
             state = FORM.read(_State, document.get("throttles"), "throttling")
