@@ -18,6 +18,7 @@ from edgetop.analysis.event_index import Competitors
 from edgetop.analysis.faults import Fault, Faults, aside, guarded, note
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.hotspots import Operators
+from edgetop.analysis.input_shapes import InputShapes
 from edgetop.analysis.memory_use import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
 from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.overload import Backlog
@@ -85,7 +86,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "power": PowerRails, "usage": Usage, "frames": Frames, "events": EventLog, "slowdowns": Slowdowns,
     "throttles": Throttles, "forecast": Forecast, "alerts": Alerts, "backlog": Backlog, "memory_stages": MemoryStages,
     "growth": MemoryGrowth, "precision": Precision, "competitors": Competitors, "burst_hints": BurstHints,
-    "recording": RecordingState, "ab": AbFold, "mix": Mix,
+    "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "throttles", "forecast", "alerts", "growth")
 READ_TRACKS = ("slowdowns", "throttles", "forecast", "alerts")  # the folds that look up readings
@@ -123,6 +124,7 @@ class Folds:
     recording: RecordingState
     ab: AbFold
     mix: Mix
+    shapes: InputShapes
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
         """Begin with no data. `rules`: alert rules of the viewer, in addition to those of the session."""
@@ -219,6 +221,7 @@ class Folds:
         self.power.fold(batch)
         self.usage.fold(batch)
         self.frames.fold(batch)
+        self.shapes.fold(batch)
         for number, stream in self.streams.items():
             stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)

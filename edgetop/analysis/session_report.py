@@ -19,6 +19,7 @@ from edgetop.analysis.faults import UnavailableError, note, noted, noting
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds, once
 from edgetop.analysis.forecast.heat_forecast import ForecastView
+from edgetop.analysis.input_shapes import ShapeView
 from edgetop.analysis.notices import notices
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import (
@@ -145,6 +146,7 @@ class _StreamParts:
             slowdowns=slowdowns.slowdowns if slowdowns.is_settled or slowdowns.slowdowns else None,
             verdict=judge(Evidence(analysis, (), view)),
             deadline=view.deadline,
+            shapes=analysis.shapes.view(view.number),
         )
 
 
@@ -165,6 +167,8 @@ class StreamReport:
     slowdowns: tuple[Slowdown, ...] | None
     verdict: Verdict
     deadline: DeadlineView | None
+    # Latency by the size of inputs; None if the program's hook reports no changes of shape.
+    shapes: tuple[ShapeView, ...] | None = field(default=None, metadata=OMIT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

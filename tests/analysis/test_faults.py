@@ -43,6 +43,7 @@ PRINCIPAL: dict[str, set[str]] = {
     "recording": set(),
     "ab": {"ab"},
     "mix": set(),
+    "shapes": set(),
 }
 FED = [name for name in FOLDS if name != "burst_hints"]  # which is only asked
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}

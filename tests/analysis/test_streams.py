@@ -161,6 +161,25 @@ def sized(
     return Analysis.of([Batch(120 * NS, runs, seconds, readings=readings, events=events, manifest=manifest)])
 
 
+def test_the_report_has_the_latency_by_the_size_of_inputs() -> None:
+    manifest = make_manifest(
+        *map(make_sensor, ("input/0-elements", "call/0-reshaped")),
+        watched=Watched(("./program",), streams=(WatchedStream(f"/m/{DET}"),)),
+    )
+    sizes = [100.0, 400.0, 410.0] * 20
+    pairs = [(1 + n, size, size / 10) for n, size in enumerate(sizes)]
+    readings = make_readings(*(row for n, size, ms in pairs for row in ((n * NS, 0, size), (n * NS, 1, ms))))
+    first = make_readings((0, 0, 5_000.0))  # the first call has no change
+    runs = calls(0, 0, 70, 100, 5)
+    aggregator = SecondAggregator()
+    seconds = concatenate([aggregator.add(runs), aggregator.close()])
+    batch = Batch(70 * NS, runs, seconds, readings=np.concatenate([first, readings]), manifest=manifest,
+                  events=(phase_event(0, "measure", runs=None),))  # fmt: skip
+    (stream,) = report_document(Analysis.of([batch]))["streams"]
+    assert [(one["elements"], one["count"]) for one in stream["shapes"]] == [([100, 100], 20), ([400, 410], 40)]
+    assert [one["p50_ms"] for one in stream["shapes"]] == pytest.approx([10, 40], rel=0.03)
+
+
 def test_larger_inputs_are_no_slowdown() -> None:
     analysis = sized(lambda _, elements: 2 + 0.1 * elements, 2.0, is_over=False)
     assert analysis.slowdowns_view().slowdowns == ()

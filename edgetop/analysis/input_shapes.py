@@ -1,0 +1,84 @@
+"""The latency of calls by the size of their inputs: tokens, batch, image size.
+
+The hook of a watched program reports the size and the latency of each call whose inputs have another shape than those
+of the call before. Calls between two changes are not among them, so the counts are those of changes.
+"""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.frozen import frozen
+from edgetop.session import histogram
+from edgetop.session.batch import Batch
+from edgetop.session.records import Readings, of_sensors
+
+# Sizes within this many bins of an octave are one row. Choice. Larger: more rows than anybody reads; smaller: a row
+# joins sizes whose times differ by half.
+BINS_PER_OCTAVE = 4
+QUANTILES = (0.5, 0.99)
+LARGEST = 2.0**32  # A program may report any number.
+MOST_MS = 1e9
+
+Floats = npt.NDArray[np.float64]
+
+
+@frozen
+class ShapeView:
+    """The calls with inputs of about one size."""
+
+    elements: tuple[int, int]  # The least and the largest number of elements.
+    count: int
+    p50_ms: float
+    p99_ms: float
+
+
+class _Bin:
+    def __init__(self) -> None:
+        self.counts = np.zeros(histogram.SIZE, np.int64)
+        self.least, self.most = math.inf, 0.0
+
+    def add(self, elements: Floats, latency_ms: Floats) -> None:
+        self.counts += histogram.count_buckets((latency_ms * 1e6).astype(np.int64))
+        self.least, self.most = min(self.least, float(elements.min())), max(self.most, float(elements.max()))
+
+    def view(self) -> ShapeView:
+        p50_ns, p99_ns = histogram.percentiles(self.counts, QUANTILES, 0, 2**62)
+        sizes = int(self.least), int(self.most)
+        return ShapeView(sizes, int(self.counts.sum()), round(p50_ns / 1e6, 6), round(p99_ns / 1e6, 6))
+
+
+class InputShapes:
+    """Folds the readings of sizes and of the latency of reshaped calls over the whole session."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, tuple[int, int]] = {}  # Of the size and of the latency, by stream.
+        self._bins: dict[int, dict[int, _Bin]] = {}  # By stream and logarithm of the size.
+
+    def fold(self, batch: Batch) -> None:
+        if batch.manifest is not None:
+            place = {info.id: place for place, info in enumerate(batch.manifest.sensors)}
+            pairs = ((n, f"input/{n}-elements", f"call/{n}-reshaped") for n in range(256)) if place else ()
+            self._places = {n: (place[size], place[took]) for n, size, took in pairs if size in place and took in place}
+        if not self._places:
+            return
+        readings = of_sensors(batch.readings, [one for pair in self._places.values() for one in pair])
+        for number, (size, took) in self._places.items() if len(readings) else ():
+            self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
+
+    def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
+        """Add the calls that both the size and the latency are known of: those with the same time."""
+        _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
+        elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]
+        known = (elements >= 1) & (elements <= LARGEST) & (latency_ms >= 0) & (latency_ms < MOST_MS)
+        elements, latency_ms = elements[known].astype(np.float64), latency_ms[known].astype(np.float64)
+        octave = np.floor(np.log2(elements) * BINS_PER_OCTAVE).astype(np.int64)
+        bins = self._bins.setdefault(number, {})
+        for one in np.unique(octave).tolist():
+            bins.setdefault(one, _Bin()).add(elements[octave == one], latency_ms[octave == one])
+
+    def view(self, number: int) -> tuple[ShapeView, ...] | None:
+        """Return the sizes of a stream in ascending order, or None if no change of shape is reported."""
+        bins = self._bins.get(number, {})
+        return tuple(bins[one].view() for one in sorted(bins)) or None
