@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.findings import Crossings, FellBack
 from edgetop.analysis.hotspots import ThreadView
@@ -137,6 +139,22 @@ def test_a_kernel_far_below_others_like_it_is_slow():
     assert slow_kernels([*alike, small], 50 * MS) == []
 
 
+def conv(name, flops, share=0.1):
+    return op(name, share, flops=flops, moved=flops // 100)
+
+
+@pytest.mark.parametrize(("flops", "is_slow"), [(24 * 10**7, True), (26 * 10**7, False)])
+def test_a_quarter_of_the_rate_of_three_others_is_slow(flops, is_slow):
+    kernel = conv("slow", flops)
+    assert bool(slow_kernels([*(conv(f"c{i}", 10**9) for i in range(3)), kernel], 50 * MS)) is is_slow
+
+
+@pytest.mark.parametrize(("share", "is_slow"), [(0.029, False), (0.031, True)])
+def test_three_percent_of_the_time_are_worth_a_hint(share, is_slow):
+    kernel = conv("slow", 10**7, share)
+    assert bool(slow_kernels([*(conv(f"c{i}", 10**9) for i in range(3)), kernel], 50 * MS)) is is_slow
+
+
 def test_an_operator_that_moves_more_per_flop_is_not_slow():
     """Depthwise convolutions have the type of others, and never their FLOP/s."""
     pointwise = [op(f"c{i}", 0.1, flops=10**9, moved=10**7) for i in range(4)]
@@ -162,8 +180,8 @@ def test_an_activation_left_behind_a_convolution_is_told():
 
 def test_a_small_model_on_an_accelerator_is_told():
     on_gpu = [op("a", 0.5, provider="CUDA"), op("b", 0.5, provider="CUDA")]
-    assert "small-for-delegate" in hints(*on_gpu, inference_ns=4 * MS, providers=("CUDA", "CPU"))
-    assert "small-for-delegate" not in hints(*on_gpu, inference_ns=6 * MS, providers=("CUDA", "CPU"))
+    assert "small-for-delegate" in hints(*on_gpu, inference_ns=4.9 * MS, providers=("CUDA", "CPU"))
+    assert "small-for-delegate" not in hints(*on_gpu, inference_ns=5.1 * MS, providers=("CUDA", "CPU"))
     assert "small-for-delegate" not in hints(*EVEN, inference_ns=1 * MS)
 
 

@@ -96,6 +96,11 @@ def test_of_bursts_of_one_run_ten_are_now_while_these_are_alike() -> None:
     assert view.run_ns == 10 * MS
 
 
+@pytest.mark.parametrize(("run_ms", "counted"), [(11.4, 10), (11.6, 3)])
+def test_bursts_are_alike_within_fifteen_percent(run_ms: float, counted: int) -> None:
+    assert folded(*single_runs(*[run_ms - 2] * 12, *[8.0] * 3)).counted == counted
+
+
 def test_three_bursts_after_throttling_only_throttled_ones_count() -> None:
     before, throttled = [8.0] * 12, [12.0] * 3
     assert [conv_ms(*single_runs(*before, *throttled[:n])) for n in (0, 1, 3)] == [8, 8, 12]

@@ -13,6 +13,8 @@ ROOF = Ceilings(100e9, 10e9, "2026-11-21T10:00:00Z")  # 100 FLOPs and 10 bytes a
     [
         (100_000, 1_000, 2_000, "compute-bound"),  # 1000 ns of arithmetic, 100 of memory
         (10_000, 10_000, 2_000, "memory-bound"),  # 100 and 1000
+        (10_000, 900, 990, "compute-bound"),  # 100 of 990: just more than a tenth
+        (10_000, 900, 1_010, "overhead"),  # 100 of 1010
         (10_000, 1_000, 2_000, "overhead"),  # 100 and 100 of 2000
         (0, 10_000, 2_000, "memory-bound"),
         (0, 0, 2_000, "overhead"),

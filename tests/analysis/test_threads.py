@@ -7,7 +7,7 @@ import pytest
 from edgetop.analysis.findings import ThreadImbalance
 from edgetop.analysis.hotspots import MAX_NAMED, ThreadTally, ThreadView, sound_use
 from edgetop.analysis.notices import notices
-from edgetop.analysis.operator_hints import MOVES, operator_hints
+from edgetop.analysis.operator_hints import operator_hints
 from edgetop.session.operators import Operator, ThreadUse
 from edgetop.wording.report_document import report_document
 from tests.support.scripts import Script, measured
@@ -61,9 +61,9 @@ def test_waiting_a_tenth_of_the_time_is_a_hint_with_the_operator() -> None:
 
 
 def test_many_moves_are_a_hint_and_a_few_are_none() -> None:
-    assert codes(ThreadView(2, 0.0, "", MOVES, 8.0)) == ["threads-moved"]
-    assert codes(ThreadView(2, 0.0, "", MOVES - 1, 80.0)) == []
-    assert codes(ThreadView(2, 0.0, "", 500, 1.0)) == []
+    assert codes(ThreadView(2, 0.0, "", 5, 5.1)) == ["threads-moved"]
+    assert codes(ThreadView(2, 0.0, "", 4, 80.0)) == []
+    assert codes(ThreadView(2, 0.0, "", 500, 4.9)) == []
 
 
 def profiled(kind: str, disturbed_runs: int = 0) -> Script:
