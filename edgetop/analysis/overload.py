@@ -21,9 +21,6 @@ from edgetop.session.seconds import NS, Seconds
 # Shortest time for which a queue must have grown. Choice: two seconds for each third. Larger: an overload is seen
 # late; smaller: a stall is one.
 LEAST_S = 6
-# Number of steps in it: seconds, or duty cycles. Choice: one at each end of the thirds. Larger: an overload with long
-# cycles is seen late; smaller: a stall in one cycle is one.
-LEAST_STEPS = 4
 MAX_STEPS = 600
 MAX_SPANS = 200
 # Standard deviations of the work done by which the wait must grow in each third. Statistics: two, in three thirds,
@@ -139,7 +136,7 @@ class Backlog:
     def _grows(self, load: Load) -> bool:
         held = self._since_empty
         span_s = (held[-1].number - held[0].number) * _step_ns(load) / NS
-        if len(held) < LEAST_STEPS or span_s < LEAST_S:
+        if span_s < LEAST_S:
             return False
         ends = [held[(len(held) - 1) * k // 3].mean_wait_s for k in range(4)]
         return min(later - earlier for earlier, later in pairwise(ends)) > self._by_chance_s(span_s / 3, load)

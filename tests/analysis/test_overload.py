@@ -122,3 +122,46 @@ def test_a_cycle_of_work_and_rest_is_judged_over_its_cycles() -> None:
     planned = np.concatenate([work + cycle * 16 * NS for cycle in range(8)])
     assert [view for view in views(served(planned, takes(len(planned), 50, 0.05)), load) if view] == []
     assert views(served(planned, takes(len(planned), 90, 0.05)), load)[-1] is not None
+
+
+# From when on an overload is said, by loads without scatter.
+
+
+def said_after(inferences: Inferences, load: Load = FIXED) -> int | None:
+    """The second after which it is said first; None: it never is."""
+    return next((second for second, view in enumerate(views(inferences, load)) if view), None)
+
+
+def even(takes_ns: float, seconds: float = 60) -> Inferences:
+    planned = arrivals(FIXED, seconds)
+    return served(planned, np.full(len(planned), round(takes_ns)))
+
+
+def test_a_queue_must_grow_for_six_seconds() -> None:
+    assert said_after(even(50 * MS, 30)) == 7
+
+
+def test_a_queue_must_grow_for_four_cycles() -> None:
+    load = Load(mode="fixed", rate_hz=30.0, duty_on_ns=4 * NS, duty_off_ns=4 * NS)
+    planned = np.concatenate([arrivals(FIXED, 4) + cycle * 8 * NS for cycle in range(12)])
+    assert said_after(served(planned, np.full(len(planned), 90 * MS)), load) == 32
+
+
+@pytest.mark.parametrize(("used", "second"), [(1.0045, None), (1.0055, 13)])
+def test_a_wait_must_grow_by_half_a_percent_of_the_time(used: float, second: int | None) -> None:
+    assert said_after(even(used * NS / 30)) == second
+
+
+def test_growth_must_exceed_two_deviations_of_the_work() -> None:
+    """Every other inference takes four times as long as the one before."""
+    planned = arrivals(FIXED, 40)
+    each = np.tile([0.4, 1.6], len(planned) // 2) * 36 * MS
+    assert said_after(served(planned, each.astype(np.int64))) == 31
+
+
+def test_it_is_lifted_when_the_wait_is_half_of_the_longest() -> None:
+    planned = arrivals(FIXED, 90)
+    each = np.full(len(planned), 28 * MS)
+    each[300:600] = 50 * MS
+    said = views(served(planned, each), FIXED)
+    assert next(second for second, view in enumerate(said) if view and view.is_over) == 39
