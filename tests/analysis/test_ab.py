@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.ab_figures import (
-    LEAST_LEFT_OUT_NS,
     AbFold,
     AbView,
     QuadEvents,
@@ -140,7 +139,7 @@ def test_what_follows_a_switch_is_left_out_and_counted() -> None:
     assert view.ratios["p99"].value == pytest.approx(1.05, abs=0.02)
     assert all(variant.left_out > 0 for variant in view.variants)
     undisturbed = events_of(batches_of(TURNS, run_of(TURNS, 1.05)))
-    assert [e.body.left_out_ns for e in undisturbed if isinstance(e.body, TurnsSettled)] == [LEAST_LEFT_OUT_NS]
+    assert [e.body.left_out_ns for e in undisturbed if isinstance(e.body, TurnsSettled)] == [10 * MS]
 
 
 def test_energy_is_compared_by_what_was_read_in_the_turns() -> None:
@@ -299,7 +298,7 @@ def test_settling_is_not_seen_in_noise() -> None:
     random = np.random.default_rng(0)
     t_ns = np.arange(0, 250 * MS, MS)
     turns = [(t_ns, random.lognormal(0, 0.3, len(t_ns))) for _ in range(8)]
-    assert settling_ns(turns, 250 * MS) == LEAST_LEFT_OUT_NS
+    assert settling_ns(turns, 250 * MS) == 10 * MS
 
 
 def analysed(readings: Readings | None = None) -> Analysis:
@@ -332,3 +331,70 @@ def test_no_other_session_has_that_part() -> None:
     analysis = Analysis()
     analysis.fold(Batch(manifest=make_manifest()))
     assert "ab" not in report_document(analysis)
+
+
+# Each threshold of a comparison in turns, on both of its sides.
+
+
+@cache
+def sound() -> Event:
+    events = events_of(batches_of(TURNS, run_of(TURNS, 1.0)))
+    return next(event for event in events if isinstance(event.body, QuadDone) and not event.body.alone)
+
+
+def judged(ratios: Sequence[float], *, per_load: int = 3, until: float = 0.01) -> AbView:
+    """Of quads with these ratios of p50, so many of each load."""
+    assert isinstance(sound().body, QuadDone)
+    bodies = [
+        replace(sound().body, quad=number, load=number // per_load, p50_ratio=float(ratio))  # type: ignore[type-var]
+        for number, ratio in enumerate(ratios)
+    ]
+    return view_of([replace(sound(), body=body) for body in bodies], TURNS, until)
+
+
+def verdict(ratios: Sequence[float], **more: float) -> str | None:
+    p50 = judged(ratios, **more).ratios["p50"]  # type: ignore[arg-type]
+    return p50 and p50.verdict
+
+
+def nearly(ratio: float, count: int) -> list[float]:
+    return [ratio * (1 + 0.001 * (-1) ** number) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("quads", "per_load", "is_resolved"), [(19, 2, False), (20, 2, True), (21, 3, False), (24, 3, True)]
+)
+def test_twenty_quads_of_eight_loads_resolve_a_session(quads: int, per_load: int, is_resolved: bool) -> None:
+    assert judged(nearly(1.0, quads), per_load=per_load).is_resolved is is_resolved
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1.12, "unknown"), (1.14, "slower")])
+def test_one_load_may_differ_by_twelve_percent_from_the_next(ratio: float, expected: str) -> None:
+    assert verdict(nearly(ratio, 24), per_load=24) == expected
+
+
+@pytest.mark.parametrize(("ratio", "expected"), [(1.0029, "same"), (1.0031, "slower")])
+def test_three_thousandths_are_the_least_difference(ratio: float, expected: str) -> None:
+    assert verdict([ratio] * 27, until=0.0005) == expected
+
+
+@pytest.mark.parametrize(("spread", "expected"), [(0.16, "same"), (0.2, "unknown")])
+def test_an_interval_within_five_percent_is_the_same(spread: float, expected: str) -> None:
+    assert verdict(np.linspace(1 - spread, 1 + spread, 27).tolist(), per_load=1) == expected
+
+
+def settled_ms(*early: float) -> float:
+    """Of turns of 250 ms that were so much slower from 20 to 40 ms after the switch."""
+    t_ns = np.arange(0, 250 * MS, MS)
+    is_early = (t_ns >= 20 * MS) & (t_ns < 40 * MS)
+    return settling_ns([(t_ns, np.where(is_early, 1 + each, 1.0)) for each in early], 250 * MS) / MS
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.019, 10), (0.021, 40)])
+def test_a_latency_is_off_after_a_switch_by_two_percent(share: float, expected: float) -> None:
+    assert settled_ms(*[share] * 8) == expected
+
+
+@pytest.mark.parametrize(("scatter", "expected"), [(0.03, 40), (0.033, 10)])
+def test_a_latency_is_off_by_three_standard_errors(scatter: float, expected: float) -> None:
+    assert settled_ms(*[0.05 + scatter * (-1) ** turn for turn in range(8)]) == expected

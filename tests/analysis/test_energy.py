@@ -153,6 +153,17 @@ def test_the_begin_of_the_idle_baseline_is_left_out_for_the_loading_has_just_end
     assert idle.value == pytest.approx(2.0, rel=0.01)
 
 
+@pytest.mark.parametrize(("from_s", "until_s", "is_left_out"), [(0.0, 3.5, True), (4.1, 4.4, False)])
+def test_a_tenth_of_the_idle_baseline_is_left_out(from_s: float, until_s: float, is_left_out: bool) -> None:
+    """It lasts for 38 s, and is read every 0.2 s."""
+    made = session(watts=5.0, idle_w=2.0, rate_hz=10, even_s=0.2)
+    t_s = made.readings["t_ns"] / NS - IDLE_S
+    made.readings["value"][(t_s >= from_s) & (t_s < until_s)] = 9.0
+    idle = total_of(made).rail.idle
+    assert idle is not None
+    assert (idle.value == pytest.approx(2.0, abs=0.03)) is is_left_out
+
+
 def test_an_unknown_net_figure_is_none_and_feeds_no_battery() -> None:
     """3.1 W less 3.0 W, each known to a few per cent."""
     made = session(watts=3.1, idle_w=3.0, battery=Battery(3.7, 1000, rate_hz=2.0))
@@ -216,6 +227,21 @@ def test_few_readings_give_no_figure_but_a_small_gap_is_accepted() -> None:
     assert total_of(large).reason.startswith("readings cover only ")
 
 
+@pytest.mark.parametrize(("gap_s", "is_told"), [(19, True), (21, False)])
+def test_readings_cover_four_fifths_of_the_measurement(gap_s: int, is_told: bool) -> None:
+    made = session(seconds=100)
+    t_s = made.readings["t_ns"] / NS
+    gappy = replace(made, readings=made.readings[(t_s < 60) | (t_s > 60 + gap_s)])
+    assert (total_of(gappy).gross_j is not None) is is_told
+
+
+@pytest.mark.parametrize(("scatter", "is_told"), [(8.7, True), (9.1, False)])
+def test_a_figure_is_known_to_thirty_percent(scatter: float, is_told: bool) -> None:
+    made = session(seconds=60)
+    made.readings["value"] = 5 + scatter * np.random.default_rng(1).normal(0, 1, len(made.readings))
+    assert (total_of(made).gross_j is not None) is is_told
+
+
 def test_without_readings_or_inferences_there_is_nothing() -> None:
     made = session()
     assert (
@@ -247,6 +273,26 @@ def test_jittered_readings_of_the_same_load_carry_a_figure() -> None:
 
 def test_means_since_the_reading_before_may_be_even() -> None:
     assert total_of(session(**RESTING, even_s=0.1, sensors=[replace(TOTAL, averages=True)])).gross_j is not None
+
+
+@pytest.mark.parametrize(("busy_ms", "is_told"), [(89, False), (91, True)])
+def test_a_load_that_is_busy_for_nine_tenths_of_the_time_hardly_rests(busy_ms: int, is_told: bool) -> None:
+    made = session(rate_hz=10.0, latency_ns=busy_ms * MS, load=Load("fixed", 10.0), even_s=0.1)
+    assert (total_of(made).gross_j is not None) is is_told
+
+
+@pytest.mark.parametrize(("even_s", "is_told"), [(0.099, True), (0.101, False)])
+def test_five_readings_show_the_course_of_a_period(even_s: float, is_told: bool) -> None:
+    made = session(rate_hz=2.0, latency_ns=100 * MS, load=Load("fixed", 2.0), even_s=even_s)
+    assert (total_of(made).gross_j is not None) is is_told
+
+
+@pytest.mark.parametrize(("late_ms", "is_told"), [(4.5, False), (5.5, True)])
+def test_intervals_that_spread_by_a_tenth_are_uneven(late_ms: float, is_told: bool) -> None:
+    """Every other reading is so late, so that intervals differ by twice as much."""
+    made = session(**RESTING, even_s=0.1)
+    made.readings["t_ns"][::2] += round(late_ms * MS)
+    assert (total_of(made).gross_j is not None) is is_told
 
 
 def test_so_may_readings_of_a_load_that_never_rests() -> None:
@@ -309,7 +355,8 @@ def test_at_another_rate_it_takes_an_idle_baseline() -> None:
     assert lasts(Battery(3.7, 1000, rate_hz=2.0))[2].endswith(
         "--idle-baseline 30s tells what the board draws in between"
     )
-    assert lasts(Battery(3.7, 1000, rate_hz=10.02))[2] == ""
+    assert lasts(Battery(3.7, 1000, rate_hz=10.09))[2] == ""
+    assert lasts(Battery(3.7, 1000, rate_hz=10.11))[2] != ""  # more than a percent
 
 
 def test_a_rate_that_cannot_be_kept_up_is_refused() -> None:

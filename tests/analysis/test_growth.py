@@ -41,6 +41,7 @@ def grown(
     rows = np.zeros(seconds * len(curves), READING)
     rows["t_ns"] = np.repeat(np.arange(seconds) * NS, len(curves))
     rows["sensor"], rows["value"] = np.tile(np.arange(len(curves)), seconds), np.stack(curves, axis=1).ravel()
+    rows = rows[~np.isnan(rows["value"])]
     for part in np.split(rows, sorted(cuts)):
         growth.fold(Batch(readings=part))
     return growth
@@ -277,3 +278,71 @@ def test_the_interval_covers_the_truth_of_a_random_walk(kept: float, least: floa
         slope = robust_slope(T, y + 2 * T)
         hits.append(slope.low <= 2 <= slope.high)
     assert least <= np.mean(hits) <= most
+
+
+# Each threshold of a leak, on both of its sides, by courses without noise.
+
+
+def rising(seconds: int, mib_per_s: float = 0.5, every_s: int = 1) -> GrowthView:
+    mib = np.full(seconds, np.nan)
+    mib[::every_s] = 100 + np.arange(0, seconds, every_s) * mib_per_s
+    return view_of(mib)
+
+
+@pytest.mark.parametrize(("mib_per_h", "is_leak"), [(0.9, False), (1.1, True)])
+def test_a_mib_an_hour_is_a_leak(mib_per_h: float, is_leak: bool) -> None:
+    assert rising(30_000, mib_per_h / 3600).is_leak is is_leak
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(71, False), (72, True)])
+def test_growth_is_told_after_a_minute_of_measuring(seconds: int, is_told: bool) -> None:
+    """The measurement begins at 10 s, and a block is over with the next."""
+    assert (rising(seconds).mib_per_h is not None) is is_told
+
+
+@pytest.mark.parametrize(("seconds", "is_judged"), [(132, False), (133, True)])
+def test_a_leak_is_judged_after_two_minutes_of_measuring(seconds: int, is_judged: bool) -> None:
+    assert (rising(seconds).is_leak is not None) is is_judged
+
+
+@pytest.mark.parametrize(("seconds", "is_told"), [(120, False), (121, True)])
+def test_growth_takes_twenty_four_points(seconds: int, is_told: bool) -> None:
+    """Of a sensor that is read every four seconds."""
+    assert (rising(seconds, every_s=4).mib_per_h is not None) is is_told
+
+
+@pytest.mark.parametrize(("share", "is_left_out"), [(0.095, True), (0.105, False)])
+def test_a_tenth_of_the_time_is_left_out(share: float, is_left_out: bool) -> None:
+    until = BEGAN_S + round(share * 1_000)
+    mib = np.full(1_010, 200.0)
+    mib[:until] = 100 + np.arange(until) / until * 50
+    assert (view_of(mib).mib_per_h == Slope(0.0, 0.0, 0.0)) is is_left_out
+
+
+@pytest.mark.parametrize(("mib", "is_leak"), [(0.58, False), (0.6, True)])
+def test_a_leak_is_half_a_mib(mib: float, is_leak: bool) -> None:
+    """Of which the first tenth of the time, and half a point at both ends, are left out."""
+    assert rising(400, mib / 390).is_leak is is_leak
+
+
+@pytest.mark.parametrize(("share", "is_leak"), [(0.48, False), (0.52, True)])
+def test_growth_at_half_of_the_rate_before_has_levelled_off(share: float, is_leak: bool) -> None:
+    t_s, middle_s = np.arange(1_010), 560
+    assert (
+        view_of(100 + 0.1 * np.minimum(t_s, middle_s) + share * 0.1 * np.maximum(t_s - middle_s, 0)).is_leak is is_leak
+    )
+
+
+@pytest.mark.parametrize(
+    ("jumps", "is_leak"),
+    [
+        ((1, 1, 1, 0, 1, 1, 1), True),
+        ((1, 0, 1, 1, 1, 0, 1), False),
+        ((1, 0, 1, 1, 1, 0.2, 1), True),  # 27 % of an even jump
+        ((1, 0, 1, 1, 1, 0.165, 1), False),  # 22 %
+    ],
+)
+def test_six_of_seven_steps_grow_by_a_quarter_of_an_even_one(jumps: tuple[float, ...], is_leak: bool) -> None:
+    t_s, borders = np.arange(1_010), np.linspace(110, 1_010, 9)[1:-1]
+    course = sum(jump * (t_s >= border) for jump, border in zip(jumps, borders, strict=True))
+    assert view_of(100 + np.asarray(course)).is_leak is is_leak

@@ -92,6 +92,12 @@ def test_what_lies_far_off_is_left_out_and_nothing_else() -> None:
     assert len(undisturbed(np.full(30, 0.02))) == 30
 
 
+@pytest.mark.parametrize(("far", "kept"), [(7.3, 23), (7.5, 21)])
+def test_what_lies_five_deviations_off_was_disturbed(far: float, kept: int) -> None:
+    """Of values whose median absolute deviation is 1."""
+    assert len(undisturbed(np.array([*[-1.0, 1.0] * 10, 0.0, far, -far]))) == kept
+
+
 def test_the_typical_ratio_is_the_median_over_all_pairs() -> None:
     assert typical_ratio(np.array([1.0, 2.0]), np.array([3.0, 4.0])) == pytest.approx(np.sqrt(2 * 3))
     random = np.random.default_rng(2)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.rail_energy import BRIDGED_CADENCES, KEPT_READINGS, RailEnergy
+from edgetop.analysis.rail_energy import KEPT_READINGS, RailEnergy
 from edgetop.session.seconds import NS
 
 
@@ -48,10 +48,16 @@ def test_a_mean_counts_for_all_the_time_since_the_last_reading() -> None:
 
 def test_a_gap_of_few_cadences_is_bridged_and_a_longer_is_not() -> None:
     steady = [float(i) for i in range(10)]
-    bridged = [*steady, 9.0 + BRIDGED_CADENCES]
+    bridged = [*steady, 9.0 + 4]
     assert energy(bridged, [5.0] * 11)[:2] == (pytest.approx(65.0), pytest.approx(13.0))
-    broken = [*steady, 9.5 + BRIDGED_CADENCES, 10.5 + BRIDGED_CADENCES]
+    broken = [*steady, 9.5 + 4, 10.5 + 4]
     assert energy(broken, [5.0] * 12)[:2] == (pytest.approx(50.0), pytest.approx(10.0))
+
+
+@pytest.mark.parametrize(("gap_s", "covered_s"), [(590, 2_390), (610, 1_800)])
+def test_a_gap_of_ten_minutes_is_never_bridged(gap_s: float, covered_s: float) -> None:
+    rare = [200.0 * i for i in range(10)]
+    assert energy([*rare, 1_800.0 + gap_s], [5.0] * 11)[1] == pytest.approx(covered_s)
 
 
 def test_the_cadence_is_learned_from_the_readings() -> None:

@@ -133,3 +133,10 @@ def test_memory_is_the_peak_of_the_whole_session() -> None:
 def test_a_board_that_does_not_tell_has_no_cost() -> None:
     document = report_document(folded([Batch(manifest=make_manifest())]))
     assert document["overhead"] == {"cpu_pct": None, "rss_mib": None}
+
+
+@pytest.mark.parametrize(("from_s", "is_told"), [(40, True), (41, False)])
+def test_readings_cover_half_of_the_measurement_for_a_count_of_bytes(from_s: int, is_told: bool) -> None:
+    made = session()
+    late = replace(made, readings=made.readings[made.readings["t_ns"] >= from_s * NS])
+    assert (usage_of(late)["net_rx_bytes"] is not None) is is_told

@@ -24,7 +24,7 @@ LEAST_LASTING = 2
 SCATTERS = 5.0
 # Difference as a share that counts, by kind. Choice: a fan's speed and power fluctuate, caps are set. Larger: a load
 # that changed is called steady, and the forecast is wrong; smaller: a load that fluctuates is never steady.
-SHARES = {"load": 0.2, "power": 0.15, "fan": 0.15, "freqcap": 0.02, "cooling": 0.0}
+SHARES = {"load": 0.2, "power": 0.15, "fan": 0.15, "freqcap": 0.02}
 # Difference that counts at least, by kind, in % of a core, W, RPM, MHz and states. Choice. Larger: a small load that
 # changed is called steady; smaller: an idle board is never steady.
 LEAST = {"load": 25.0, "power": 0.2, "fan": 150.0, "freqcap": 1.0, "cooling": 0.45}
@@ -83,7 +83,7 @@ class History:
         self._throttling = [row for row, info in enumerate(self.infos) if is_throttling(info)]
         self._drives = np.array([row for row, info in enumerate(self.infos) if is_drive(info)], np.int64)
         kinds = [self.infos[row].kind for row in self._drives]
-        self._share = np.array([SHARES[kind] for kind in kinds])
+        self._share = np.array([SHARES.get(kind, 0.0) for kind in kinds])
         self._least = np.array([LEAST[kind] for kind in kinds])
         self._is_stepped = np.array([kind in STEPPED for kind in kinds], np.bool_)
         self._heats = np.array([kind in HEATING for kind in kinds], np.bool_)
