@@ -46,9 +46,6 @@ BLOCKED = 0.1
 # Major page faults of each call from which memory explains its time off the CPU. Choice. Larger: memory pressure is
 # missed; smaller: the first load of a page is memory pressure.
 FAULTS_PER_CALL = 0.1
-# Difference of the mean clocks, as a share, that counts. Choice: means of two sessions differ by less. Larger: idle
-# clocks are missed; smaller: chance is a cause.
-SLOWER_CLOCK = 0.02
 # Ratio of the upper to the lower quarter of pauses from which pauses differ. Choice. Larger: idle clocks are missed;
 # smaller: equal pauses are compared.
 SPREAD = 2.0
@@ -339,7 +336,7 @@ class _Search:
         """Explain lower clocks, by heat or by clocks that fall during pauses."""
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
-        if app_mhz and loop_mhz and app_mhz < (1 - SLOWER_CLOCK) * loop_mhz:
+        if app_mhz and loop_mhz and app_mhz < loop_mhz:
             text = f"CPU clocks were at {app_mhz:.0f} MHz on average, {loop_mhz:.0f} MHz in the loop"
             capped = loop_mhz
             if throttled:  # without a known cap, all of it counts as heat

@@ -279,3 +279,79 @@ def test_the_stream_of_the_model_is_found_and_another_refused():
     other = replace(loop(), manifest=replace(loop().manifest, model=Model("/m/third.onnx")))
     with pytest.raises(ValueError, match="no stream of app runs third"):
         gap(two, other)
+
+
+# Each threshold, on both of its sides.
+
+
+def causes(app, **changes):
+    return [each.name for each in gap(app, replace(loop(), **changes)).causes]
+
+
+@pytest.mark.parametrize(("percent", "is_listed"), [(1.9, False), (2.1, True)])
+def test_a_cause_takes_two_percent_of_the_time(percent, is_listed):
+    assert ("memory pressure" in causes(application(20, pressure__memory_some=percent))) is is_listed
+
+
+@pytest.mark.parametrize(("faults", "found"), [(0.098, []), (0.102, ["memory pressure"])])
+def test_a_major_fault_in_ten_calls_is_memory_pressure(faults, found):
+    calls = application(20).inferences
+    per_s = COUNT / (float(calls["t_ns"][-1] - calls["t_ns"][0]) / 1e9)
+    assert causes(application(20, rate__major_faults=faults * per_s, call__0_off_cpu=10.0)) == found
+
+
+@pytest.mark.parametrize(
+    ("load", "off_cpu", "at_once", "is_gil"),
+    [
+        (119.0, 5.0, 1.0, False),  # other threads take a fifth of a core
+        (121.0, 5.0, 1.0, True),
+        (170.0, 1.3, 1.0, False),  # calls are blocked for a tenth of their time on the CPU
+        (170.0, 1.43, 1.0, True),
+        (170.0, 5.0, 1.31, False),  # the others are no inferences
+        (170.0, 5.0, 1.29, True),
+    ],
+)
+def test_a_busy_thread_blocks_calls_alone(load, off_cpu, at_once, is_gil):
+    app = application(15, load__engine=load, call__0_off_cpu=off_cpu, at_once=at_once)
+    assert ("Python's GIL" in causes(app)) is is_gil
+
+
+@pytest.mark.parametrize(("wait", "is_told"), [(109.0, False), (113.0, True)])
+def test_a_loop_that_waits_for_a_tenth_of_its_time_is_told(wait, is_told):
+    beside = replace(loop(), readings={**loop().readings, **readings(rate__run_queue_wait=wait)})
+    found = gap(application(20), beside).differences
+    assert any(each.startswith("load: ") for each in found) is is_told
+
+
+@pytest.mark.parametrize(("usual", "usual_ms"), [(29, 10.0), (30, 12.0)])
+def test_thirty_calls_of_the_usual_shape_are_compared_with(usual, usual_ms):
+    """With fewer of them, the loop is."""
+    slow = np.where(np.arange(COUNT) < usual, 12.0, 60.0)
+    app = application(slow)
+    reshaped = app.inferences["latency_ns"][usual:] / MS
+    cause = gap(replace(app, readings={**app.readings, "call/0-reshaped": reshaped}), loop()).causes[0]
+    assert cause.name == "changing shapes"
+    assert cause.ms == pytest.approx((60.0 - usual_ms) * (COUNT - usual) / COUNT, rel=0.005)
+
+
+def paused(short_ms, long_ms, more_ms, scatter_ms=0.0):
+    """Every other call comes after a long pause, and takes longer by so much."""
+    is_long = np.arange(COUNT) % 2 == 1
+    scatter = scatter_ms * np.array([-1, 0, 0, 1])[np.arange(COUNT) // 2 % 4]
+    return application(10 + more_ms * is_long + scatter, np.where(is_long, long_ms, short_ms))
+
+
+@pytest.mark.parametrize(("long_ms", "is_cause"), [(39.0, False), (41.0, True)])
+def test_pauses_differ_if_one_is_twice_as_long(long_ms, is_cause):
+    assert ("pacing and idle clocks" in causes(paused(20.0, long_ms, 6.0))) is is_cause
+
+
+@pytest.mark.parametrize(("long_ms", "is_cause"), [(0.95, False), (1.05, True)])
+def test_a_pause_of_a_millisecond_may_lower_a_clock(long_ms, is_cause):
+    assert ("pacing and idle clocks" in causes(paused(0.1, long_ms, 6.0))) is is_cause
+
+
+@pytest.mark.parametrize(("more_ms", "is_cause"), [(1.2, False), (1.33, True)])
+def test_calls_after_pauses_are_slower_by_four_standard_errors(more_ms, is_cause):
+    """Of 0.31 ms each."""
+    assert ("pacing and idle clocks" in causes(paused(0.1, 40.0, more_ms, scatter_ms=7.0))) is is_cause

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from edgetop.analysis.alerts.alert import Alert, AlertNews, AlertsView
 from edgetop.session.seconds import NS
 
@@ -80,3 +82,9 @@ def test_of_those_that_are_told_each_none_is_left_out() -> None:
     assert told(news, 41, hot, weak, *again) == []
     assert told(news, 42, hot, replace(weak, begin_ns=11 * NS), *again) == []
     assert told(news, 300, replace(hot, begin_ns=100 * NS, end_ns=110 * NS)) == []
+
+
+@pytest.mark.parametrize(("ended_s", "is_told"), [(59, True), (61, False)])
+def test_what_ended_a_minute_ago_is_no_news(ended_s: int, is_told: bool) -> None:
+    over = replace(HOT, end_ns=200 * NS)
+    assert bool(told(AlertNews(), 200 + ended_s, over)) is is_told

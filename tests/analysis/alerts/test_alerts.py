@@ -18,12 +18,23 @@ from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
 from edgetop.session.manifest import Load
-from edgetop.session.seconds import NS
+from edgetop.session.seconds import NS, SecondAggregator, concatenate
 from edgetop.wording.alert_names import NAMES
 from edgetop.wording.alert_words import alert_words
 from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document
-from tests.support.sessions import MS, differences, ended_event, make_inferences, make_sensor, make_session, seconds_of
+from tests.support.sessions import (
+    MS,
+    differences,
+    ended_event,
+    folded,
+    make_inferences,
+    make_manifest,
+    make_sensor,
+    make_session,
+    phase_event,
+    seconds_of,
+)
 from tests.support.slow_sessions import analysed, session_of, stretch
 
 HOT = stretch((40, 60.0), (40, 81.5), (40, 60.0))
@@ -89,6 +100,58 @@ def test_near_the_trip_is_told_and_not_at_it_for_a_moment() -> None:
     zone = stretch((40, 70.0), (3, 81.0), (20, 70.0), (20, 81.0), (37, 79.0))
     [alert] = of(analysed([10.0] * 120, {"temp/cpu-thermal": zone}), "near-trip")
     assert (alert.begin_ns // NS, alert.end_ns) == (63, None)  # 79 is not far enough below 85
+
+
+def near_trip(*zone: tuple[int, float]) -> list[Alert]:
+    celsius = stretch(*zone)
+    return of(analysed([10.0] * len(celsius), {"temp/cpu-thermal": celsius}), "near-trip")
+
+
+@pytest.mark.parametrize(("celsius", "count"), [(79.9, 0), (80.1, 1)])
+def test_five_degrees_below_its_trip_a_zone_is_near_it(celsius: float, count: int) -> None:
+    assert len(near_trip((40, 70.0), (40, celsius))) == count
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(4, 0), (5, 1)])
+def test_five_seconds_near_its_trip_are_told(seconds: int, count: int) -> None:
+    assert len(near_trip((40, 70.0), (seconds, 81.0), (40, 70.0))) == count
+
+
+@pytest.mark.parametrize(("celsius", "is_over"), [(78.1, False), (77.9, True)])
+def test_seven_degrees_below_its_trip_a_zone_is_cool_again(celsius: float, is_over: bool) -> None:
+    (alert,) = near_trip((40, 70.0), (20, 81.0), (40, celsius))
+    assert (alert.end_ns is not None) is is_over
+
+
+def missed(*late: int, seconds: int = 240) -> list[Alert]:
+    """Of twenty inferences a second, these take longer than the deadline."""
+    t_ns = np.arange(seconds * 20) * (NS // 20)
+    latency_ns = np.full(len(t_ns), 10 * MS)
+    latency_ns[list(late)] = 50 * MS
+    inferences, load = make_inferences(t_ns, latency_ns), Load(deadline_ns=33 * MS)
+    aggregator = SecondAggregator(load.deadline_ns)
+    whole = concatenate([aggregator.add(inferences), aggregator.close()])
+    began, manifest = phase_event(0, "measure"), make_manifest(load=load)
+    batch = Batch(seconds * NS, inferences, whole, events=(began,), manifest=manifest, restart=True)
+    return of(folded([batch]), "misses")
+
+
+@pytest.mark.parametrize(("every", "count"), [(105, 0), (95, 1)])
+def test_one_inference_in_a_hundred_that_misses_is_told(every: int, count: int) -> None:
+    assert len(missed(*range(0, 4_800, every))) == count
+
+
+@pytest.mark.parametrize(("every", "is_over"), [(170, False), (205, True)])
+def test_misses_are_over_with_one_in_two_hundred(every: int, is_over: bool) -> None:
+    (alert,) = missed(*range(0, 2_400, 50), *range(2_400, 9_600, every), seconds=480)
+    assert (alert.end_ns is not None) is is_over
+
+
+@pytest.mark.parametrize(("apart_s", "count"), [(51, 0), (49, 1)])
+def test_misses_are_told_after_ten_seconds(apart_s: int, count: int) -> None:
+    """Thirteen of a minute are more than a percent: seven, and six others so much later."""
+    first, second = 80 * 20, (80 + apart_s) * 20
+    assert len(missed(*range(first, first + 7), *range(second, second + 6))) == count
 
 
 def test_throttled_and_slowed_follow_from_slowdowns() -> None:
