@@ -17,6 +17,7 @@ from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
+from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.timeline import Axis, Lens
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
@@ -31,6 +32,7 @@ class Analysis(Folds):
 
     gate_results = session_report.gate_results
     verdict = session_report.verdict
+    shows_service = False  # whether the distribution over time is of service times although inferences are paced
     chosen_stream = ""  # the stream whose latency is shown, by its name; "": the busiest
 
     @classmethod
@@ -51,7 +53,9 @@ class Analysis(Folds):
     def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
         """Return the view of the latency since the last reset. With several streams, it is the chosen one's."""
         now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
-        view = replace(latency.view(window_ns, now_ns, axis), totals=self.totals(), stream=name)
+        view = replace(
+            latency.view(window_ns, now_ns, axis, service=self.shows_service), totals=self.totals(), stream=name
+        )
         if not name:
             return view
         shown = StreamLatency(name, view.window, view.session)
@@ -77,6 +81,12 @@ class Analysis(Folds):
         shown = next((view for view in views if view.name == self.chosen_stream), views[0])
         return shown.shown_latency, shown.name
 
+    def shown_spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
+        """Return the burst and the sustained span of the stream that is shown; None if unknown."""
+        views, (_, name) = self.stream_views(), self._shown()
+        shown = next((view for view in views if view.name == name), views[0])
+        return shown.burst, shown.sustained
+
     def choose_stream(self) -> str:
         """Show the stream with the next number, and return its name, or "" if the session has one stream."""
         names = [view.name for view in sorted(self.stream_views(), key=lambda view: view.number)]
@@ -101,7 +111,15 @@ class Analysis(Folds):
         power = self.tracks.points(leading.track.info.id, axis, now_s) if leading else None
         return view.replaced(
             axis=axis,
-            latency=replace(view.latency, points=latency.points(axis).until(now_s // 1)),
+            latency=replace(
+                view.latency,
+                points=latency.points(axis).until(now_s // 1),
+                heat=tuple(
+                    column
+                    for column in latency.heat(axis, service=self.shows_service)
+                    if column.to_s <= now_s + axis.column_s
+                ),
+            ),
             thermal=along(view.thermal, self.tracks, axis, now_s),
             power=replace(view.power, points=power),
             memory=replace(view.memory, rss_points=self.tracks.points("mem/rss", axis, now_s)),
@@ -168,6 +186,7 @@ class MonitorView:
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles.view())
     burst = _Part(lambda view: view.analysis.burst())
+    spans = _Part(lambda view: view.analysis.shown_spans())  # the burst and the sustained span of the shown stream
     # By sensor id, for the requested kinds.
     sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.late_starts import LateStarts, find_late_starts
+from edgetop.analysis.latency_heat import HeatColumn, LatencyHeat
 from edgetop.analysis.latest import LatestInferences, LatestSeconds
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.statistics import (
@@ -23,7 +24,7 @@ from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Load
 from edgetop.session.records import measured
-from edgetop.session.seconds import NS, SecondAggregator, Seconds, concatenate
+from edgetop.session.seconds import NO_SECONDS, NS, SecondAggregator, Seconds, concatenate
 
 # Time that "now" covers, for a model with enough inferences in it. Choice: as long as an interruption. Larger: the
 # verdict lags; smaller: it flickers.
@@ -33,7 +34,9 @@ RECENT_S = 10
 SLOW_RECENT_S = 60
 ENOUGH_RECENT = SETTLED_COUNTS[0.50]
 NEVER_NS = 2**62
-RECENT_SECONDS = 601  # Seconds with a histogram: the longest window, and the second in which it begins.
+# Seconds with a histogram: the longest window with the second in which it begins, and the usual span of a heat map.
+RECENT_SECONDS = 901
+LATEST_NS = 600 * NS
 
 
 @frozen
@@ -62,6 +65,8 @@ class LatencyView:
     totals: Counted | None = None  # Counts of all streams since the start of the session; None if nothing was measured.
     stream: str = ""  # Name of the stream that this view shows, in a session with several streams.
     streams: tuple[StreamLatency, ...] = ()  # One row for each of several streams, the busiest first.
+    heat: tuple[HeatColumn, ...] = ()  # The distribution over time, in the columns of the axis in which something ran.
+    heat_is_response: bool = False  # Whether the distribution is of response times.
 
 
 @frozen
@@ -89,6 +94,7 @@ class RollingLatency:
         self._closed_until_ns = since_ns
         self._began_ns: int | None = since_ns or None
         self._timeline = Timeline()
+        self._heat, self._response_heat = LatencyHeat(), LatencyHeat()
         self._open: Seconds | None = None  # Statistics of the incomplete second, made once between two folds.
         self._whole: Totals | None = None  # Totals with the incomplete second.
         # Cached figures, by the end of the span and whether they are response times.
@@ -139,6 +145,8 @@ class RollingLatency:
         self._totals.add(seconds)
         if seconds.response is not None:
             self._response.add(seconds.response)
+            self._response_heat.fold(seconds.response)
+        self._heat.fold(seconds)
         self._latest.compare(seconds)
         self._recent.keep(seconds)
         rows = that_ran(rows)
@@ -146,15 +154,19 @@ class RollingLatency:
         track = np.zeros(len(rows), np.int64)
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
 
-    def view(self, window_ns: int | None, now_ns: int, axis: Axis) -> LatencyView:
-        """Return the view of a window of at most ten minutes. None means since the start or the last reset."""
+    def view(self, window_ns: int | None, now_ns: int, axis: Axis, *, service: bool = False) -> LatencyView:
+        """Return the view of a window of at most ten minutes. None means since the start or the last reset.
+
+        `service`: show the distribution of service times over time also if inferences are paced.
+        """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
         if window_ns is not None:
             window, window_response, buckets, is_exact = self._window(window_ns, now_ns)
         return LatencyView(
             window_ns, window, session, is_exact, self.points(axis), buckets, self._since_ns,
-            window_response, response,
+            window_response, response, heat=self.heat(axis, service=service),
+            heat_is_response=self.load.is_paced and not service,
         )  # fmt: skip
 
     def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
@@ -188,15 +200,27 @@ class RollingLatency:
         """Return how inferences of the last ten minutes, since then, started late; None: unknown."""
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
+        since_ns = max(since_ns, self._closed_until_ns - LATEST_NS)
         return find_late_starts(concatenate([self._recent.since(since_ns), self._open_part()]), self.load, signals)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
         """Return the rows of the last ten minutes, up to the last complete second."""
         rows = self._recent.rows()
-        return rows[rows["t_ns"] > rows["t_ns"][-1] - 600 * NS] if len(rows) else rows
+        return rows[rows["t_ns"] > rows["t_ns"][-1] - LATEST_NS] if len(rows) else rows
 
     def points(self, axis: Axis) -> Points:
         return self._timeline.points(axis)
+
+    def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
+        """Return the distribution in the columns of the axis: of response times if inferences are paced.
+
+        A response time counts from the intended start, so it is what misses a deadline. `service`: of service times.
+        """
+        unfinished = self._open_part()
+        if self.load.is_paced and not service:
+            response = unfinished.response if unfinished.response is not None else NO_SECONDS
+            return self._response_heat.columns(axis, self._recent, RECENT_SECONDS - 1, response, of_response=True)
+        return self._heat.columns(axis, self._recent, RECENT_SECONDS - 1, unfinished)
 
     def statistics(self, end_ns: int) -> Statistics | None:
         """Return the statistics of the whole session up to `end_ns`."""

@@ -16,10 +16,13 @@ from edgetop.frozen import frozen
 
 RECENT_SECONDS = 3_600
 COARSE_BINS = 2_048
-POINTS = 600  # Points in a view, more than any screen has columns.
+POINTS = 600  # Places in a timeline of a long span, more than any screen has columns.
 
-# So close to each other that no axis is half empty. POINTS is a multiple of each.
-SPANS_S = (10, 20, 30, 60, 100, 150, 200, 300, 600)
+USUAL_SPAN_S = 600
+COLUMNS = 100  # columns of an axis if no screen says how many it has
+# Widths of a column. A chart whose columns are several seconds wide moves seldom.
+COLUMNS_S = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120, 180, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 86_400)
+LEAST_COLUMN_S = 2  # of an axis that follows the time: with columns of one second, all charts would move each second
 ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 LEAST_SPAN_S = 5
 # Steps in a span. An axis that follows the time moves by one step at once, so that charts are seldom redrawn as a
@@ -35,25 +38,42 @@ Singles = npt.NDArray[np.float32]
 
 @frozen
 class Axis:
-    """The span of session time that every timeline of a screen shows."""
+    """The span of session time that every timeline of a screen shows, divided into columns.
+
+    Columns begin at multiples of their width in session time, so a column shows the same seconds while it moves. The
+    axis of a young session begins before the session, and its newest column is at the right end.
+    """
 
     from_s: int
     to_s: int
+    column_s: int = 1  # width of a column
+
+    @property
+    def columns(self) -> int:
+        return (self.to_s - self.from_s) // self.column_s
+
+    @property
+    def places(self) -> int:
+        """The number of places of a timeline along this axis: the same number for each second, if there are enough."""
+        span = self.to_s - self.from_s
+        return span * max(1, POINTS // span) if span <= 2 * POINTS else POINTS
 
 
-def choose_axis(now_s: float, whole: bool) -> Axis:
-    """Return an axis of the last ten minutes, or of less for a shorter session; of the whole session if `whole`.
+def column_width(span_s: float, columns: int, least_s: int = 1) -> int:
+    """Return the smallest usual width of a column, in s, with which so many columns show a span."""
+    usual = (width for width in COLUMNS_S if width >= least_s and width * columns >= span_s)
+    return next(usual, -(-int(span_s) // (columns * COLUMNS_S[-1])) * COLUMNS_S[-1])
 
-    It moves in steps of at most a thirtieth of its span, so that a chart is redrawn as a whole only then.
+
+def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
+    """Return an axis of about the last ten minutes, or of less for a shorter session; of the whole session if `whole`.
+
+    It moves by a column at once, so that a chart is redrawn as a whole only then.
     """
-    longest = SPANS_S[-1]
-    if now_s < longest:
-        return Axis(0, next(span for span in SPANS_S if now_s < span))
-    step = longest // STEPS
-    while whole and now_s >= 2 * STEPS * step:
-        step *= 2
-    to_s = (int(now_s) // step + 1) * step
-    return Axis(0 if whole else to_s - longest, to_s)
+    shown_s = int(now_s) + 1
+    width = column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns, LEAST_COLUMN_S)
+    to_s = (int(now_s) // width + 1) * width
+    return Axis(to_s - columns * width, to_s, width)
 
 
 @frozen
@@ -62,13 +82,13 @@ class Lens:
 
     span_s: int | None = None  # None: chosen by the age of the session.
     back_s: int = 0  # Seconds between the end of the axis and the present.
+    columns: int = COLUMNS  # Number of columns that a chart has.
 
-    @classmethod
-    def between(cls, begin_s: float, end_s: float, now_s: float) -> "Lens":
+    def between(self, begin_s: float, end_s: float, now_s: float) -> "Lens":
         """Return the lens that shows `begin_s` to `end_s`, with some time around it if that span is short."""
         span = max(LEAST_SPAN_S, round(end_s - begin_s))
         to_s = max(span, round((begin_s + end_s + span) / 2))
-        return cls(span, max(0, _end(now_s, span) - to_s))
+        return replace(self, span_s=span, back_s=max(0, _end(now_s, span) - to_s))
 
     @property
     def is_plain(self) -> bool:
@@ -77,15 +97,17 @@ class Lens:
     def axis(self, now_s: float, *, whole: bool) -> Axis:
         """Return the axis that this lens shows. If no span was chosen, `whole` shows the whole session."""
         if self.is_plain:
-            return choose_axis(now_s, whole)
+            return choose_axis(now_s, whole, self.columns)
         span = self._span(now_s, whole=whole)
         to_s = max(span, _end(now_s, span) - self.back_s)
-        return Axis(to_s - span, to_s)
+        width = column_width(span, self.columns)
+        from_s = (to_s - span) // width * width
+        return Axis(from_s, from_s + -(-(to_s - from_s) // width) * width, width)
 
     def _span(self, now_s: float, *, whole: bool) -> int:
         if self.span_s is not None:
             return self.span_s
-        axis = choose_axis(now_s, whole)
+        axis = choose_axis(now_s, whole, self.columns)
         return axis.to_s - axis.from_s
 
     def closer(self, now_s: float, *, whole: bool) -> "Lens":
@@ -105,13 +127,13 @@ class Lens:
             return replace(self, span_s=span)
         axis = self.axis(now_s, whole=whole)
         to_s = (axis.from_s + axis.to_s) // 2 + span // 2
-        return Lens(span, self._clamped(_end(now_s, span) - to_s, span, now_s))
+        return replace(self, span_s=span, back_s=self._clamped(_end(now_s, span) - to_s, span, now_s))
 
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
         """Move by a quarter of the axis, back if `step` is negative, within the session."""
         span = self._span(now_s, whole=whole)
         back_s = self.back_s - step * max(1, span // PANS)
-        return Lens(span, self._clamped(back_s, span, now_s))
+        return replace(self, span_s=span, back_s=self._clamped(back_s, span, now_s))
 
     def _clamped(self, back_s: int, span: int, now_s: float) -> int:
         return min(max(back_s, 0), _end(now_s, span) - span)
@@ -125,7 +147,7 @@ def _end(now_s: float, span: int) -> int:
 
 @frozen
 class Points:
-    """A timeline at POINTS places along an axis; NaN where nothing was measured."""
+    """A timeline at places spread evenly along an axis; NaN where nothing was measured."""
 
     axis: Axis
     low: Floats
@@ -144,13 +166,14 @@ class Points:
     def until(self, second: float) -> "Points":
         """Return the points up to `second`, for a screen that is paused while the session continues."""
         span = self.axis.to_s - self.axis.from_s
-        is_after = np.arange(POINTS) * span >= (second - self.axis.from_s) * POINTS
+        places = len(self.middle)
+        is_after = np.arange(places) * span >= (second - self.axis.from_s) * places
         return Points(self.axis, *(np.where(is_after, np.nan, values) for values in self._figures))
 
     def extremes(self, from_s: float) -> tuple[float, float]:
         """Return the lowest and the highest value from `from_s` on, or NaN if there is none."""
         span = self.axis.to_s - self.axis.from_s
-        first = math.ceil(min(max(from_s - self.axis.from_s, 0.0), span) * POINTS / span)
+        first = math.ceil(min(max(from_s - self.axis.from_s, 0.0), span) * len(self.middle) / span)
         lowest, highest = (
             join.reduce(values[first:], initial=np.nan) for join, values in ((np.fmin, self.low), (np.fmax, self.high))
         )
@@ -159,7 +182,7 @@ class Points:
     def bridged(self, seconds: float) -> "Points":
         """Fill each hole of at most `seconds` between two values with the value before it."""
         known = np.flatnonzero(~np.isnan(self.middle))
-        most = int(seconds * POINTS / (self.axis.to_s - self.axis.from_s))
+        most = int(seconds * len(self.middle) / (self.axis.to_s - self.axis.from_s))
         holes = np.diff(known) - 1
         if not ((holes > 0) & (holes <= most)).any():
             return self
@@ -257,7 +280,7 @@ class Timeline:
     def points(self, axis: Axis, track: int = 0) -> Points:
         """Return a frozen copy of one quantity along the axis."""
         if axis.from_s > self._newest - RECENT_SECONDS or self.coarse_width_s == 1:
-            if POINTS % (axis.to_s - axis.from_s) == 0:
+            if axis.to_s - axis.from_s <= 2 * POINTS:
                 return Points(axis, *self._seconds(axis, track))
             starts, width, bins = self._recent_second, 1, self._recent
         else:
@@ -283,14 +306,15 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Do the same as `_resampled`, but faster, for seconds that all have the same number of points."""
+        """Return figures for which every second of the axis has the same number of places."""
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
         place = np.arange(begin, begin + count) % RECENT_SECONDS if goes_round else slice(begin, begin + count)
         figures = self._recent.figures[:, track, place].astype(np.float64)
         is_known = self._recent_second[place] == np.arange(axis.from_s, axis.to_s)
         points = _means(np.where(is_known, figures, 0.0))
-        return points if count == POINTS else np.repeat(points, POINTS // count, axis=1)
+        each = axis.places // count
+        return points if each == 1 else np.repeat(points, each, axis=1)
 
 
 # How two columns are joined, row by row: lowest, sum of middles times weights, highest, sum of weights, and top.
@@ -327,17 +351,17 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return figures at POINTS places, with shape (4, POINTS). A value is in every place that its time span touches."""
-    span = axis.to_s - axis.from_s
+    """Return figures at n places, with shape (4, n). A value is in every place that its time span touches."""
+    span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
     starts, figures = starts[inside], figures[:, inside]
-    first = np.clip((starts - axis.from_s) * POINTS // span, 0, POINTS - 1)
-    last = np.clip(((starts + width - axis.from_s) * POINTS - 1) // span, first, POINTS - 1)
+    first = np.clip((starts - axis.from_s) * places // span, 0, places - 1)
+    last = np.clip(((starts + width - axis.from_s) * places - 1) // span, first, places - 1)
     times = last - first + 1
     nth = np.arange(times.sum()) - np.repeat(np.cumsum(times) - times, times)
-    places = _Bins(_empty(len(figures), 1, POINTS))
-    places.add(np.zeros_like(nth), np.repeat(first, times) + nth, np.repeat(figures, times, axis=1))
-    return _means(places.figures[:, 0].astype(np.float64))
+    bins = _Bins(_empty(len(figures), 1, places))
+    bins.add(np.zeros_like(nth), np.repeat(first, times) + nth, np.repeat(figures, times, axis=1))
+    return _means(bins.figures[:, 0].astype(np.float64))
 
 
 def _means(figures: Floats) -> Floats:

@@ -51,11 +51,13 @@ def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]
     return bucket.astype(np.int16), counts[bucket].astype(np.int32)
 
 
-def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, highest_ns: int) -> tuple[float, ...]:
+def percentiles(
+    counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, highest_ns: int, *, first_bucket: int = 0
+) -> tuple[float, ...]:
     """Return nearest-rank percentiles in ns, interpolated within their buckets by rank.
 
-    `lowest_ns` and `highest_ns` are the exact extremes, to which the percentiles are limited. Raises ValueError if the
-    histogram is empty.
+    `lowest_ns` and `highest_ns` are the exact extremes, to which the percentiles are limited. `first_bucket` is the
+    bucket of the first count. Raises ValueError if the histogram is empty.
     """
     bucket = np.flatnonzero(counts)
     held = counts[bucket]
@@ -65,7 +67,7 @@ def percentiles(counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, hi
     total = int(cumulative[-1])
     ranks = [nearest_rank(total, quantile) + 1 for quantile in quantiles]
     places = np.searchsorted(cumulative, ranks)
-    low, high = lower_edge_ns(bucket[places] + np.array([[0], [1]])).astype(np.float64)
+    low, high = lower_edge_ns(bucket[places] + first_bucket + np.array([[0], [1]])).astype(np.float64)
     within = (np.asarray(ranks) - (cumulative[places] - held[places]) - 0.5) / held[places]
     return tuple(float(min(max(value, lowest_ns), highest_ns)) for value in (low + (high - low) * within).tolist())
 

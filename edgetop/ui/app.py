@@ -40,6 +40,10 @@ UI_NICENESS = 5  # the engine and the recording have priority over the screen
 MakeScreen = Callable[["EdgetopApp", CharacterSet, Theme, Callable[[], bool]], "MonitorScreen | FleetScreen"]
 
 
+def _has_colours(theme: Theme) -> bool:
+    return theme.has_colours and not os.environ.get("NO_COLOR")  # https://no-color.org
+
+
 class EdgetopApp(App[None], inherit_bindings=False):
     CSS = """
     Screen { overflow: hidden; }
@@ -64,6 +68,7 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.animation_level = "none"
         self.failure: Exception | None = None
         characters = choose_characters(ascii_asked=settings.ascii_only)
+        characters = replace(characters, has_colours=_has_colours(theme))
         self.measured_glyphs = "" if characters.ascii_only else MEASURED  # glyphs whose width the driver measures
         self.theme_names = sorted(theme_files())
         self.theme_name = theme.name
@@ -113,6 +118,8 @@ class EdgetopApp(App[None], inherit_bindings=False):
         self.register_theme(theme.for_textual())
         self.theme = theme.for_textual().name
         self.hosted.use_theme(theme)
+        if self.hosted.characters.has_colours != _has_colours(theme):
+            self.hosted.use_characters(replace(self.hosted.characters, has_colours=_has_colours(theme)))
 
     def notify_desktop(self, title: str, text: str) -> None:
         """Ring the terminal's bell and send a desktop notification; the screen itself does not change."""

@@ -13,13 +13,13 @@ _PLAIN_TERMINALS = ("linux", "vt100", "vt102", "vt220", "ansi", "dumb", "cons25"
 @frozen
 class CharacterSet:
     ascii_only: bool = False
-    boxes: bool = (
-        False  # whether the terminal draws box and block glyphs in one cell each, as measured; never with ASCII
-    )
+    # Whether the terminal draws box and block glyphs in one cell each, as measured; never with ASCII.
+    boxes: bool = False
+    has_colours: bool = True  # whether the theme has colours
 
 
 # Glyphs of ambiguous width (Unicode Standard Annex 11) that are drawn if the terminal shows each in one cell.
-MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐░▒▓°"
+MEASURED = "╭╮╰╯├┤┬┴┼─│▁▂▃▄▅▆▇█▌▐▀░▒▓°"
 
 
 class BorderCharacters(NamedTuple):

@@ -260,7 +260,7 @@ def shades(spans: Iterable[tuple[float, float]], axis: Axis, cells: int) -> Bool
 def time_line(
     axis: Axis, cells: int, bursts: Points, marks_s: Iterable[float], rule: tuple[str, str], characters: CharacterSet
 ) -> Line:
-    """Return the axis of a timeline: session time at its ends and its middle, ticks for profiles, an `m` per mark.
+    """Return the axis of a timeline: round session times, ticks for profiles, an `m` per mark.
 
     `rule`: character and style of the line between them.
     """
@@ -274,15 +274,25 @@ def time_line(
     for second in marks_s:
         if axis.from_s <= second < axis.to_s and cells > 0:
             row[int((second - axis.from_s) * cells // span)] = Span("m", "accent")
-    ends = [axis.from_s, axis.from_s + span // 2, axis.to_s]
-    for second in ends if cells >= AXIS_CELLS[1] else ends[::2] if cells >= AXIS_CELLS[0] else ():
+    for second in label_times(axis, cells):
         text = f" {formatting.stopwatch(second * 1e9)} "
-        begin = min(max(0, (second - axis.from_s) * cells // span - len(text) // 2), cells - len(text))
-        row[begin : begin + len(text)] = [Span(character, "dim") for character in text]
+        begin = (second - axis.from_s) * cells // span - len(text) // 2
+        if 0 <= begin <= cells - len(text):
+            row[begin : begin + len(text)] = [Span(character, "dim") for character in text]
     return joined(tuple(row))
 
 
-AXIS_CELLS = (24, 48)  # least width for two times under a timeline, and for three
+LABEL_CELLS = 18  # least distance between two times under a timeline
+LABELS_S = (5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
+
+
+def label_times(axis: Axis, cells: int) -> range:
+    """Return the round times, in s, that stand under a timeline. A label moves with the time that it stands for."""
+    span = axis.to_s - axis.from_s
+    step = next((step for step in LABELS_S if step * cells >= LABEL_CELLS * span), max(span, 1))
+    return range(max(0, -(-axis.from_s // step) * step), axis.to_s, step)
+
+
 EIGHTHS = " \u258f\u258e\u258d\u258c\u258b\u258a\u2589"
 RISING = (
     " .:-=+*#", " \u2840\u28c0\u28c4\u28e4\u28e6\u28f6\u28f7\u28ff",

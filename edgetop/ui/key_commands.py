@@ -152,7 +152,9 @@ def _open_item(screen: MonitorScreen) -> None:
     from edgetop.ui.dialogs import TextDialog
 
     pane = screen.chosen_pane
-    if pane.item is None:
+    if screen.cursor_s is not None and pane.item is None:
+        _zoom_to_cursor(screen)
+    elif pane.item is None:
         pane.move(1)
     elif item := pane.item:
         if item.t_ns is not None:
@@ -240,6 +242,32 @@ def _choose_stream(screen: MonitorScreen) -> None:
     screen.report(f"latency of {clean(name)}" if name else "this session has one model", seconds=3)
 
 
+def _switch_response(screen: MonitorScreen) -> None:
+    load = screen.live.manifest.load if screen.live.manifest else None
+    if load is None or not load.is_paced:
+        screen.report(
+            "no pace was asked for, so every inference begins at once: all times are service times", seconds=3
+        )
+        return
+    screen.analysis.shows_service = not screen.analysis.shows_service
+    screen.draw()
+    is_service = screen.analysis.shows_service
+    words = "service time: from the start of an inference" if is_service else "response time: from the intended start"
+    screen.report(words, seconds=3)
+
+
+def _zoom_to_cursor(screen: MonitorScreen) -> None:
+    """Zoom the timelines to the time around the cursor."""
+    if screen.cursor_s is None:
+        screen.report("move the cursor with the left and right keys first", seconds=3)
+        return
+    axis = screen.view.axis
+    half_s = max(5.0, (axis.to_s - axis.from_s) / 20)
+    at, now_s = screen.cursor_s, screen.view.progress.now_ns / 1e9
+    screen.hold()
+    screen.use_lens(screen.lens.between(at - half_s, at + half_s, now_s))
+
+
 def open_themes(screen: CommandedScreen) -> None:
     from edgetop.ui.dialogs import PaletteDialog
 
@@ -287,6 +315,7 @@ _PANES, _PANS, _ZOOMS = "next pane, previous pane", "move the timelines back, fo
 _SEEKS, _EDGES, _TOP_END = "seek -10 s, +10 s", "seek to the start, to the end", "scroll to the top, to the end"
 _CURSOR = "read all values at an earlier, later moment"
 _ROWS, _PAGE, _REFRESH = "choose a row, or scroll", "scroll by a page", "refresh more often, less often"
+_Y_ZOOMS = "zoom the latency axis in, out"
 _RUN_CONTINUES = "leave; the run continues"
 
 COMMANDS: tuple[Command[MonitorScreen], ...] = (
@@ -302,9 +331,9 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     # In a replay.
     Command("play", "space", "play, pause", playback.play,
             footer=playback.play_words, needs=Can.SPEED),
-    Command("slower", "less_than_sign,minus", "play slower", lambda s: playback.step_speed(s, -1), help=_SPEEDS,
+    Command("slower", "less_than_sign", "play slower", lambda s: playback.step_speed(s, -1), help=_SPEEDS,
             footer="speed", needs=Can.SPEED),
-    Command("faster", "greater_than_sign,plus,equals_sign", "play faster", lambda s: playback.step_speed(s, 1),
+    Command("faster", "greater_than_sign", "play faster", lambda s: playback.step_speed(s, 1),
             help=_SPEEDS, footer="speed", needs=Can.SPEED),
     Command("back-10s", "left,h", "seek -10 s", lambda s: playback.seek_by(s, -10), help=_SEEKS, needs=Can.SEEK),
     Command("on-10s", "right,l", "seek +10 s", lambda s: playback.seek_by(s, 10), help=_SEEKS, needs=Can.SEEK),
@@ -330,6 +359,7 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     # Anywhere.
     Command("freeze", "space", "freeze the screen; the run continues", lambda s: s.toggle_freeze(),
             footer=lambda s: "resume" if s.is_frozen else "freeze", replaced_with=Can.SPEED),
+    Command("zoom-to-cursor", "g", "zoom the timelines to the cursor", _zoom_to_cursor, replaced_with=Can.SEEK),
     Command("closer", "z", "zoom the timelines in", lambda s: playback.zoom(s, 1), help=_ZOOMS,
             footer=playback.zoom_words),
     Command("wider", "Z", "zoom the timelines out", lambda s: playback.zoom(s, -1), help=_ZOOMS,
@@ -344,7 +374,7 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
             help=_CURSOR, replaced_with=Can.SEEK),
     Command("layout", "v", "next layout", lambda s: s.use_next_layout(),
             footer="layout"),
-    Command("timeline-whole", "0", "reset the timelines", lambda s: s.use_lens(Lens()),
+    Command("timeline-whole", "0", "reset the timelines", lambda s: s.use_lens(Lens(columns=s.lens.columns)),
             footer=lambda s: "" if s.lens.is_plain else "reset timeline"),
     Command("window", "w", "window of the percentiles", _step_window, footer=lambda s: s.window_name),
     *(
@@ -362,7 +392,7 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
             footer=lambda s: "severity" if s.chosen_pane.drawing.rows == "events" and s.chosen_pane.has_focus else ""),
     Command("open", "enter", "open the chosen row; a replay goes to its time", _open_item,
             footer=lambda s: "open" if s.chosen_pane.item else ""),
-    Command("copy", "y", "copy the row, the pane or the verdict", _copy,
+    Command("copy", "c", "copy the row, the pane or the verdict", _copy,
             footer=lambda s: "copy" if s.chosen_pane.item else ""),
     Command("copy-command", "Y", "copy the command that made this session", _copy_command),
     Command("profile", "p", "profile the operators now", _profile, needs=Can.PROFILE),
@@ -373,12 +403,15 @@ COMMANDS: tuple[Command[MonitorScreen], ...] = (
     Command("export", "e", "export the session", lambda s: s.exports.open(), footer="export"),
     Command("screenshot", "S", "save a screenshot (SVG)", lambda s: s.exports.save_screenshot()),
     Command("stream", "M", "latency of the next model", _choose_stream),
+    Command("response", "y", "latency as response or as service time", _switch_response),
+    Command("y-closer", "plus,equals_sign", "zoom the latency axis in", lambda s: s.zoom_latency(1), help=_Y_ZOOMS),
+    Command("y-wider", "minus", "zoom the latency axis out", lambda s: s.zoom_latency(-1), help=_Y_ZOOMS),
     Command("reset", "x", "reset the statistics, not the recording", _reset, footer="reset",
             asks="resets the statistics on the screen"),
     Command("theme", "t", "choose a theme, with a preview", open_themes, footer="theme"),
-    Command("refresh-shorter", "minus", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
+    Command("refresh-shorter", "less_than_sign", "refresh more often", lambda s: _step_refresh(s, -1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
-    Command("refresh-longer", "plus,equals_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,
+    Command("refresh-longer", "greater_than_sign", "refresh less often", lambda s: _step_refresh(s, 1), help=_REFRESH,
             footer=_refresh_words, replaced_with=Can.SPEED),
     Command("redraw", "ctrl+l", "redraw the screen", lambda s: s.host.action_redraw()),
     Command("down", "down,j", "next row, or scroll down", lambda s: s.chosen_pane.move(1), help=_ROWS),

@@ -15,14 +15,15 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from edgetop.analysis.alerts.alert import AlertNews
-from edgetop.analysis.analysis import PLAIN, Analysis, MonitorView
+from edgetop.analysis.analysis import Analysis, MonitorView
 from edgetop.analysis.recent_events import derived_events
 from edgetop.analysis.timeline import Lens
 from edgetop.feeds.feed_protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
+from edgetop.ui.charts import GUTTER
 from edgetop.ui.keys import Command, bindings, follow_key, footer_keys
-from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, Place, arrange, is_tiny
+from edgetop.ui.layout import ABSENT, HEADER_ROWS, LAYOUTS, PANES, TIMELINES, Place, arrange, is_tiny
 from edgetop.ui.pane_widget import BorderWidget, LineWidget, PaneWidget
 from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.header import (
@@ -53,6 +54,7 @@ GARBAGE_OBJECTS = (
 OPENING_TICK_S = 0.1  # interval until something is measured, so that the first numbers appear at once
 ASKED_S = 3.0
 LEAST_DRAG_CELLS = 3
+MOST_Y_ZOOM = 6  # steps by which the latency axis can be zoomed in or out
 LISTS = ("hotspots", "events", "sensors")  # panes that keys for lists apply to, in order of preference
 
 
@@ -248,7 +250,7 @@ class MonitorScreen(Screen[None]):
 
     def draw(self) -> None:
         """Draw the current or the frozen view in the panes. Header and status line always show the current state."""
-        lens, details = (PLAIN, ()) if self._frozen else (self.lens, self._details)
+        lens, details = (Lens(columns=self.lens.columns), ()) if self._frozen else (self.lens, self._details)
         with self.analysis.lock:  # panes read parts of the analysis while they draw
             self._drawn_folds = self.analysis.folds
             self.live = self.analysis.view(self.window_ns, lens, details)
@@ -337,6 +339,9 @@ class MonitorScreen(Screen[None]):
             columns, rows, self._selected, self._zoomed, layout=self._layout, charts=self._chart_counts, more_rows=more
         )
         places = {place.name: place for place in arranged}
+        charted = next((places[name] for name in TIMELINES if name in places), None)
+        if charted and charted.width > GUTTER + 2:
+            self.lens = replace(self.lens, columns=charted.width - 2 - GUTTER)
         for name, pane in self._panes.items():
             pane.display = name in places
             pane.is_zoomed = name == self._zoomed
@@ -390,7 +395,7 @@ class MonitorScreen(Screen[None]):
 
     def follow_time(self) -> None:
         """Move the timelines to the present, keeping the zoom."""
-        self.lens = Lens(self.lens.span_s)
+        self.lens = replace(self.lens, back_s=0)
 
     def use_lens(self, lens: Lens) -> None:
         if lens != self.lens:
@@ -400,6 +405,12 @@ class MonitorScreen(Screen[None]):
     @property
     def window_name(self) -> str:
         return next(name for name, window_ns in WINDOWS_NS.items() if window_ns == self.window_ns)
+
+    def zoom_latency(self, step: int) -> None:
+        """Zoom the axis of the latency in, or out if `step` is negative."""
+        pane = self._panes["latency"]
+        pane.y_zoom = min(max(pane.y_zoom + step, -MOST_Y_ZOOM), MOST_Y_ZOOM)
+        pane.redraw()
 
     def use_window(self, window_ns: int | None) -> None:
         self.window_ns = window_ns
@@ -450,7 +461,7 @@ class MonitorScreen(Screen[None]):
             return
         self.point_at(None)
         self.hold()
-        self.use_lens(Lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
+        self.use_lens(self.lens.between(begin_s, end_s, self.view.progress.now_ns / NS))
 
     def sort(self, pane: PaneWidget, order: str = "") -> None:
         """Sort the list of a pane by this order, or by the next one if it is ""."""

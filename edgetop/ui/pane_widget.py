@@ -171,6 +171,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self.is_zoomed = False
         self.listing = Listing()
         self._cursor_s: float | None = None
+        self.y_zoom = 0
 
     def use_listing(self, listing: Listing) -> None:
         """Use this filter and order, and go to the top of the list."""
@@ -230,7 +231,7 @@ class PaneWidget(LineWidget, can_focus=True):
         if self._view is None:
             return ()
         place, inside = self._place, max(columns - 2, 1)
-        area = Area(inside, 1, self.characters, self.listing, place.is_stacked, self._cursor_s)
+        area = Area(inside, 1, self.characters, self.listing, place.is_stacked, self._cursor_s, self.y_zoom)
         why = self._view.why_unavailable(self.drawing.parts)
         if self.drawing.line and rows == 1 + place.is_last and not self.is_zoomed:
             row = line((f"{self.drawing.name}  {area.clean(why)}", "warning")) if why else None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from rich.color import Color
 from rich.errors import StyleSyntaxError
 from rich.style import Style
@@ -26,6 +27,18 @@ ROLES = {
     "frame": "dim", "p50": "graph", "p99": "accent", "band": "dim", "temperature": "graph", "warm": "graph_hot",
     "hot": "warning", "clock": "graph", "power": "graph", "memory": "graph", "limit": "warning", "shade": "graph_hot",
 }  # fmt: skip
+# The colours of a heat map: one for each level of a share, from the fewest inferences to the most.
+HEAT = tuple(f"heat{level}" for level in range(1, 6))
+# What a half cell of a heat map shows: 0 nothing, 1 to HEAT_LEVELS a share, and these marks.
+HEAT_LEVELS = len(HEAT)
+HEAT_P50, HEAT_P99, HEAT_LIMIT, HEAT_THROTTLED, HEAT_SLOWED = range(HEAT_LEVELS + 1, HEAT_LEVELS + 6)
+_HEAT_MARKS = {
+    HEAT_P50: "text", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "hot", HEAT_SLOWED: "warm",
+}  # fmt: skip
+# Colours of the levels for a terminal with its own palette, and how far each is from the background to the colour of
+# graphs in any other theme; beyond 1 it goes on to the colour of text.
+_HEAT_16 = ("blue", "bright_blue", "cyan", "bright_cyan", "green")
+_HEAT_STEPS = (0.2, 0.4, 0.62, 0.85, 1.25)
 CHARTED = ("text", "dim", *(role for role in ROLES if role != "shade"))  # styles that can occur in shaded time
 SHADED = "~"  # suffix of the name of a style: the same style on the background of the shade
 
@@ -45,6 +58,15 @@ class Theme:
         """Whether it uses the palette of the terminal, from which no colour can be computed."""
         background = self.styles["text"].bgcolor
         return background is None or background.is_default
+
+    @property
+    def has_colours(self) -> bool:
+        """Whether quantities may be shown by colours."""
+        return not (self.uses_terminal_colours and self._is_default("graph") and self._is_default("critical"))
+
+    def _is_default(self, name: str) -> bool:
+        colour = self.styles[name].color
+        return colour is None or colour.is_default
 
     def for_textual(self) -> TextualTheme:
         """Return the theme for Textual's own widgets, which dialogs use."""
@@ -93,7 +115,7 @@ def parse_theme(path: Path) -> Theme:
         raise InputError(f"theme {path}: dark is neither true nor false")
     if not isinstance(given, dict):
         raise InputError(f"theme {path}: styles is not a table")
-    _refuse_unknown(path, "styles.", given, (*STYLES, *ROLES))
+    _refuse_unknown(path, "styles.", given, (*STYLES, *ROLES, *HEAT))
     for key in STYLES:
         if key not in given:
             raise InputError(f"theme {path}: styles.{key} is missing")
@@ -101,7 +123,36 @@ def parse_theme(path: Path) -> Theme:
     styles |= {role: _style(path, role, given.get(role, given[key])) for role, key in ROLES.items()}
     shade = Style(bgcolor=styles["shade"].bgcolor)
     styles |= {f"{key}{SHADED}": styles[key] + shade for key in CHARTED}
+    colours = {key: _style(path, key, given[key]).color for key in HEAT if key in given}
+    made = zip(HEAT, _heat_colours(styles), strict=True)
+    styles |= _heat_styles(styles, [colours.get(key) or colour for key, colour in made])
     return Theme(path.stem, is_dark, styles)
+
+
+def heat_style(upper: int, lower: int) -> str:
+    """Return the name of the style of a cell of a heat map, whose halves show these codes."""
+    return f"heat{upper}-{lower}" if upper or lower else "text"
+
+
+def _heat_colours(styles: Mapping[str, Style]) -> list[Color]:
+    """Return a colour for each level, from the background over the colour of graphs towards the colour of text."""
+    named = (styles["text"].bgcolor, styles["graph"].color, styles["text"].color)
+    triplets = [colour.triplet if colour else None for colour in named]
+    if None in triplets:
+        return [Color.parse(name) for name in _HEAT_16]
+    ground, graph, text = (np.array(triplet, float) for triplet in triplets)
+    blended = (ground + (graph - ground) * min(step, 1) + (text - graph) * max(step - 1, 0) for step in _HEAT_STEPS)
+    return [Color.from_rgb(*colour.round()) for colour in blended]
+
+
+def _heat_styles(styles: Mapping[str, Style], levels: Sequence[Color]) -> dict[str, Style]:
+    ground = styles["text"].bgcolor
+    colours = [ground, *levels, *(styles[name].color for name in _HEAT_MARKS.values())]
+    pairs = ((upper, lower) for upper in range(len(colours)) for lower in range(len(colours)) if upper or lower)
+    return {
+        heat_style(upper, lower): Style(color=None if upper == lower else colours[upper], bgcolor=colours[lower])
+        for upper, lower in pairs
+    }
 
 
 def _refuse_unknown(path: Path, prefix: str, given: Mapping[str, object], known: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgetop.analysis.timeline import POINTS, Axis, Floats
+from edgetop.analysis.timeline import Axis, Floats
 from edgetop.errors import InputError
 from edgetop.formatting import clean
 from edgetop.installation import extra_command
@@ -125,7 +125,7 @@ def add_lines(chart: Chart, axis: Axis, lines: Sequence[tuple[str, Floats]], uni
     """Add lines to a timeline. The pointer shows the values of all lines at its position."""
     from bokeh.models import ColumnDataSource, HoverTool  # noqa: PLC0415
 
-    t_s = axis.from_s + (np.arange(POINTS) + 0.5) * (axis.to_s - axis.from_s) / POINTS
+    t_s = axis.from_s + (np.arange(axis.places) + 0.5) * (axis.to_s - axis.from_s) / axis.places
     columns = {f"y{number}": values.astype(np.float32) for number, (_, values) in enumerate(lines)}
     source = ColumnDataSource({"x": t_s.astype(np.float32), **columns})
     drawn = [

@@ -13,10 +13,11 @@ from edgetop.analysis.statistics import Statistics
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
-from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, nice_scale, round_step, strip
+from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
+from edgetop.ui.heat_map import HeatMap, choose_axis
 from edgetop.ui.panes.ab_pane import ab_body, ab_line, ab_title
 from edgetop.ui.panes.pane import Area, Drawing
-from edgetop.ui.panes.sensor_series import end_labels, plot, slowed, with_axis
+from edgetop.ui.panes.sensor_series import cursor_cell, end_labels, slower, throttled, with_axis
 from edgetop.ui.text import BLANK, Column, Line, Piece, as_fits, line, spread, table
 from edgetop.wording.load_words import headroom_words, max_rate_words
 from edgetop.wording.tail_words import part_words
@@ -30,14 +31,10 @@ COLUMNS = (
 )  # fmt: skip
 END_STEPS, SHARE_STEPS = 12, 6  # steps of the axes of the histogram; coarse, so that it is seldom redrawn
 MIN_HISTOGRAM_CELLS = 20  # least width of the histogram, to fit the ends of its axis
-LEAST_SPAN_NS = 5_000  # least span of the scale, so that its ends have different labels
 WHOLE_ROWS = 24  # from this height on, the pane is alone on the screen
 TABLE_ROWS = 14  # from this height on, figures are a table instead of a line
-SMOOTHED_S = 5  # p99 of one second has few samples, so its line is the median of this many seconds
 TITLE_CELLS = 19  # width of the name and the border in the title
-STRIP_ROWS = 10  # from this height on, the distribution is shown as a strip
-OUTSTANDING = 5.0  # a tail longer than this times the median p99 of a second exceeds the scale, marked with >
-DEADLINE_WITHIN = 5.0  # show the deadline up to this times the top of the scale; more would flatten the lines
+SPANS_ROWS = 10  # from this height on, the burst is compared with the sustained span
 STREAM_CELLS = 20  # width of the name of a model
 STYLES = {"p50": "p50", "p99": "p99"}  # styles of percentile names, as those of their lines
 
@@ -52,9 +49,9 @@ def title(view: MonitorView, area: Area) -> str:
     if latency.stream:
         shown.insert(0, f"{shortened(clean(latency.stream), STREAM_CELLS)} (M: the next)")
     few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
-    if area.height > 2 and not latency.points.is_empty:
-        shown += [f"{'service ' if latency.window_response else ''}lines: each 1s", *few]
-        shown += [*(["shaded: slowed"] if slowed(view, view.axis, area.width).any() else []), "faint: min-max"]
+    if area.height > 2 and latency.heat:
+        kind = "response" if latency.heat_is_response else "service"
+        shown += [*few, f"{kind} time, each {formatting.span(view.axis.column_s * 1e9)}"]
     else:
         shown += few
     while len(shown) > 1 and len("   ".join(shown)) > area.width - TITLE_CELLS:
@@ -85,13 +82,13 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         lines += [_figures(response, area.width, "response ")] * bool(response)
     if view.latency.streams:
         lines += _streams(view, area.resized(height=max(1, (area.height - len(lines)) // 3)))
-    if area.height >= STRIP_ROWS and not is_whole and len(lines) != 2:
-        lines.append(_strip(view, area))
+    if area.height >= SPANS_ROWS and not is_whole and len(lines) != 2:
+        lines.append(_spans(view, area))
     room = area.height - len(lines)
     if room < 2:
         return lines[: area.height]
     below = _histogram(view, area.resized(height=room * 2 // 5 - 1)) if is_whole else []
-    return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _timeline(view, of)), *below]
+    return [*lines, *with_axis(view, area.resized(height=room - len(below)), lambda of: _heat_map(view, of)), *below]
 
 
 def _streams(view: MonitorView, area: Area) -> list[Line]:
@@ -127,19 +124,17 @@ def _figures(window: Statistics | None, cells: int, label: str = "") -> Line:
     return as_fits(cells, *pieces, ("max ", "dim"), f"{milliseconds(window.max_ns)}   ", rate)
 
 
-def _strip(view: MonitorView, area: Area) -> Line:
-    window = view.latency.window
-    if window is None:
-        return BLANK
-    low, high = _histogram_ends(window)
-    ends = [milliseconds(low), f">={milliseconds(high)}"]
-    cells = min(48, area.width - sum(map(len, ends)) - 10)
-    if cells < MIN_HISTOGRAM_CELLS:
-        return BLANK
-    counts = _binned(view.latency.buckets, low, high, cells)
-    return line(
-        ("spread  ", "dim"), f"{ends[0]} ", (strip(counts / counts.max(), area.characters), "p50"), f" {ends[1]}"
-    )
+def _spans(view: MonitorView, area: Area) -> Line:
+    """Compare the burst, the first steady half minute, with the last steady minutes."""
+    pieces: list[Piece] = []
+    for name, figures in zip(("burst", "sustained"), view.spans, strict=True):
+        pieces.append((f"{name} ", "dim"))
+        if figures is None:
+            pieces.append((f"{UNKNOWN}  ", "dim"))
+            continue
+        pieces += [("p50", STYLES["p50"]), f" {milliseconds(figures.p50_ns)}  "]
+        pieces += [("p99", STYLES["p99"]), f" {milliseconds(figures.p99_ns)}   "]
+    return as_fits(area.width, *pieces)
 
 
 def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
@@ -200,48 +195,17 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
     ]
 
 
-def _timeline(view: MonitorView, area: Area) -> list[Line]:
-    """Draw p50 and p99 as lines, the range from shortest to longest as a band, and a deadline that is near."""
-    points = view.latency.points
-    if points.is_empty:
+def _heat_map(view: MonitorView, area: Area) -> list[Line]:
+    """Draw the distribution of latencies over time, with p50, p99 and a deadline that is near."""
+    columns, axis, cells = view.latency.heat, view.axis, area.width - GUTTER
+    if not columns:
         return []
-    p99 = smoothed(points.high, points.axis.to_s - points.axis.from_s)
-    low, top = float(np.nanmin(points.low)), _top_of(points.middle, p99)
-    deadline = view.deadline.deadline_ns if view.deadline else None
-    if deadline and deadline < top * DEADLINE_WITHIN:
-        low, top = min(low, deadline), max(top, deadline)
-    scale = nice_scale(low, top, least=LEAST_SPAN_NS)
-    of = plot(view, points.axis, scale, area)
-    beyond = ">" if np.nanmax(p99) > scale.high else ""
-    labels = end_labels(of, f"{beyond}{milliseconds(scale.high)}", milliseconds(scale.low))
-    curves = [
-        Curve(points.low, "band", np.fmin, ".", upto=points.top),
-        Curve(p99, "p99", glyph="+"),
-        Curve(points.middle, "p50"),
-    ]
-    if deadline and scale.low <= deadline <= scale.high:
-        labels[of.row_of(deadline)] = (f"{deadline / 1e6:g}", "limit")
-        curves.insert(1, Curve(np.full(1, float(deadline)), "limit", glyph="-", is_dashed=True))
-    return of.rows(curves, labels)
-
-
-def _top_of(p50: Floats, p99: Floats) -> float:
-    """Return the top of the scale, above all p50. An unusually long tail exceeds it, as it would flatten the rest."""
-    usual = max(OUTSTANDING * float(np.nanmedian(p99)), 1.5 * float(np.nanmax(p50)))
-    return min(usual, float(np.nanmax(p99)))
-
-
-def smoothed(values: Floats, span_s: int) -> Floats:
-    """Return the running median over SMOOTHED_S seconds, which keeps steps steep."""
-    each = len(values) // span_s  # number of values per second
-    if not each:
-        return values
-    seconds = values[::each]
-    around = np.pad(seconds, SMOOTHED_S // 2, constant_values=np.nan)
-    ranked = np.sort(np.lib.stride_tricks.sliding_window_view(around, SMOOTHED_S), axis=1)
-    known = np.count_nonzero(~np.isnan(ranked), axis=1)
-    median = np.take_along_axis(ranked, np.maximum(known[:, None] - 1, 0) // 2, axis=1)[:, 0]
-    return np.repeat(np.where(np.isnan(seconds), np.nan, median), each)[: len(values)]
+    deadline_ns = view.deadline.deadline_ns if view.deadline else None
+    of = HeatMap(
+        axis, columns, choose_axis(columns, deadline_ns, area.y_zoom), deadline_ns, cells, area.height,
+        area.characters, throttled(view, axis, cells), slower(view, axis, cells), cursor_cell(area, axis, cells),
+    )  # fmt: skip
+    return of.lines()
 
 
 def _histogram(view: MonitorView, area: Area) -> list[Line]:

@@ -36,6 +36,7 @@ class Area:
     listing: Listing = Listing()
     is_stacked: bool = False  # whether it is in a stack of timelines, which share one axis
     cursor_s: float | None = None  # session time under the cursor in s, or None
+    y_zoom: int = 0  # steps by which the vertical axis of the heat map is zoomed in
 
     def clean(self, text: str) -> str:
         """Return a text with only characters that the terminal can display."""

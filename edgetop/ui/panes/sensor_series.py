@@ -1,5 +1,6 @@
 """Timelines of quantities, as every pane draws them: on one axis, shaded where the board or the model was slow."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -8,9 +9,12 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.latency_heat import HeatColumn
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleSpan
 from edgetop.analysis.timeline import Axis, Points
+from edgetop.formatting import clean
+from edgetop.session.events import Severity
 from edgetop.ui.charts import GUTTER, Bools, Curve, Plot, Scale, nice_scale, shades, time_line
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.text import BLANK, COLUMN_GAP, Line, Span, fit
@@ -33,11 +37,30 @@ Draw = Callable[[Area], list[Line]]
 
 def slowed(view: MonitorView, axis: Axis, cells: int) -> Bools:
     """Return which cells of a timeline are shaded, because the board was throttled or the model was slower."""
-    later = [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start]
-    found: list[ThrottleSpan | Slowdown] = [*view.throttles.spans, *later]
+    return throttled(view, axis, cells) | slower(view, axis, cells)
+
+
+def throttled(view: MonitorView, axis: Axis, cells: int) -> Bools:
+    """Return in which cells of a timeline the board was throttled."""
+    return _touched(view, view.throttles.spans, axis, cells)
+
+
+def slower(view: MonitorView, axis: Axis, cells: int) -> Bools:
+    """Return in which cells of a timeline the model was slower than before."""
+    return _touched(view, [slowdown for slowdown in view.slowdowns.slowdowns if not slowdown.from_start], axis, cells)
+
+
+def _touched(view: MonitorView, spans: Sequence[ThrottleSpan | Slowdown], axis: Axis, cells: int) -> Bools:
     now_ns = view.progress.now_ns
-    in_s = ((of.start_ns / NS, (now_ns if of.end_ns is None else of.end_ns) / NS) for of in found)
+    in_s = ((of.start_ns / NS, (now_ns if of.end_ns is None else of.end_ns) / NS) for of in spans)
     return shades(in_s, axis, cells)
+
+
+def cursor_cell(area: Area, axis: Axis, cells: int) -> int | None:
+    """Return the cell of a timeline under the cursor, or None."""
+    if area.cursor_s is None or not axis.from_s <= area.cursor_s < axis.to_s:
+        return None
+    return int((area.cursor_s - axis.from_s) * cells / (axis.to_s - axis.from_s))
 
 
 def last(view: MonitorView) -> str:
@@ -47,9 +70,8 @@ def last(view: MonitorView) -> str:
 
 def plot(view: MonitorView, axis: Axis, scale: Scale, area: Area) -> Plot:
     """Return a plot that fills the area beside the gutter."""
-    cells, cursor = area.width - GUTTER, None
-    if area.cursor_s is not None and axis.from_s <= area.cursor_s < axis.to_s:
-        cursor = int((area.cursor_s - axis.from_s) * cells / (axis.to_s - axis.from_s))
+    cells = area.width - GUTTER
+    cursor = cursor_cell(area, axis, cells)
     return Plot(scale, cells, max(area.height, 1), area.characters, slowed(view, axis, cells), cursor)
 
 
@@ -173,8 +195,13 @@ def value_at(points: Points | None, second: float, values: str = "middle") -> fl
 
 def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
     """Return the names and values of all quantities at a session time in s."""
-    latency, thermal = view.latency.points, view.thermal
-    tails = ((name, value_at(latency, second, values)) for name, values in (("p50", "middle"), ("p99", "high")))
+    thermal = view.thermal
+    column = next((column for column in view.latency.heat if column.from_s <= second < column.to_s), None)
+    figures: list[tuple[str, str]] = []
+    if column is not None:
+        named = (("p50", column.p50_ns), ("p99", column.p99_ns), ("max", column.high_ns))
+        figures = [("n", formatting.count(column.count))]
+        figures += [(name, f"{formatting.milliseconds(ns)} ms") for name, ns in named]
     sensors = (
         ("heat", thermal.hottest_points, "C"),
         ("clock", thermal.clock_points, "MHz"),
@@ -183,6 +210,18 @@ def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
     )
     read = ((name, value_at(points, second), unit) for name, points, unit in sensors)
     return [
-        *((name, f"{formatting.milliseconds(ns)} ms") for name, ns in tails if ns is not None),
+        *figures,
         *((name, f"{formatting.reading(value, unit)} {unit}") for name, value, unit in read if value is not None),
+        *_then(view, second, column),
     ]
+
+
+_GRAVITY: dict[Severity, int] = {"info": 0, "warning": 1, "critical": 2}
+
+
+def _then(view: MonitorView, second: float, column: HeatColumn | None) -> list[tuple[str, str]]:
+    """Return the gravest event of the column under the cursor, or [] if nothing happened in it."""
+    begin, end = (column.from_s, column.to_s) if column else (math.floor(second), math.floor(second) + 1)
+    events = [event for event in view.events.newest_first if begin * NS <= event.t_ns < end * NS]
+    gravest = max(events, key=lambda event: _GRAVITY[event.severity], default=None)
+    return [("then", clean(gravest.message))] if gravest else []

@@ -1,0 +1,163 @@
+"""The distribution of latencies over time, in columns of several seconds, for a heat map.
+
+The histograms of the latest seconds are stored one by one; older ones are added up in bins. Memory is fixed: when the
+session outgrows the bins, neighbours are merged.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.latest import LatestSeconds
+from edgetop.analysis.timeline import Axis
+from edgetop.session import histogram
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
+
+# Width of a bin at first. A replay reads older histograms in sums of this many seconds (recording/by_time.py).
+BIN_S = 16
+MOST_BINS = 256  # more than any screen has columns
+MOST_KEPT = 1_024  # finished columns that are kept
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatColumn:
+    """The latencies of one column. A finished column stays the same object, so that it is drawn once."""
+
+    from_s: int
+    to_s: int
+    bucket: npt.NDArray[np.int16]  # the buckets that are not empty, ascending
+    counts: npt.NDArray[np.int64]  # number of inferences in each of these buckets
+    low_ns: int  # shortest latency
+    high_ns: int  # longest latency
+    p50_ns: float
+    p99_ns: float
+
+    @property
+    def count(self) -> int:
+        return int(self.counts.sum())
+
+
+class LatencyHeat:
+    """Adds up the histograms of seconds, which must come in order."""
+
+    def __init__(self) -> None:
+        self._bin_s = BIN_S
+        self._bins: dict[int, _Sum] = {}  # by number, which is the second divided by the width of a bin
+        self._kept: dict[tuple[int, int], HeatColumn] = {}  # finished columns by width and number
+        self._closed_until_s = 0
+
+    def fold(self, seconds: Seconds) -> None:
+        if not len(seconds):
+            return
+        second = seconds.rows["t_ns"] // NS
+        groups = np.flatnonzero(np.diff(second // BIN_S, prepend=-1))
+        for begin, end in zip(groups.tolist(), [*groups[1:].tolist(), len(second)], strict=True):
+            self._add(int(second[begin]), seconds.between(begin, end))
+        self._closed_until_s = int(second[-1]) + 1
+
+    def _add(self, second: int, seconds: Seconds) -> None:
+        while second >= MOST_BINS * self._bin_s:
+            self._merge()
+        added = _Sum.of(seconds)
+        if added is not None:
+            number = second // self._bin_s
+            before = self._bins.get(number)
+            self._bins[number] = added if before is None else before + added
+
+    def _merge(self) -> None:
+        """Merge each bin with its neighbour."""
+        bins, self._bins = self._bins, {}
+        self._bin_s *= 2
+        for number, one in bins.items():
+            before = self._bins.get(number // 2)
+            self._bins[number // 2] = one if before is None else before + one
+        self._kept = {}
+
+    def columns(
+        self, axis: Axis, latest: LatestSeconds, latest_s: int, unfinished: Seconds, *, of_response: bool = False
+    ) -> tuple[HeatColumn, ...]:
+        """Return the columns of the axis in which something ran.
+
+        `latest` has the last `latest_s` seconds. `unfinished` is what is known of the second after them.
+        `of_response`: whether these are response times.
+        """
+        width = axis.column_s
+        first, end = axis.from_s // width, -(-min(axis.to_s, self._closed_until_s + 1) // width)
+        single_from_s = self._closed_until_s - latest_s
+        held: Seconds | None = None
+        found = []
+        for number in range(max(0, first), end):
+            column = self._kept.get((width, number))
+            if column is None:
+                from_s = number * width
+                if from_s >= max(single_from_s, 0):
+                    if held is None:  # the columns before have been kept
+                        held = latest.since(from_s * NS)
+                        held = concatenate([(held.response or NO_SECONDS) if of_response else held, unfinished])
+                    begin, until = (held.before(s * NS) for s in (from_s, from_s + width))
+                    total = _Sum.of(held.between(begin, until))
+                else:
+                    total = self._sum_of_bins(from_s, width)
+                column = None if total is None else total.column(from_s, from_s + width)
+                if column is not None and from_s + width <= self._closed_until_s:
+                    self._keep(width, number, column)
+            if column is not None:
+                found.append(column)
+        return tuple(found)
+
+    def _keep(self, width: int, number: int, column: HeatColumn) -> None:
+        if len(self._kept) >= MOST_KEPT:
+            self._kept = {}
+        self._kept[width, number] = column
+
+    def _sum_of_bins(self, from_s: int, width: int) -> "_Sum | None":
+        """Add up the bins that begin in a column, or return the bin that holds a column narrower than it."""
+        numbers = range(-(-from_s // self._bin_s), -(-(from_s + width) // self._bin_s)) or (from_s // self._bin_s,)
+        total: _Sum | None = None
+        for one in self._of(numbers):
+            total = one if total is None else total + one
+        return total
+
+    def _of(self, numbers: "range | tuple[int, ...]") -> "Iterator[_Sum]":
+        return (self._bins[number] for number in numbers if number in self._bins)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sum:
+    """A sparse histogram with its exact ends."""
+
+    bucket: npt.NDArray[np.int16]
+    counts: npt.NDArray[np.int64]
+    low_ns: int
+    high_ns: int
+
+    @classmethod
+    def of(cls, seconds: Seconds) -> "_Sum | None":
+        """Add up seconds. Return None if nothing ran in them."""
+        rows = seconds.rows[seconds.rows["count"] > 0]
+        if not len(seconds.bucket) or not len(rows):
+            return None
+        return cls(*_added(seconds.bucket, seconds.bucket_count), int(rows["min_ns"].min()), int(rows["max_ns"].max()))
+
+    def __add__(self, other: "_Sum") -> "_Sum":
+        added = _added(np.concatenate([self.bucket, other.bucket]), np.concatenate([self.counts, other.counts]))
+        return _Sum(*added, min(self.low_ns, other.low_ns), max(self.high_ns, other.high_ns))
+
+    def column(self, from_s: int, to_s: int) -> HeatColumn:
+        base = int(self.bucket[0])
+        dense = np.zeros(int(self.bucket[-1]) - base + 1, np.int64)
+        dense[self.bucket.astype(np.int64) - base] = self.counts
+        p50, p99 = histogram.percentiles(dense, (0.50, 0.99), self.low_ns, self.high_ns, first_bucket=base)
+        return HeatColumn(from_s, to_s, self.bucket, self.counts, self.low_ns, self.high_ns, p50, p99)
+
+
+def _added(
+    bucket: npt.NDArray[np.int16], counts: npt.NDArray[np.int64] | npt.NDArray[np.int32]
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int64]]:
+    """Add up the counts of equal buckets. Return buckets, ascending, and their counts."""
+    base = int(bucket.min())
+    dense = np.bincount(bucket.astype(np.int64) - base, counts)
+    place = np.flatnonzero(dense)
+    return (place + base).astype(np.int16), dense[place].astype(np.int64)

@@ -1,0 +1,206 @@
+"""The latency heat map: time to the right, latency upwards on a logarithmic axis, shares of inferences as colours.
+
+A cell of the terminal shows two rows of the map, one above the other, by a half block with a colour and a background.
+Where the terminal has no such glyph, a row of text is one row of the map; without colours, characters stand for shares.
+
+The models are Brendan Gregg's latency heat maps (https://www.brendangregg.com/HeatMaps/latency.html) and HdrHistogram.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import ceil, exp, floor, log
+
+import numpy as np
+import numpy.typing as npt
+
+from edgetop.analysis.latency_heat import HeatColumn
+from edgetop.analysis.timeline import Axis
+from edgetop.formatting import milliseconds
+from edgetop.frozen import frozen
+from edgetop.session import histogram
+from edgetop.ui.characters import CharacterSet
+from edgetop.ui.charts import GUTTER, Bools
+from edgetop.ui.text import BLANK, Line, Span
+from edgetop.ui.themes import HEAT_LEVELS, HEAT_LIMIT, HEAT_P50, HEAT_P99, HEAT_SLOWED, HEAT_THROTTLED, heat_style
+
+Codes = npt.NDArray[np.int8]  # what each half cell shows: 0 to HEAT_LEVELS for shares, or one of the HEAT_ codes above
+
+# The axis reaches from below the least median of the columns to above the greatest. A throttle by a few percent moves
+# the medians by several rows; over p0.1 to p99.9 it would be a flat band (tried on recordings of both).
+BELOW_LEAST, ABOVE_GREATEST, LEAST_RATIO = 0.94, 1.12, 1.6
+DEADLINE_WITHIN = 2.0  # the axis includes a deadline up to this times the greatest median
+AXIS_STEP = log(1.06)  # the ends of the axis are multiples of this logarithm, so that they seldom move
+LEAST_SHARE_LOG = 2.5  # a share of 10^-2.5 and less has the first level; each level is a factor of about 3
+LEAST_INFERENCES = 0.5  # less than that is a rounding error of a bucket that two rows share
+LABEL_ROWS = 3  # one label for at least so many rows
+SHADES, ASCII_SHADES = " .░▒▓█", " .:=%#"
+MARKS = {HEAT_P50: "o", HEAT_P99: "^", HEAT_LIMIT: "-", HEAT_THROTTLED: "T", HEAT_SLOWED: "s"}
+
+
+@frozen
+class LatencyAxis:
+    """The vertical axis, in ns. Longer latencies are in the top row."""
+
+    low_ns: float
+    high_ns: float
+
+    def row_edges(self, rows: int) -> npt.NDArray[np.float64]:
+        return np.geomspace(self.low_ns, self.high_ns, rows + 1)
+
+    def row_of(self, ns: float, rows: int) -> int:
+        """Return the row of a latency, from the bottom; `rows` is the one for longer latencies."""
+        place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
+        return min(max(place, 0), rows)
+
+
+def choose_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
+    """Return the axis for these columns, of which there must be one. One outlier never rules it.
+
+    `zoom`: each step divides the range above the least median by 1.5.
+    """
+    medians = [column.p50_ns for column in columns]
+    least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
+    low, high = BELOW_LEAST * least, max(ABOVE_GREATEST * greatest, LEAST_RATIO * least)
+    if deadline_ns is not None and deadline_ns <= DEADLINE_WITHIN * greatest:
+        low, high = min(low, BELOW_LEAST * deadline_ns), max(high, deadline_ns / BELOW_LEAST)
+    high = low * (high / low) ** (1.5**-zoom)
+    steps = floor(log(low) / AXIS_STEP), ceil(log(high) / AXIS_STEP)
+    return LatencyAxis(exp(steps[0] * AXIS_STEP), exp(max(steps[1], steps[0] + 1) * AXIS_STEP))
+
+
+def levels_of(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
+    """Return the level of the share of the column's inferences in each row, from the bottom; the last one is above."""
+    bucket = column.bucket.astype(np.int64)
+    low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
+    cumulative = np.cumsum(column.counts)
+    edges = np.stack([low, high], axis=1).ravel()
+    below = np.interp(axis.row_edges(rows), edges, np.stack([cumulative - column.counts, cumulative], axis=1).ravel())
+    below[0] = 0.0  # the lowest row has all that is shorter as well
+    counts = np.diff(below, append=float(cumulative[-1]))
+    shares = np.where(counts >= LEAST_INFERENCES, counts, 0.0) / max(float(cumulative[-1]), 1.0)
+    levels = np.zeros(rows + 1, np.int8)
+    held = shares > 0
+    place = (1 + np.log10(shares[held]) / LEAST_SHARE_LOG) * (HEAT_LEVELS - 0.001)
+    levels[held] = np.clip(1 + np.floor(place), 1, HEAT_LEVELS)
+    return levels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeatMap:
+    """What a heat map shows, and where."""
+
+    time: Axis
+    columns: Sequence[HeatColumn]
+    latency: LatencyAxis
+    deadline_ns: float | None
+    cells: int  # width of the map, without its labels
+    height: int
+    characters: CharacterSet
+    throttled: Bools  # by cell
+    slowed: Bools
+    cursor: int | None = None  # cell under the cursor
+
+    def lines(self) -> list[Line]:
+        """Return the map with its labels. The first line is that of longer latencies."""
+        if self.cells <= 0 or self.height < 2:
+            return [BLANK] * self.height
+        labels = (Span(f"{label:>{GUTTER - 1}} ", style) for label, style in self._labels())
+        rows = _canvas(self.height, self.cells, self.characters).draw(self)
+        return [(label, *row) for label, row in zip(labels, rows, strict=True)]
+
+    def _labels(self) -> list[tuple[str, str]]:
+        """Return the label of each line and its style, from the top."""
+        rows = self.height - 1
+        edges = self.latency.row_edges(rows)[:-1][::-1]
+        labels = [(milliseconds(max(column.high_ns for column in self.columns)), "dim")]
+        labels += [(milliseconds(ns) if (rows - 1 - y) % LABEL_ROWS == 0 else "", "dim") for y, ns in enumerate(edges)]
+        if self.deadline_ns is not None and self.latency.low_ns <= self.deadline_ns < self.latency.high_ns:
+            labels[rows - self.latency.row_of(self.deadline_ns, rows)] = (f"{self.deadline_ns / 1e6:g}", "limit")
+        return labels
+
+
+class _Canvas:
+    """The last drawing of a map, so that a column is made once, and only changed rows become lines again."""
+
+    def __init__(self, height: int, cells: int, characters: CharacterSet) -> None:
+        self._characters = characters
+        self._halves = 2 if characters.boxes and characters.has_colours else 1
+        self._levels: dict[tuple[int, LatencyAxis], tuple[HeatColumn, Codes]] = {}
+        self._codes: Codes = np.full((height * self._halves, cells), -1, np.int8)
+        self._cursor: int | None = None
+        self._rows: list[Line] = [BLANK] * height
+
+    def draw(self, of: HeatMap) -> list[Line]:
+        codes = self._painted(of)
+        changed = (codes != self._codes).any(axis=1).reshape(of.height, self._halves).any(axis=1)
+        if of.cursor != self._cursor:
+            changed[:] = True
+        self._codes, self._cursor = codes, of.cursor
+        for y in np.flatnonzero(changed).tolist():
+            pair = codes[y * self._halves : (y + 1) * self._halves]
+            self._rows[y] = self._line(pair[0], pair[-1], of.cursor)
+        return self._rows
+
+    def _painted(self, of: HeatMap) -> Codes:
+        """Return the code of each half cell, with shape (rows, cells), from the top."""
+        rows = (of.height - 1) * self._halves
+        count = of.time.columns
+        painted = np.zeros((rows + self._halves, count), np.int8)  # from the bottom; the row above in each half
+        kept: dict[tuple[int, LatencyAxis], tuple[HeatColumn, Codes]] = {}
+        for column in of.columns:
+            place = (column.from_s - of.time.from_s) // of.time.column_s
+            if not 0 <= place < count:
+                continue
+            key = id(column), of.latency
+            kept[key] = known = self._levels.get(key) or (column, self._with_lines(column, of.latency, rows))
+            painted[:rows, place] = known[1][:rows]
+            painted[rows:, place] = known[1][rows]
+            if of.latency.row_of(column.p99_ns, rows) == rows:  # the share of longer latencies stays below the mark
+                painted[-1, place] = HEAT_P99
+        self._levels = kept
+        painted = painted[:, np.arange(of.cells) * count // of.cells]
+        if of.deadline_ns is not None and of.latency.low_ns <= of.deadline_ns < of.latency.high_ns:
+            row = painted[of.latency.row_of(of.deadline_ns, rows)]
+            row[(np.arange(of.cells) // 2 % 2 == 0) & (row <= HEAT_LEVELS)] = HEAT_LIMIT
+        painted[0, of.slowed] = HEAT_SLOWED
+        painted[0, of.throttled] = HEAT_THROTTLED
+        return painted[::-1]
+
+    @staticmethod
+    def _with_lines(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
+        """Return the levels of a column with its p99 and p50 in place of the levels where they lie."""
+        codes = levels_of(column, axis, rows)
+        for ns, mark in ((column.p99_ns, HEAT_P99), (column.p50_ns, HEAT_P50)):
+            if (row := axis.row_of(ns, rows)) < rows:
+                codes[row] = mark
+        return codes
+
+    def _line(self, upper: Codes, lower: Codes, cursor: int | None) -> Line:
+        both = upper.astype(np.int64) * 16 + lower
+        if cursor is not None and 0 <= cursor < len(both):
+            both[cursor] += 1_024
+        places = [0, *(np.flatnonzero(both[1:] != both[:-1]) + 1).tolist(), len(both)]
+        return tuple([self._span(int(both[begin]), end - begin) for begin, end in pairwise(places)])
+
+    def _span(self, both: int, cells: int) -> Span:
+        upper, lower = both % 1_024 // 16, both % 16
+        style = "focus" if both >= 1_024 else heat_style(upper, lower)
+        if self._halves == 2:
+            return Span((" " if upper == lower else "▀") * cells, style)
+        if self._characters.has_colours and not self._characters.ascii_only:
+            return Span(" " * cells, style)
+        shades = SHADES if self._characters.boxes else ASCII_SHADES
+        glyph = MARKS[upper] if upper in MARKS else shades[upper]
+        return Span(glyph * cells, style if both >= 1_024 else "text" if upper <= HEAT_LEVELS else _TEXT_STYLES[upper])
+
+
+_TEXT_STYLES = {
+    HEAT_P50: "p50", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "critical", HEAT_SLOWED: "warning",
+}  # fmt: skip
+
+
+@lru_cache(maxsize=8)
+def _canvas(height: int, cells: int, characters: CharacterSet) -> _Canvas:
+    return _Canvas(height, cells, characters)
