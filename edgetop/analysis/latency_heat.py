@@ -4,7 +4,6 @@ The histograms of the latest seconds are stored one by one; older ones are added
 session outgrows the bins, neighbours are merged.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +44,8 @@ class LatencyHeat:
     def __init__(self) -> None:
         self._bin_s = BIN_S
         self._bins: dict[int, _Sum] = {}  # by number, which is the second divided by the width of a bin
-        self._kept: dict[tuple[int, int], HeatColumn] = {}  # finished columns by width and number
+        # Finished columns by width, number, and whether they were made of bins.
+        self._kept: dict[tuple[int, int, bool], HeatColumn] = {}
         self._closed_until_s = 0
 
     def fold(self, seconds: Seconds) -> None:
@@ -85,43 +85,42 @@ class LatencyHeat:
         """
         width = axis.column_s
         first, end = axis.from_s // width, -(-min(axis.to_s, self._closed_until_s + 1) // width)
-        single_from_s = self._closed_until_s - latest_s
+        # From here on, seconds are counted one by one; before it, bins.
+        border_s = -(-max(self._closed_until_s - latest_s, 0) // self._bin_s) * self._bin_s
         held: Seconds | None = None
         found = []
         for number in range(max(0, first), end):
-            column = self._kept.get((width, number))
+            from_s, to_s = number * width, (number + 1) * width
+            is_of_bins = to_s <= border_s
+            column = self._kept.get((width, number, is_of_bins))
             if column is None:
-                from_s = number * width
-                if from_s >= max(single_from_s, 0):
+                total = self._sum_of_bins(from_s, to_s, border_s) if from_s < border_s else None
+                if not is_of_bins:
                     if held is None:  # the columns before have been kept
-                        held = latest.since(from_s * NS)
+                        held = latest.since(max(from_s, border_s) * NS)
                         held = concatenate([(held.response or NO_SECONDS) if of_response else held, unfinished])
-                    begin, until = (held.before(s * NS) for s in (from_s, from_s + width))
-                    total = _Sum.of(held.between(begin, until))
-                else:
-                    total = self._sum_of_bins(from_s, width)
-                column = None if total is None else total.column(from_s, from_s + width)
-                if column is not None and from_s + width <= self._closed_until_s:
-                    self._keep(width, number, column)
+                    begin, until = (held.before(s * NS) for s in (max(from_s, border_s), to_s))
+                    total = _joined(total, _Sum.of(held.between(begin, until)))
+                column = None if total is None else total.column(from_s, to_s)
+                if column is not None and to_s <= self._closed_until_s and (is_of_bins or from_s >= border_s):
+                    self._keep((width, number, is_of_bins), column)
             if column is not None:
                 found.append(column)
         return tuple(found)
 
-    def _keep(self, width: int, number: int, column: HeatColumn) -> None:
+    def _keep(self, key: tuple[int, int, bool], column: HeatColumn) -> None:
         if len(self._kept) >= MOST_KEPT:
             self._kept = {}
-        self._kept[width, number] = column
+        self._kept[key] = column
 
-    def _sum_of_bins(self, from_s: int, width: int) -> "_Sum | None":
-        """Add up the bins that begin in a column, or return the bin that holds a column narrower than it."""
-        numbers = range(-(-from_s // self._bin_s), -(-(from_s + width) // self._bin_s)) or (from_s // self._bin_s,)
+    def _sum_of_bins(self, from_s: int, to_s: int, border_s: int) -> "_Sum | None":
+        """Add up the bins before the border that begin in a column, or return the bin that holds a narrow column."""
+        begin, end = -(-from_s // self._bin_s), -(-min(to_s, border_s) // self._bin_s)
         total: _Sum | None = None
-        for one in self._of(numbers):
-            total = one if total is None else total + one
+        is_narrow = begin == end and to_s - from_s < self._bin_s and to_s <= border_s
+        for number in (from_s // self._bin_s,) if is_narrow else range(begin, end):
+            total = _joined(total, self._bins.get(number))
         return total
-
-    def _of(self, numbers: "range | tuple[int, ...]") -> "Iterator[_Sum]":
-        return (self._bins[number] for number in numbers if number in self._bins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,6 +150,10 @@ class _Sum:
         dense[self.bucket.astype(np.int64) - base] = self.counts
         p50, p99 = histogram.percentiles(dense, (0.50, 0.99), self.low_ns, self.high_ns, first_bucket=base)
         return HeatColumn(from_s, to_s, self.bucket, self.counts, self.low_ns, self.high_ns, p50, p99)
+
+
+def _joined(first: _Sum | None, second: _Sum | None) -> _Sum | None:
+    return first if second is None else second if first is None else first + second
 
 
 def _added(

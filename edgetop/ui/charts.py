@@ -271,13 +271,13 @@ def time_line(
     known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # one tick if a second has several places
     for place in np.flatnonzero(known).tolist() if cells > 0 else ():
         row[place * cells // len(bursts.middle)] = Span(tick, "dim")
-    for second in marks_s:
-        if axis.from_s <= second < axis.to_s and cells > 0:
-            row[int((second - axis.from_s) * cells // span)] = Span("m", "accent")
+    marked = [int((second - axis.from_s) * cells // span) for second in marks_s if axis.from_s <= second < axis.to_s]
+    for place in marked if cells > 0 else ():
+        row[place] = Span("m", "accent")
     for second in label_times(axis, cells):
         text = f" {formatting.stopwatch(second * 1e9)} "
         begin = (second - axis.from_s) * cells // span - len(text) // 2
-        if 0 <= begin <= cells - len(text):
+        if 0 <= begin <= cells - len(text) and not any(begin <= place < begin + len(text) for place in marked):
             row[begin : begin + len(text)] = [Span(character, "dim") for character in text]
     return joined(tuple(row))
 

@@ -135,7 +135,7 @@ class TextDialog(Dialog[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,enter,question_mark,f1", "dismiss(None)", "close", id="text-close"),
         Binding("slash", "search", "search", id="text-search"),
-        Binding("y", "copy", "copy", id="text-copy"),
+        Binding("c", "copy", "copy", id="text-copy"),
         *(
             Binding(keys, f"move({by})", "scroll", id=f"text-{by}")
             for keys, by in (
@@ -177,7 +177,7 @@ class TextDialog(Dialog[None]):
         below = body.max_scroll_y - round(body.scroll_y)
         more = f"{below} more below" if below > 0 else "the end" if body.max_scroll_y else ""
         self.query_one("#more", Static).update(
-            "   ".join(part for part in (more, "/ search", "y copy", "Esc close") if part)
+            "   ".join(part for part in (more, "/ search", "c copy", "Esc close") if part)
         )
 
     def action_move(self, by: int) -> None:

@@ -340,6 +340,7 @@ class MonitorScreen(Screen[None]):
         )
         places = {place.name: place for place in arranged}
         charted = next((places[name] for name in TIMELINES if name in places), None)
+        columns_before = self.lens.columns
         if charted and charted.width > GUTTER + 2:
             self.lens = replace(self.lens, columns=charted.width - 2 - GUTTER)
         for name, pane in self._panes.items():
@@ -347,7 +348,10 @@ class MonitorScreen(Screen[None]):
             pane.is_zoomed = name == self._zoomed
             if name in places:
                 pane.put(places[name])
-        self.draw_frame()
+        if self.lens.columns != columns_before:
+            self.draw()
+        else:
+            self.draw_frame()
 
     # Time.
 
@@ -428,15 +432,15 @@ class MonitorScreen(Screen[None]):
         """Show all values at this session time in s, or the current ones if it is None."""
         axis = self.view.axis
         if second is not None:
-            second = min(max(second, axis.from_s), min(axis.to_s, self.view.progress.now_ns / NS) - 1e-3)
+            second = max(min(second, axis.to_s - 1e-3, self.view.progress.now_ns / NS - 1e-3), axis.from_s, 0)
         if second != self.cursor_s:
             self.cursor_s = second
             self.draw()
 
     def step_cursor(self, step: int) -> None:
-        """Move the cursor by `step` hundredths of the axis. It starts at the newest second."""
-        axis, now_s = self.view.axis, self.view.progress.now_ns / NS
-        at = now_s if self.cursor_s is None else self.cursor_s + step * max(1.0, (axis.to_s - axis.from_s) / 100)
+        """Move the cursor by `step` columns of the axis. It starts at the newest second."""
+        now_s = self.view.progress.now_ns / NS
+        at = now_s if self.cursor_s is None else self.cursor_s + step * self.view.axis.column_s
         self.point_at(at)
 
     def zoom(self, name: str) -> None:

@@ -9,10 +9,12 @@ at every refresh while a dialog is open. On a serial line with 11,520 bytes per 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len
+from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS, Console
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
@@ -198,17 +200,53 @@ def _row(x: int, y: int, strip: Strip) -> Row:
 
 
 def written(parts: Iterable[Part], console: Console) -> str:
-    """Return the output that writes each part in its place. A style is set only if it differs from the current one."""
+    """Return the output that writes each part in its place. Only what differs from the style in force is set."""
     sent: list[str] = []
     colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # the same default as Textual's strips
-    in_force, style = "", None
+    in_force, style = _PLAIN_CODES, None
     for x, y, cells in parts:
         sent.append(f"\x1b[{y + 1};{x + 1}H")
         for text, of in cells:
             if of is not style:
-                style, codes = of, Strip.render_ansi(of, colours) if of else ""
+                style, codes = of, _codes(of, colours) if of else _PLAIN_CODES
+                if text == " " and not (codes.attributes or in_force.attributes):  # a blank shows no foreground
+                    style, codes = None, codes._replace(foreground=in_force.foreground)
                 if codes != in_force:
-                    sent.append(f"{_RESET if in_force else ''}{f'{_ESCAPE}[{codes}m' if codes else ''}")
+                    sent.append(_change(in_force, codes))
                     in_force = codes
             sent.append(text)
-    return "".join([*sent, _RESET] if in_force else sent)
+    return "".join([*sent, _RESET] if in_force != _PLAIN_CODES else sent)
+
+
+class _Codes(NamedTuple):
+    """The SGR codes of a style. "" stands for what the terminal has by itself."""
+
+    attributes: str
+    foreground: str
+    background: str
+
+
+_PLAIN_CODES = _Codes("", "", "")
+
+
+@lru_cache(maxsize=1_024)
+def _codes(style: Style, colours: ColorSystem) -> _Codes:
+    ends = [
+        ";".join(colour.downgrade(colours).get_ansi_codes(foreground=is_foreground)) if colour else ""
+        for colour, is_foreground in ((style.color, True), (style.bgcolor, False))
+    ]
+    return _Codes(Strip.render_ansi(style.without_color, colours), *ends)
+
+
+def _change(before: _Codes, now: _Codes) -> str:
+    if now == _PLAIN_CODES:
+        return _RESET
+    if now.attributes != before.attributes:
+        codes = ";".join(filter(None, now))
+        return f"{_RESET if before != _PLAIN_CODES else ''}{f'{_ESCAPE}[{codes}m' if codes else ''}"
+    changed = [
+        (code or default)
+        for code, old, default in ((now.foreground, before.foreground, "39"), (now.background, before.background, "49"))
+        if code != old
+    ]
+    return f"{_ESCAPE}[{';'.join(changed)}m"

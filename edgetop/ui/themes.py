@@ -1,10 +1,11 @@
 """Themes: TOML files of colours by meaning. Users can add their own themes in the config folder."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from rich.color import Color
+from rich.color import Color, ColorSystem
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import Theme as TextualTheme
@@ -123,10 +124,12 @@ def parse_theme(path: Path) -> Theme:
     styles |= {role: _style(path, role, given.get(role, given[key])) for role, key in ROLES.items()}
     shade = Style(bgcolor=styles["shade"].bgcolor)
     styles |= {f"{key}{SHADED}": styles[key] + shade for key in CHARTED}
+    theme = Theme(path.stem, is_dark, styles)
+    if not theme.has_colours:
+        return theme
     colours = {key: _style(path, key, given[key]).color for key in HEAT if key in given}
     made = zip(HEAT, _heat_colours(styles), strict=True)
-    styles |= _heat_styles(styles, [colours.get(key) or colour for key, colour in made])
-    return Theme(path.stem, is_dark, styles)
+    return replace(theme, styles=styles | _heat_styles(styles, [colours.get(key) or colour for key, colour in made]))
 
 
 def heat_style(upper: int, lower: int) -> str:
@@ -142,17 +145,15 @@ def _heat_colours(styles: Mapping[str, Style]) -> list[Color]:
         return [Color.parse(name) for name in _HEAT_16]
     ground, graph, text = (np.array(triplet, float) for triplet in triplets)
     blended = (ground + (graph - ground) * min(step, 1) + (text - graph) * max(step - 1, 0) for step in _HEAT_STEPS)
-    return [Color.from_rgb(*colour.round()) for colour in blended]
+    # Of the 256 colours that nearly every terminal has, because their escape sequences are half as long.
+    return [Color.from_rgb(*colour.round()).downgrade(ColorSystem.EIGHT_BIT) for colour in blended]
 
 
 def _heat_styles(styles: Mapping[str, Style], levels: Sequence[Color]) -> dict[str, Style]:
     ground = styles["text"].bgcolor
     colours = [ground, *levels, *(styles[name].color for name in _HEAT_MARKS.values())]
     pairs = ((upper, lower) for upper in range(len(colours)) for lower in range(len(colours)) if upper or lower)
-    return {
-        heat_style(upper, lower): Style(color=None if upper == lower else colours[upper], bgcolor=colours[lower])
-        for upper, lower in pairs
-    }
+    return {heat_style(upper, lower): Style(color=colours[upper], bgcolor=colours[lower]) for upper, lower in pairs}
 
 
 def _refuse_unknown(path: Path, prefix: str, given: Mapping[str, object], known: Sequence[str]) -> None:

@@ -50,7 +50,7 @@ def test_other_keys_leave_the_command_as_it_is() -> None:
 
 def test_keys_are_called_as_on_a_keyboard() -> None:
     words = dict(help_lines(COMMANDS))
-    assert {"Ctrl+P", "s o", "- + ="} <= {*words}
+    assert {"Ctrl+P", "s o", "+ = -"} <= {*words}
     assert "PgDn PgUp" in words
     assert words["Tab Shift+Tab"] == "next pane, previous pane"
     assert words["? F1"] == "help"

@@ -50,11 +50,11 @@ async def test_a_row_is_chosen_opened_and_copied() -> None:
         assert chosen(screen) == ""
         await screen.press("down", "down")
         assert "fan slow" in chosen(screen)
-        await screen.press("y")
+        await screen.press("c")
         assert screen.app.clipboard.endswith("fan slow")
         await screen.press("enter")
         assert (dialog(screen), "warning" in screen.text) == ("events", True)
-        await screen.press("y", "escape", "escape")
+        await screen.press("c", "escape", "escape")
         assert chosen(screen) == ""
         await screen.press("end")
         assert "engine" in chosen(screen)
@@ -68,11 +68,11 @@ async def test_the_row_stays_the_one_that_was_chosen_while_others_come() -> None
         assert "fan slow" in chosen(screen)
 
 
-async def test_without_a_row_y_copies_the_pane_or_the_verdict() -> None:
+async def test_without_a_row_c_copies_the_pane_or_the_verdict() -> None:
     async with opened(eventful()) as screen:
-        await screen.press("y")
+        await screen.press("c")
         assert screen.app.clipboard.startswith("MEASURING  p50 5.0")
-        await screen.press("4", "y")
+        await screen.press("4", "c")
         assert "engine RSS" in screen.app.clipboard
 
 
@@ -112,7 +112,7 @@ async def test_help_is_searched_and_says_how_much_is_below(tmp_path: Path) -> No
         top = screen.app.screen
         assert isinstance(top, TextDialog)
         assert len(top._found) == 1
-        await screen.press("enter", "y")
+        await screen.press("enter", "c")
         assert screen.app.clipboard.startswith("S ")
         await screen.press("q")
         assert dialog(screen) == ""
@@ -192,8 +192,8 @@ async def test_a_click_on_a_timeline_reads_it_and_dragging_zooms_it() -> None:
     async with opened(measured(50), (120, 40)) as screen:
         axis, pane = screen.monitor.view.axis, screen.monitor._panes["latency"]
         cells = pane.size.width - 2 - GUTTER
-        at_20s = 1 + GUTTER + 20 * cells // (axis.to_s - axis.from_s)
-        at_40s = 1 + GUTTER + 40 * cells // (axis.to_s - axis.from_s)
+        at_20s = 1 + GUTTER + (20 - axis.from_s) * cells // (axis.to_s - axis.from_s)
+        at_40s = 1 + GUTTER + (40 - axis.from_s) * cells // (axis.to_s - axis.from_s)
         await mouse(screen, "latency", (at_20s, 6))
         assert screen.monitor.cursor_s == pytest.approx(20, abs=2)
         await mouse(screen, "latency", (at_20s, 6), (at_40s, 6))

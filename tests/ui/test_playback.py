@@ -107,8 +107,8 @@ async def test_space_pauses_and_plays(session: Path) -> None:
         assert "space pause" in screen.rows[-1]
 
 
-@pytest.mark.parametrize(("slower", "faster"), [("less_than_sign", "greater_than_sign"), ("minus", "plus")])
-async def test_speed_goes_up_and_down_its_steps(session: Path, slower: str, faster: str) -> None:
+async def test_speed_goes_up_and_down_its_steps(session: Path) -> None:
+    slower, faster = "less_than_sign", "greater_than_sign"
     async with replayed(eventful(), session) as screen:
         speeds = [screen.monitor.transport.speed]  # type: ignore[union-attr]
         for key in [slower] * 4 + [faster] * (len(SPEEDS) + 1):
@@ -122,7 +122,7 @@ async def test_a_speed_between_steps_goes_to_the_next_on_that_side(session: Path
     async with replayed(eventful(), session) as screen:
         player = screen.monitor.feed.player
         assert player
-        for key, speed in (("plus", 10), ("minus", 5)):
+        for key, speed in (("greater_than_sign", 10), ("less_than_sign", 5)):
             player.set_speed(7)
             await screen.press(key)
             assert player.transport.speed == speed

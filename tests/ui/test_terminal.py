@@ -57,11 +57,11 @@ def assert_left_in_order(terminal: Terminal) -> None:
 def steady(terminal: Terminal, size: tuple[int, int]) -> list[int]:
     """Bytes of every refresh behind the last time that the whole screen was painted.
 
-    That takes more than two and a half bytes a cell. Among them is one in which the time axis moved, and with it every
+    That takes more than one and a half bytes a cell. Among them is one in which the time axis moved, and with it every
     chart.
     """
     sizes = [len(frame) for frame in terminal.frames]
-    last_paint = max(i for i, bytes_sent in enumerate(sizes) if bytes_sent > 2.5 * size[0] * size[1])
+    last_paint = max(i for i, bytes_sent in enumerate(sizes) if bytes_sent > 1.5 * size[0] * size[1])
     return sizes[last_paint + 1 : -1]
 
 
@@ -179,7 +179,7 @@ def test_a_new_size_is_drawn_at_once_and_ctrl_c_stops_the_run() -> None:
     with running("endless") as terminal:
         terminal.wait_for("STEADY")
         terminal.resize(120, 40)
-        terminal.wait_for("8 hotspots", "spread")
+        terminal.wait_for("8 hotspots", "sustained")
         terminal.resize(50, 12)
         terminal.wait_for("rate 100/s")
         terminal.send("\x03")

@@ -7,7 +7,20 @@ from rich.color import Color, ColorSystem
 from rich.style import Style
 
 from edgetop.errors import InputError
-from edgetop.ui.themes import BUILT_IN, ROLES, SHADED, STYLES, Theme, load_theme, parse_theme, theme_files
+from edgetop.ui.themes import (
+    BUILT_IN,
+    HEAT_LEVELS,
+    HEAT_P50,
+    HEAT_P99,
+    ROLES,
+    SHADED,
+    STYLES,
+    Theme,
+    heat_style,
+    load_theme,
+    parse_theme,
+    theme_files,
+)
 
 BUILT_IN_NAMES = ("16", "colour-blind", "contrast", "dark", "light", "mono", "paper", "solarized")
 OF_THE_TERMINAL = ("16", "mono")
@@ -42,7 +55,12 @@ def test_every_built_in_theme_is_in_order(own: Path) -> None:
     for name in BUILT_IN_NAMES:
         theme = load_theme(name)
         assert theme.name == name
-        assert {key for key in theme.styles if not key.endswith(SHADED)} == {*STYLES, *ROLES}
+        assert named(theme) == {*STYLES, *ROLES}
+
+
+def named(theme: Theme) -> set[str]:
+    """Return the names of its styles, without those in shaded time and those of heat maps."""
+    return {key for key in theme.styles if not key.endswith(SHADED) and not key.startswith("heat")}
 
 
 def luminance(colour: Color | None) -> float:
@@ -68,13 +86,34 @@ def test_black_on_white_has_the_contrast_that_the_standard_says() -> None:
 @pytest.mark.parametrize("system", [ColorSystem.TRUECOLOR, ColorSystem.EIGHT_BIT])
 @pytest.mark.parametrize("name", [name for name in BUILT_IN_NAMES if name not in OF_THE_TERMINAL])
 def test_every_style_can_be_read_also_with_256_colours(name: str, system: ColorSystem) -> None:
-    found = {key: contrast(style, system) for key, style in built_in()[name].styles.items()}
+    theme = built_in()[name]
+    found = {key: contrast(style, system) for key, style in theme.styles.items() if not key.startswith("heat")}
     background = {key for key in found if key.partition(SHADED)[0] in ("frame", "band", "shade")}
     texts = {key for key in found if not key.endswith(SHADED)} - background
     assert {key: found[key] for key in texts if found[key] < AA} == {}
     lines = {key for key in found if key.endswith(SHADED)} - background
     assert {key: found[key] for key in lines if found[key] < GRAPHICS} == {}
     assert {key: found[key] for key in background if found[key] < SEEN} == {}
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN_NAMES if name not in OF_THE_TERMINAL])
+def test_each_level_of_a_heat_map_stands_out_more_than_the_one_before(name: str) -> None:
+    styles = built_in()[name].styles
+    ground = luminance(styles["text"].bgcolor)
+    levels = [luminance(styles[heat_style(level, level)].bgcolor) for level in range(1, HEAT_LEVELS + 1)]
+    apart = [abs(level - ground) for level in levels]
+    assert apart == sorted(apart)
+    dark, bright = sorted((levels[0], ground))
+    assert (bright + 0.05) / (dark + 0.05) >= SEEN
+    for mark in (HEAT_P50, HEAT_P99):
+        dark, bright = sorted((luminance(styles[heat_style(mark, 0)].color), levels[2]))
+        assert (bright + 0.05) / (dark + 0.05) >= 1.5
+
+
+def test_a_theme_may_name_the_colours_of_heat_maps(own: Path) -> None:
+    text = (next(folder for folder in BUILT_IN if folder.is_dir()) / "dark.toml").read_text()
+    (own / "mine.toml").write_text(f'{text}\nheat5 = "#ff0000"\n')
+    assert load_theme("mine").styles[heat_style(5, 5)].bgcolor == Color.parse("#ff0000")
 
 
 def test_themes_of_few_colours_keep_the_terminals_background() -> None:

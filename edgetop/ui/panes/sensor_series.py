@@ -201,7 +201,8 @@ def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
     if column is not None:
         named = (("p50", column.p50_ns), ("p99", column.p99_ns), ("max", column.high_ns))
         figures = [("n", formatting.count(column.count))]
-        figures += [(name, f"{formatting.milliseconds(ns)} ms") for name, ns in named]
+        figures += [(name, formatting.milliseconds(ns)) for name, ns in named]
+        figures[-1] = figures[-1][0], f"{figures[-1][1]} ms"
     sensors = (
         ("heat", thermal.hottest_points, "C"),
         ("clock", thermal.clock_points, "MHz"),

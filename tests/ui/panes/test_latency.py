@@ -1,15 +1,16 @@
 """The latency pane: figures in their places, the course of p50 and p99, the distribution."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.timeline import POINTS
 from edgetop.session import histogram
 from edgetop.ui.charts import GUTTER
-from edgetop.ui.panes.latency_pane import LATENCY, _binned, _top_of, smoothed
+from edgetop.ui.panes.latency_pane import LATENCY, _binned
 from tests.support.screens import area, plain, text_of, view_of
 from tests.support.scripts import Script, measured, paced
 
@@ -60,11 +61,14 @@ def test_after_a_reset_no_row_is_called_the_session() -> None:
     assert not any("session" in row for row in rows)
 
 
-def test_a_low_pane_has_one_line_of_figures_and_one_distribution() -> None:
-    rows = body(measured(75), 80, 12)
+def test_a_low_pane_compares_the_burst_with_the_sustained_span() -> None:
+    rows = body(measured(75).measure(75, median_ms=8), 80, 12)
     assert rows[0].split()[::2][:5] == ["p50", "p90", "p95", "p99", "max"]
-    assert rows[1].startswith("spread  4.200 ")
-    assert not any("spread" in row for row in body(measured(75), 80, 9))
+    figures = dict(re.findall(r"(burst|sustained) p50 ([\d.]+)", rows[1]))
+    assert float(figures["burst"]) == pytest.approx(5, rel=0.02)
+    assert float(figures["sustained"]) == pytest.approx(8, rel=0.02)
+    assert "burst -" in body(measured(5), 80, 12)[1]
+    assert not any("sustained" in row for row in body(measured(75), 80, 9))
     waiting = body(paced(60), 80, 12)
     assert [row.split()[0] for row in waiting[:2]] == ["service", "response"]
 
@@ -78,59 +82,32 @@ def test_one_line_tells_the_percentiles_that_fit() -> None:
         assert not text[-1:].isdigit()
 
 
-def test_p50_and_p99_are_lines_over_a_band_from_least_to_longest() -> None:
-    lines = LATENCY.body(view_of(measured(75)), area(80, 12))[2:-1]
-    assert {"p50", "p99", "band"} <= {span.style for row in lines for span in row[1:]}
-    slow = body(measured(60).measure(15, median_ms=9), 80, 13, ascii_only=True)[2:]
-    higher = min(y for y, row in enumerate(slow) if "*" in row)
-    assert slow[higher].index("*") - GUTTER == pytest.approx(61 * (80 - GUTTER) / 100, abs=2)
+def test_the_title_says_which_time_is_shown_and_how_wide_a_column_is() -> None:
+    assert "window 10s   service time, each 2s" in LATENCY.title(view_of(measured(75)), area(80, 12))
+    assert "response time, each 2s" in LATENCY.title(view_of(paced(60)), area(80, 12))
 
 
-def test_a_single_stall_does_not_flatten_all_the_rest() -> None:
-    rows = body(measured(30).measure(1, median_ms=300, rate_hz=3).measure(9), 80, 12)
-    assert float(rows[2].split()[0]) <= 12
+@pytest.mark.parametrize(("median_ms", "is_near"), [(25.0, True), (90.0, True), (5.0, False)])
+def test_a_deadline_near_the_medians_is_a_line_of_the_map(median_ms: float, is_near: bool) -> None:
+    rows = body(paced(60, median_ms=median_ms, late_ms=0.1), 100, 18)
+    assert any(row.startswith("    33 ") for row in rows) == is_near
 
 
-def test_p99_is_a_median_of_five_seconds_so_only_steps_show() -> None:
-    seconds = np.array([1.0] * 20 + [9.0] + [1.0] * 9 + [4.0] * 30)
-    drawn = smoothed(np.repeat(seconds, POINTS // 60), 60)[:: POINTS // 60]
-    assert drawn.tolist() == [1.0] * 30 + [4.0] * 30
-    assert np.isnan(smoothed(np.full(POINTS, np.nan), 60)).all()
-    assert smoothed(seconds, 3_600) is seconds
-
-
-def test_p99_is_drawn_to_its_highest() -> None:
-    rows = body(measured(60).measure(8, median_ms=60), 80, 12)
-    assert float(rows[2].split()[0]) >= 60
-
-
-def test_a_tail_far_beyond_the_usual_does_not_flatten_the_rest() -> None:
-    p50, p99 = np.full(60, 2.0), np.full(60, 3.0)
-    p99[:6] = 900.0
-    assert _top_of(p50, p99) == 15.0
-    p50[:6] = 300.0  # all inferences of these seconds were slow: that is to be seen
-    assert _top_of(p50, p99) == 450.0
-
-
-def test_the_title_says_lines_are_seconds_and_figures_the_window() -> None:
-    assert "window 10s   lines: each 1s" in LATENCY.title(view_of(measured(75)), area(80, 12))
-    assert "service lines: each 1s" in LATENCY.title(view_of(paced(60)), area(80, 12))
-
-
-def test_a_deadline_that_all_miss_is_a_line_of_the_chart() -> None:
-    assert any(row.startswith("    33 ") for row in body(paced(60, median_ms=90.0), 100, 16))
-
-
-def test_a_deadline_that_is_near_is_a_line_of_the_chart() -> None:
-    rows = body(paced(60, median_ms=25.0), 100, 16)
-    assert any(row.startswith("    33 ") for row in rows)
-    assert not any(row.startswith("    33 ") for row in body(paced(60, median_ms=5.0, late_ms=0.1), 100, 16))
+def test_paced_inferences_are_shown_by_their_response_times_or_by_service_times() -> None:
+    analysis = Analysis()
+    analysis.fold(paced(60).whole())
+    response = analysis.view(None).latency.heat
+    analysis.shows_service = True
+    service = analysis.view(None).latency.heat
+    waits = [wait.p50_ns - run.p50_ns for wait, run in zip(response, service, strict=True)]
+    assert waits[3] == 0  # in the second half each inference waits for 3 ms
+    assert waits[-3] > 2e6
 
 
 def test_chart_and_histogram_have_their_axes() -> None:
-    assert body(measured(75), 120, 14)[-1].split() == ["0:00", "0:50", "1:40"]
+    assert body(measured(75), 120, 14)[-1].split() == ["0:00", "1:00"]
     whole = body(measured(75), 80, 30)
-    assert [row.split() for row in whole if " 0:50 " in row] == [["0:00", "0:50", "1:40"]]
+    assert [row.split() for row in whole if " 1:00 " in row] == [["0:00", "1:00"]]
     assert whole[-1].split() == ["4.200", ">=6.000"]
 
 
@@ -178,7 +155,7 @@ def test_bursts_are_ticks_on_the_time_axis() -> None:
     script = measured(10).profile().measure(10).profile().measure(10)
     axis = body(script, ascii_only=True)[-1]
     first, second = (place for place, char in enumerate(axis) if char == "'")
-    assert second - first == pytest.approx((80 - GUTTER) / 6, abs=1)
+    assert second - first == pytest.approx((80 - GUTTER) / 20, abs=1)  # of an axis of 200 s
     assert "'" not in body(measured(30), ascii_only=True)[-1]
 
 

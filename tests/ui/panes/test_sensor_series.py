@@ -49,7 +49,8 @@ def test_throttled_time_is_shaded_in_every_chart() -> None:
     assert {"hot", "clock"} <= shaded
     rows = drawn(limited(), "heat", rows=60)
     at = next(row.index("\u2840") for row in rows if "\u2840" in row)
-    assert at - GUTTER == pytest.approx(61 * (100 - GUTTER) / 100, abs=1)
+    axis = alone(limited(), "heat").axis
+    assert at - GUTTER == pytest.approx((61 - axis.from_s) * (100 - GUTTER) / (axis.to_s - axis.from_s), abs=1)
     calm = DRAWINGS["heat"].body(alone(measured(75), "heat"), area(100, 60))
     assert not [span for row in calm for span in row if span.style.endswith("~") or span.style == "shade"]
 
