@@ -4,13 +4,16 @@ The histograms of the latest seconds are stored one by one; older ones are added
 session outgrows the bins, neighbours are merged.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, exp, floor, log
 
 import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.latest import LatestSeconds
 from edgetop.analysis.timeline import Axis
+from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 
@@ -18,6 +21,15 @@ from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 BIN_S = 16
 MOST_BINS = 256  # more than any screen has columns
 MOST_KEPT = 1_024  # finished columns that are kept
+
+# The axis reaches from below the least median of the columns to above the greatest. A throttle by a few percent moves
+# the medians by several rows; over p0.1 to p99.9 it would be a flat band (tried on recordings of both).
+BELOW_LEAST, ABOVE_GREATEST, LEAST_RATIO = 0.94, 1.12, 1.6
+DEADLINE_WITHIN = 2.0  # the axis includes a deadline up to this times the greatest median
+AXIS_STEP = log(1.06)  # the ends of the axis are multiples of this logarithm, so that they seldom move
+LEAST_INFERENCES = 0.5  # less than that is a rounding error of a bucket that two rows share
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +48,51 @@ class HeatColumn:
     @property
     def count(self) -> int:
         return int(self.counts.sum())
+
+
+@frozen
+class LatencyAxis:
+    """The vertical axis, in ns. Longer latencies are in the top row."""
+
+    low_ns: float
+    high_ns: float
+
+    def row_edges(self, rows: int) -> Floats:
+        return np.geomspace(self.low_ns, self.high_ns, rows + 1)
+
+    def shares(self, column: HeatColumn, rows: int) -> Floats:
+        """Return the share of the column's inferences in each row, from the bottom; the last is that of longer ones.
+
+        The inferences of a bucket are spread evenly over it.
+        """
+        bucket = column.bucket.astype(np.int64)
+        low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
+        cumulative = np.cumsum(column.counts)
+        sums = np.stack([cumulative - column.counts, cumulative], axis=1).ravel()
+        below = np.interp(self.row_edges(rows), np.stack([low, high], axis=1).ravel(), sums)
+        below[0] = 0.0  # the lowest row has all that is shorter as well
+        counts = np.diff(below, append=float(cumulative[-1]))
+        return np.where(counts >= LEAST_INFERENCES, counts, 0.0) / max(float(cumulative[-1]), 1.0)
+
+    def row_of(self, ns: float, rows: int) -> int:
+        """Return the row of a latency, from the bottom; `rows` is the one for longer latencies."""
+        place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
+        return min(max(place, 0), rows)
+
+
+def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
+    """Return the axis for these columns, of which there must be one. One outlier never rules it.
+
+    `zoom`: each step divides the range above the least median by 1.5.
+    """
+    medians = [column.p50_ns for column in columns]
+    least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
+    low, high = BELOW_LEAST * least, max(ABOVE_GREATEST * greatest, LEAST_RATIO * least)
+    if deadline_ns is not None and deadline_ns <= DEADLINE_WITHIN * greatest:
+        low, high = min(low, BELOW_LEAST * deadline_ns), max(high, deadline_ns / BELOW_LEAST)
+    high = low * (high / low) ** (1.5**-zoom)
+    steps = floor(log(low) / AXIS_STEP), ceil(log(high) / AXIS_STEP)
+    return LatencyAxis(exp(steps[0] * AXIS_STEP), exp(max(steps[1], steps[0] + 1) * AXIS_STEP))
 
 
 class LatencyHeat:

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from math import ceil, exp, floor, log
 
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.latency_heat import HeatColumn
+from edgetop.analysis.latency_heat import HeatColumn, LatencyAxis
 from edgetop.analysis.timeline import Axis
 from edgetop.formatting import milliseconds
-from edgetop.frozen import frozen
-from edgetop.session import histogram
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.charts import GUTTER, Bools
 from edgetop.ui.text import BLANK, Line, Span
@@ -27,59 +24,15 @@ from edgetop.ui.themes import HEAT_LEVELS, HEAT_LIMIT, HEAT_P50, HEAT_P99, HEAT_
 
 Codes = npt.NDArray[np.int8]  # what each half cell shows: 0 to HEAT_LEVELS for shares, or one of the HEAT_ codes above
 
-# The axis reaches from below the least median of the columns to above the greatest. A throttle by a few percent moves
-# the medians by several rows; over p0.1 to p99.9 it would be a flat band (tried on recordings of both).
-BELOW_LEAST, ABOVE_GREATEST, LEAST_RATIO = 0.94, 1.12, 1.6
-DEADLINE_WITHIN = 2.0  # the axis includes a deadline up to this times the greatest median
-AXIS_STEP = log(1.06)  # the ends of the axis are multiples of this logarithm, so that they seldom move
 LEAST_SHARE_LOG = 2.5  # a share of 10^-2.5 and less has the first level; each level is a factor of about 3
-LEAST_INFERENCES = 0.5  # less than that is a rounding error of a bucket that two rows share
 LABEL_ROWS = 3  # one label for at least so many rows
 SHADES, ASCII_SHADES = " .░▒▓█", " .:=%#"
 MARKS = {HEAT_P50: "o", HEAT_P99: "^", HEAT_LIMIT: "-", HEAT_THROTTLED: "T", HEAT_SLOWED: "s"}
 
 
-@frozen
-class LatencyAxis:
-    """The vertical axis, in ns. Longer latencies are in the top row."""
-
-    low_ns: float
-    high_ns: float
-
-    def row_edges(self, rows: int) -> npt.NDArray[np.float64]:
-        return np.geomspace(self.low_ns, self.high_ns, rows + 1)
-
-    def row_of(self, ns: float, rows: int) -> int:
-        """Return the row of a latency, from the bottom; `rows` is the one for longer latencies."""
-        place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
-        return min(max(place, 0), rows)
-
-
-def choose_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
-    """Return the axis for these columns, of which there must be one. One outlier never rules it.
-
-    `zoom`: each step divides the range above the least median by 1.5.
-    """
-    medians = [column.p50_ns for column in columns]
-    least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
-    low, high = BELOW_LEAST * least, max(ABOVE_GREATEST * greatest, LEAST_RATIO * least)
-    if deadline_ns is not None and deadline_ns <= DEADLINE_WITHIN * greatest:
-        low, high = min(low, BELOW_LEAST * deadline_ns), max(high, deadline_ns / BELOW_LEAST)
-    high = low * (high / low) ** (1.5**-zoom)
-    steps = floor(log(low) / AXIS_STEP), ceil(log(high) / AXIS_STEP)
-    return LatencyAxis(exp(steps[0] * AXIS_STEP), exp(max(steps[1], steps[0] + 1) * AXIS_STEP))
-
-
 def levels_of(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
     """Return the level of the share of the column's inferences in each row, from the bottom; the last one is above."""
-    bucket = column.bucket.astype(np.int64)
-    low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
-    cumulative = np.cumsum(column.counts)
-    edges = np.stack([low, high], axis=1).ravel()
-    below = np.interp(axis.row_edges(rows), edges, np.stack([cumulative - column.counts, cumulative], axis=1).ravel())
-    below[0] = 0.0  # the lowest row has all that is shorter as well
-    counts = np.diff(below, append=float(cumulative[-1]))
-    shares = np.where(counts >= LEAST_INFERENCES, counts, 0.0) / max(float(cumulative[-1]), 1.0)
+    shares = axis.shares(column, rows)
     levels = np.zeros(rows + 1, np.int8)
     held = shares > 0
     place = (1 + np.log10(shares[held]) / LEAST_SHARE_LOG) * (HEAT_LEVELS - 0.001)

@@ -27,9 +27,9 @@ from edgetop.ui.pane_widget import PaneWidget
 from edgetop.ui.screen_settings import WINDOWS_NS
 
 EXPLANATION = """\
-Percentiles are nearest-rank. A "?" behind a percentile marks too few inferences. The \
-latency chart has p50 and p99 as lines, and a dim band from the shortest to \
-the longest. All timelines share one time axis.
+Percentiles are nearest-rank. A "?" behind a percentile marks too few inferences. In the \
+latency map, a colour is the share of the inferences of a column; p50 is a light line, p99 an \
+orange one. Longer latencies are in its top row. All timelines share one time axis.
 
 More: edgetop help"""
 REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)

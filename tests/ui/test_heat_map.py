@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgetop.analysis.latency_heat import HeatColumn
+from edgetop.analysis.latency_heat import HeatColumn, choose_latency_axis
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.timeline import Axis
 from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.charts import GUTTER, Bools
-from edgetop.ui.heat_map import HeatMap, choose_axis, levels_of
+from edgetop.ui.heat_map import HeatMap, levels_of
 from edgetop.ui.text import Line
 from edgetop.ui.themes import HEAT_LEVELS
 from tests.support.screens import plain
@@ -42,7 +42,7 @@ def map_of(
 ) -> HeatMap:  # fmt: skip
     cells = 50
     nowhere = np.zeros(cells, np.bool_)
-    axis = choose_axis(columns, deadline_ns)
+    axis = choose_latency_axis(columns, deadline_ns)
     marked = nowhere if throttled is None else throttled
     return HeatMap(TIME, columns, axis, deadline_ns, cells, 10, characters, marked, nowhere)
 
@@ -54,7 +54,7 @@ def rows(lines: list[Line]) -> list[str]:
 def test_a_throttle_by_nine_percent_moves_the_band() -> None:
     steps = np.where(np.arange(100) < 50, 10.0, 10.9)
     columns = columns_of(steps)
-    axis = choose_axis(columns, None)
+    axis = choose_latency_axis(columns, None)
     before, after = (int(levels_of(columns[place], axis, 16).argmax()) for place in (0, 40))
     assert after >= before + 2
     drawn = rows(map_of(columns, ASCII).lines())
@@ -63,7 +63,7 @@ def test_a_throttle_by_nine_percent_moves_the_band() -> None:
 
 def test_one_outlier_rules_no_axis_and_is_named_beside_the_top_row() -> None:
     calm, disturbed = columns_of(10.0), columns_of(10.0, outliers_ms=900.0)
-    assert choose_axis(calm, None) == choose_axis(disturbed, None)
+    assert choose_latency_axis(calm, None) == choose_latency_axis(disturbed, None)
     lines = map_of(disturbed, ASCII).lines()
     assert plain(lines[0]).split()[0] == "900.0"
     assert rows(lines)[0].strip(" ") in (".", ":", "^")
@@ -76,7 +76,7 @@ def test_no_inference_is_lost_and_percentiles_lie_in_coloured_rows(
     median_ms: float, spread: float, height: int, zoom: int
 ) -> None:
     columns = columns_of(median_ms, spread=spread)
-    axis = choose_axis(columns, None, zoom)
+    axis = choose_latency_axis(columns, None, zoom)
     for column in columns[::7]:
         levels = levels_of(column, axis, height)
         assert levels.max() >= 1
@@ -86,14 +86,14 @@ def test_no_inference_is_lost_and_percentiles_lie_in_coloured_rows(
 
 def test_levels_are_shares_of_the_column() -> None:
     wide, narrow = columns_of(10.0, spread=0.1)[0], columns_of(10.0, spread=0.001)[0]
-    axis = choose_axis([wide, narrow], None)
+    axis = choose_latency_axis([wide, narrow], None)
     assert levels_of(narrow, axis, 16).max() == HEAT_LEVELS
     assert levels_of(wide, axis, 16).max() < HEAT_LEVELS
 
 
 @pytest.mark.parametrize(("deadline_ms", "is_shown"), [(12.0, True), (19.0, True), (33.0, False)])
 def test_a_deadline_within_twice_the_medians_is_on_the_axis(deadline_ms: float, is_shown: bool) -> None:
-    axis = choose_axis(columns_of(10.0), deadline_ms * 1e6)
+    axis = choose_latency_axis(columns_of(10.0), deadline_ms * 1e6)
     assert (axis.low_ns < deadline_ms * 1e6 < axis.high_ns) == is_shown
     drawn = rows(map_of(columns_of(10.0), ASCII, int(deadline_ms * 1e6)).lines())
     assert any("--" in row for row in drawn) == is_shown
@@ -129,4 +129,4 @@ def test_only_the_newest_column_changes_while_time_goes_on() -> None:
 def test_where_there_is_no_room_there_is_no_map() -> None:
     columns = columns_of(10.0)
     none = np.zeros(0, np.bool_)
-    assert HeatMap(TIME, columns, choose_axis(columns, None), None, 0, 1, ASCII, none, none).lines() == [()]
+    assert HeatMap(TIME, columns, choose_latency_axis(columns, None), None, 0, 1, ASCII, none, none).lines() == [()]

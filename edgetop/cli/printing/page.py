@@ -95,14 +95,18 @@ def section(title: str, rows: Iterable[Sequence[tuple[str, str]]], heads: Sequen
     return f'<section><h2>{escaped(title)}</h2><div class="scroll"><table>{"".join(lines)}</table></div></section>'
 
 
-def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart) -> Chart:
-    """Return an empty chart over session time. Charts with the same range and crosshair zoom together."""
+def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart, *, is_log: bool = False) -> Chart:
+    """Return an empty chart over session time. Charts with the same range and crosshair zoom together.
+
+    `is_log`: whether its vertical axis is logarithmic.
+    """
     from bokeh.models import CrosshairTool, NumeralTickFormatter  # noqa: PLC0415
     from bokeh.plotting import figure  # noqa: PLC0415
 
     chart = figure(
         title=f"{title}, {unit}" if unit else title, height=220, sizing_mode="stretch_width", x_range=x_range,
         tools="xpan,xwheel_zoom,xbox_zoom,reset,save", active_drag="xbox_zoom", min_border_left=60,
+        y_axis_type="log" if is_log else "linear",
     )  # fmt: skip
     chart.add_tools(CrosshairTool(overlay=crosshair))
     chart.xaxis.formatter = NumeralTickFormatter(format="00:00:00")

@@ -7,9 +7,10 @@ import numpy as np
 from edgetop.analysis.ab_figures import METRICS, AbView, binned
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.heat import view_thermal
+from edgetop.analysis.latency_heat import HeatColumn, LatencyAxis, choose_latency_axis
 from edgetop.analysis.paired import LEAST_PAIRS, difference, undisturbed
 from edgetop.analysis.session_report import Report
-from edgetop.analysis.timeline import Axis, Points
+from edgetop.analysis.timeline import Axis, Points, choose_axis
 from edgetop.cli.printing.comparison_page import Ratio, edges_between, ratio_chart, shares_chart
 from edgetop.cli.printing.page import (
     COLOURS,
@@ -20,6 +21,7 @@ from edgetop.cli.printing.page import (
     bars,
     escaped_lines,
     plain,
+    put_legend_above,
     shade,
     timeline,
     write_page,
@@ -32,6 +34,8 @@ from edgetop.wording.ab_words import verdict_words
 from edgetop.wording.event_words import worded
 
 MOST_OPERATORS, MOST_MARKS, MOST_STREAMS = 20, 500, 6
+HEAT_COLUMNS, HEAT_ROWS = 120, 48  # of a heat map
+ABOVE = 1.06  # where the row of longer latencies ends, as a multiple of where it begins
 AB_BINS, MOST_QUADS = 80, 100  # in an A/B session: bars of a histogram, points of the ratio over time
 Line = tuple[str, Points | None, str]  # name of the line, its timeline, and the column of the timeline
 
@@ -56,14 +60,14 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
     axis, x_range = Axis(0, int(end_s)), Range1d(0, end_s, bounds=(0, end_s))
     crosshair = Span(dimension="height", line_color="#7f7f7f", line_dash="dotted")
     spans = [(one.start_ns / NS, end_s if one.end_ns is None else one.end_ns / NS) for one in report.throttles.spans]
+    yield from _heat_maps(analysis, choose_axis(end_s - 0.5, True, HEAT_COLUMNS), x_range, crosshair)
     for title, unit, lines, levels in _quantities(analysis, axis):
         shown = [line for line in lines if line[1] is not None and not line[1].is_empty][:MOST_SERIES]
         if not shown:
             continue
         chart = timeline(title, unit, x_range, crosshair)
         shade(chart, spans)
-        scale = 1e6 if unit == "ms" else 1.0
-        add_lines(chart, axis, [(name, getattr(points, column) / scale) for name, points, column in shown], unit)
+        add_lines(chart, axis, [(name, getattr(points, column)) for name, points, column in shown], unit)
         for level in levels:
             chart.add_layout(Span(location=level, dimension="width", line_color=COLOURS[1], line_dash="dashed"))
         yield chart
@@ -71,12 +75,68 @@ def charts(analysis: Analysis, report: Report) -> Iterator[Chart]:
     yield from _operators(report)
 
 
-def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list[Line], list[float]]]:
-    tracks, names = analysis.tracks, (("p50 of a second", "middle"), ("p99", "high"), ("max", "top"))
+def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart) -> Iterator[Chart]:
+    """Yield a map for each of the busiest streams: time, latency, and the share of inferences as opacity."""
+    from bokeh.models import HoverTool, Range1d, Span  # noqa: PLC0415
+
+    spans = [(one.start_ns, one.end_ns) for one in analysis.throttles.view().spans]
     views = analysis.stream_views()
     for view in views[:MOST_STREAMS]:
-        latency, of = view.latency.points(axis), f" of {clean(view.name)}" if len(views) > 1 else ""
-        yield f"latency{of}; throttled spans are shaded", "ms", [(name, latency, column) for name, column in names], []
+        columns, load = view.latency.heat(axis), view.latency.load
+        if not columns:
+            continue
+        kind = "response time" if load.is_paced else "latency"
+        of = f" of {clean(view.name)}" if len(views) > 1 else ""
+        chart = timeline(f"{kind}{of}; throttled spans are shaded", "ms", x_range, crosshair, is_log=True)
+        chart.height = 320
+        shade(chart, [(begin / NS, axis.to_s if end is None else end / NS) for begin, end in spans])
+        latency = choose_latency_axis(columns, load.deadline_ns)
+        chart.y_range = Range1d(latency.low_ns / 1e6, ABOVE * latency.high_ns / 1e6)
+        cells = _heat_cells(columns, latency)
+        drawn = chart.quad(
+            left="left", right="right", bottom="bottom", top="top", fill_alpha="alpha", fill_color=COLOURS[0],
+            line_color=None, source=cells,
+        )  # fmt: skip
+        middle_s = [(column.from_s + column.to_s) / 2 for column in columns]
+        for name, colour, values in (
+            ("p50", GREY, [column.p50_ns / 1e6 for column in columns]),
+            ("p99", COLOURS[3], [column.p99_ns / 1e6 for column in columns]),
+        ):
+            chart.line(middle_s, values, color=colour, line_width=2, legend_label=name)
+        if load.deadline_ns is not None:
+            level = Span(location=load.deadline_ns / 1e6, dimension="width", line_color=COLOURS[1], line_dash="dashed")
+            chart.add_layout(level)
+        tooltips = [
+            ("at", "@left{00:00:00}"), ("latency", "@bottom{0.000} to @top{0.000} ms"),
+            ("share", "@share{0.00} % of @count"), ("p50", "@p50{0.000} ms"), ("p99", "@p99{0.000} ms"),
+            ("longest", "@max{0.000} ms"),
+        ]  # fmt: skip
+        chart.add_tools(HoverTool(renderers=[drawn], tooltips=tooltips))
+        put_legend_above(chart)
+        yield chart
+
+
+def _heat_cells(columns: Sequence[HeatColumn], latency: LatencyAxis) -> dict[str, list[float]]:
+    """Return the cells of a heat map that are not empty. The highest row stands for all longer latencies."""
+    edges = [*(latency.row_edges(HEAT_ROWS) / 1e6).tolist(), ABOVE * latency.high_ns / 1e6]
+    names = ("left", "right", "bottom", "top", "alpha", "share", "count", "p50", "p99", "max")
+    cells: dict[str, list[float]] = {name: [] for name in names}
+    for column in columns:
+        shares = latency.shares(column, HEAT_ROWS)
+        for row in np.flatnonzero(shares).tolist():
+            share = float(shares[row])
+            alpha = min(max(0.08, 1 + np.log10(share) / 2.5), 1.0)
+            found = (
+                column.from_s, column.to_s, edges[row], edges[row + 1], alpha, 100 * share,
+                column.count, column.p50_ns / 1e6, column.p99_ns / 1e6, column.high_ns / 1e6,
+            )  # fmt: skip
+            for name, value in zip(names, found, strict=True):
+                cells[name].append(float(value))
+    return cells
+
+
+def _quantities(analysis: Analysis, axis: Axis) -> Iterator[tuple[str, str, list[Line], list[float]]]:
+    tracks = analysis.tracks
     thermal = view_thermal(tracks, axis)
     zones = [zone.info for zone in thermal.zones]
     yield (

@@ -8,13 +8,14 @@ import numpy as np
 from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.deadline import DeadlineView
+from edgetop.analysis.latency_heat import choose_latency_axis
 from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.statistics import Statistics
 from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, shortened
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, round_step
-from edgetop.ui.heat_map import HeatMap, choose_axis
+from edgetop.ui.heat_map import HeatMap
 from edgetop.ui.panes.ab_pane import ab_body, ab_line, ab_title
 from edgetop.ui.panes.pane import Area, Drawing
 from edgetop.ui.panes.sensor_series import cursor_cell, end_labels, slower, throttled, with_axis
@@ -202,7 +203,7 @@ def _heat_map(view: MonitorView, area: Area) -> list[Line]:
         return []
     deadline_ns = view.deadline.deadline_ns if view.deadline else None
     of = HeatMap(
-        axis, columns, choose_axis(columns, deadline_ns, area.y_zoom), deadline_ns, cells, area.height,
+        axis, columns, choose_latency_axis(columns, deadline_ns, area.y_zoom), deadline_ns, cells, area.height,
         area.characters, throttled(view, axis, cells), slower(view, axis, cells), cursor_cell(area, axis, cells),
     )  # fmt: skip
     return of.lines()
