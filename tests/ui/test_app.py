@@ -204,7 +204,9 @@ async def test_help_names_every_key_there_is(key: str) -> None:
         shown = screen.text
         for command in screen.monitor.present_commands():
             assert (command.help or command.words) in shown
-        assert "p50 and p99 as lines" in " ".join(shown.replace("|", " ").split())  # as the latency pane draws them
+        assert "In the latency map, a colour is the share" in " ".join(
+            shown.replace("|", " ").split()
+        )  # as the latency pane draws them
         assert all(name in shown for name in ("? F1", "Q Ctrl+C", "PgDn PgUp", "Tab Shift+Tab", "Space", "Escape"))
         await screen.press("escape")
         assert dialog(screen) == ""
