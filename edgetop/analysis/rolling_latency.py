@@ -35,7 +35,7 @@ SLOW_RECENT_S = 60
 ENOUGH_RECENT = SETTLED_COUNTS[0.50]
 NEVER_NS = 2**62
 # Seconds with a histogram: the longest window with the second in which it begins, and the usual span of a heat map.
-RECENT_SECONDS = 901
+RECENT_SECONDS = 900
 LATEST_NS = 600 * NS
 
 

@@ -76,7 +76,7 @@ NO_THRESHOLDS = {
     "tail": {"KEPT", "KEPT_RECENT", "RECENT_S"},
     "throttle_spans": {"COUNTED", "MAX_SPANS", "MOST_LEVEL", "NEVER"},
     "tracks": {"BRIDGED_S", "FOLDED_AT_ONCE_S", "LARGEST", "LATE_S", "SECONDS"},
-    "rolling_latency": {"NEVER_NS", "RECENT_SECONDS"},
+    "rolling_latency": {"LATEST_NS", "NEVER_NS", "RECENT_SECONDS"},
     "heat": {"GROUPED_FROM", "_UNREAD"},
     "precision": {
         "COARSE", "CUT", "LEAST_AGE_S", "LEAST_BLOCKS", "LEAST_WAVES", "MOST_AGE_S", "MOST_BLOCKS", "MOST_WAVES",
