@@ -2,7 +2,8 @@
 
 `python -m tests.mutations` moves all of them, up and down, and prints a table; `python -m tests.mutations detector
 tail.RARE` moves those whose module and name contain one of these words. Each move runs the tests of `TESTS` in a forked
-process that loads edgetop anew, with that one number moved. The exit status is 1 if no test noticed a move.
+process that loads edgetop anew, with that one number moved. With `--after TABLE`, it runs the test that failed in an
+earlier table first. The exit status is 1 if no test noticed a move.
 
 Scores of many generated sessions and snapshots are not among these tests: they would not name what changed.
 """
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,8 @@ _CAUSES = ("slowdowns/test_cause_thresholds.py", "slowdowns/test_causes_and_trap
 _START = ("slowdowns/test_start_thresholds.py", "slowdowns/test_contended.py", "slowdowns/test_from_start.py")
 _THROTTLES = ("slowdowns/test_throttle_thresholds.py", "slowdowns/test_throttles.py")
 _FORECAST = ("forecast/test_thresholds.py", "forecast/test_model.py", "forecast/test_forecast.py")
+
+_COLUMNS = ((1.2, 2), (0.8, 3))  # The factor of a move, and where its test stands in a row of the table.
 
 # The tests of tests/analysis, or of tests/comparison, that notice a move in a module, the likeliest first.
 TESTS = {
@@ -95,14 +99,17 @@ def _label(module: str, name: str) -> str:
     return f"{module.rpartition('.')[2]}.{name}"
 
 
-def failed_test(module: str, name: str, factor: float) -> str:
-    """Return the first test that fails if the number is moved by this factor, or "" if all pass."""
+def failed_test(module: str, name: str, factor: float, tests: Sequence[str] = ()) -> str:
+    """Return the first test that fails if the number is moved by this factor, or "" if all pass.
+
+    `tests`: those to run, relative to tests/; () means those of the module.
+    """
     with tempfile.TemporaryFile("w+") as told:
         child = os.fork()
         if child == 0:
             status = 70
             try:
-                status = _run_moved(module, name, factor, told.fileno())
+                status = _run_moved(module, name, factor, tests or _tests_of(module), told.fileno())
             except BaseException as error:  # noqa: BLE001  the parent reports it
                 os.write(told.fileno(), repr(error).encode())
             finally:
@@ -110,7 +117,7 @@ def failed_test(module: str, name: str, factor: float) -> str:
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         told.seek(0)
         found = told.read()
-    if status not in (0, 1, 2):
+    if status not in (0, 1, 2, 4):  # 4: a test of the earlier table is gone
         raise RuntimeError(f"pytest ended with {status} when {_label(module, name)} was moved by {factor}: {found}")
     return found
 
@@ -132,14 +139,17 @@ class _FirstFailure:
             os.write(self._descriptor, report.nodeid.removeprefix("tests/").encode())
 
 
-def _run_moved(module: str, name: str, factor: float, descriptor: int) -> int:
+def _tests_of(module: str) -> list[str]:
+    return [os.path.normpath(f"analysis/{test}") for test in dict.fromkeys(TESTS[module])]
+
+
+def _run_moved(module: str, name: str, factor: float, tests: Sequence[str], descriptor: int) -> int:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     sys.meta_path.insert(0, MovingFinder(module, name, factor))
-    tests = [os.path.normpath(f"tests/analysis/{test}") for test in dict.fromkeys(TESTS[module])]
     options = ["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--tb=no", "--timeout=100"]
-    return int(pytest.main([*options, *tests], plugins=[_FirstFailure(descriptor)]))
+    return int(pytest.main([*options, *(f"tests/{test}" for test in tests)], plugins=[_FirstFailure(descriptor)]))
 
 
 def value_of(module: str, name: str) -> str:
@@ -154,7 +164,18 @@ def value_of(module: str, name: str) -> str:
         return told.read()
 
 
-def main(words: Sequence[str]) -> int:
+def failed_before(table: Path) -> dict[tuple[str, float], str]:
+    """Return the test that failed for each move in a table, by its label and factor."""
+    rows = [[cell.strip() for cell in line.strip("|\n ").split(" | ")] for line in table.read_text().splitlines()]
+    tests = [((row[0], factor), row[column]) for row in rows if len(row) == 4 for factor, column in _COLUMNS]
+    return {move: test for move, test in tests if "::" in test}
+
+
+def main(arguments: Sequence[str]) -> int:
+    words, before = list(arguments), dict[tuple[str, float], str]()
+    if "--after" in words:
+        place = words.index("--after")
+        before, words[place : place + 2] = failed_before(Path(words[place + 1])), []
     os.chdir(ROOT)
     assert not any(name.partition(".")[0] == "edgetop" for name in sys.modules), "edgetop is loaded already"
     for heavy in ("numpy", "pyarrow"):  # Loaded once, for all moves.
@@ -162,7 +183,12 @@ def main(words: Sequence[str]) -> int:
     print("| constant | value | 20 % more | 20 % less |\n| --- | --- | --- | --- |", flush=True)
     is_noticed = True
     for module, name in moves(words):
-        tests = [failed_test(module, name, factor) or "NONE" for factor in (1.2, 0.8)]
+        tests = []
+        for factor, _ in _COLUMNS:
+            first = before.get((_label(module, name), factor))
+            tests.append(
+                (first and failed_test(module, name, factor, [first])) or failed_test(module, name, factor) or "NONE"
+            )
         print(f"| {_label(module, name)} | {value_of(module, name)} | {' | '.join(tests)} |", flush=True)
         is_noticed = is_noticed and "NONE" not in tests
     return 0 if is_noticed else 1
