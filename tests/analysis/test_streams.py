@@ -100,6 +100,14 @@ def test_a_model_that_is_slower_behind_others_is_slowed_by_the_mix() -> None:
     assert past.names == (DET,)
 
 
+@pytest.mark.parametrize(("every_ms", "cause", "confidence"), [(22, "unknown", 0.36), (21, "mix", 0.6)])
+def test_the_share_of_other_calls_rises_by_fifteen_percent(every_ms: float, cause: str, confidence: float) -> None:
+    """From 16.7 % to 31.3 %, which is too little, or to 32.3 %. That it rose is no better proof than 0.6."""
+    parts = calls(0, 0, 60, 10, 0.05), calls(1, 0, 60, 50, 25), calls(0, 60, 120, 10, 0.2)
+    (slowdown,) = analysed(*parts, calls(1, 60, 120, every_ms, 25)).slowdowns_view().slowdowns
+    assert (slowdown.cause, slowdown.confidence) == (cause, pytest.approx(confidence, abs=0.02))
+
+
 @pytest.mark.parametrize(
     ("changes_s", "other_ms", "why"), [(80, 25, "began later"), (60, 0.002, "too short to take the caches")]
 )
