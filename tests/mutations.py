@@ -84,6 +84,7 @@ TESTS = {
     f"{COMPARISON}.fairness": ("../comparison/test_thresholds.py", "../comparison/test_compare.py"),
     f"{COMPARISON}.device_fit": ("../comparison/test_fit.py",),
     f"{COMPARISON}.application_gap": ("../comparison/test_gap.py",),
+    f"{COMPARISON}.input_sizes": ("../comparison/test_gap.py",),
 }
 
 

@@ -117,6 +117,12 @@ def test_at_its_trip_a_clock_below_95_percent_is_below(mhz: float, limited: bool
     assert is_limited(freq_cpu0=stretch((60, mhz)), load_engine=BUSY, **hot) is limited
 
 
+def test_a_low_clock_without_a_flag_is_believed_by_seven_tenths() -> None:
+    """Of the 0.95 that are the most for what limits from the start."""
+    (slowdown,) = view_of_seconds(stretch((60, 10.0)), {"freq/cpu0": stretch((60, 600)), "load/engine": BUSY}).slowdowns
+    assert slowdown.confidence == pytest.approx(0.7 * 0.95, abs=0.01)
+
+
 @pytest.mark.parametrize(("percent", "limited"), [(79, False), (81, True)])
 def test_a_low_clock_counts_where_the_engine_keeps_a_core_busy(percent: float, limited: bool) -> None:
     assert is_limited(freq_cpu0=stretch((60, 600)), load_engine=stretch((60, percent))) is limited
