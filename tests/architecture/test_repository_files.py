@@ -107,7 +107,7 @@ def test_the_hooks_are_the_checks_of_ci() -> None:
     (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     hooks = [hook["entry"] for hook in local["hooks"]]
     checks = CI.partition('echo "== lint')[2].partition("\n\n")[0]
-    assert hooks == [line for line in checks.splitlines() if re.match(r"\.venv/bin/(?!pip)", line)]
+    assert hooks == re.findall(r"^ *(\.venv/bin/(?!pip).*)$", checks, re.MULTILINE)
 
 
 def test_every_development_package_is_pinned() -> None:

@@ -13,6 +13,6 @@ pytestmark = pytest.mark.slow
 )
 def test_every_span_of_a_flag_is_told(scenario, speed, engine, burners, tmp_path):
     with Burners(burners):
-        said = demo(tmp_path, "--scenario", scenario, "--speed", speed, "--engine", engine, "--duration", "10s")
+        said = demo(tmp_path, "--scenario", scenario, "--speed", speed, "--engine", engine, "--duration", "6s")
     assert check_told(tmp_path, said)
     assert {span["cause"] for span in said[0]["throttles"]} == {scenario}
