@@ -84,10 +84,10 @@ def _silence_leak_reports() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Three more than there are CPUs, for the slow tests wait much; none for a choice, which starts sooner so."""
+    """Two more than there are CPUs, for the slow tests wait; none for a choice, which starts sooner so."""
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
     waits = config.option.markexpr != "not slow"
-    return len(os.sched_getaffinity(0)) + 3 * waits if is_whole else 0
+    return len(os.sched_getaffinity(0)) + 2 * waits if is_whole else 0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

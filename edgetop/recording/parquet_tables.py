@@ -5,7 +5,6 @@ pieces if old ones are to be dropped. Only one row group at a time is in memory.
 """
 
 import contextlib
-import functools
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,9 +232,7 @@ def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-@functools.cache
 def _template(schema: pa.Schema) -> bytes:
-    """Return the footer of a file without rows. It is made once for each table."""
     return footer.split(_encoded(schema, schema.empty_table()))[1]
 
 
