@@ -68,10 +68,16 @@ def test_two_windows_of_a_slow_model_are_a_stage(worse_s: int, found: object) ->
     assert told(latency, {**throttled(135 + worse_s), WAIT: waits}, rate_hz=1) == found
 
 
-@pytest.mark.parametrize(("seen", "ends"), [((5, 7, 9), False), ((7, 9), True)])
-def test_a_stage_goes_on_while_its_cause_shows_for_half_of_the_time(seen: tuple[int, ...], ends: bool) -> None:
-    """The latency is back at that of the stage before. The five seconds in which a sensor may be old do not count."""
+@pytest.mark.parametrize(("seen", "blip", "ends"), [((5, 7, 9), True, False), ((7, 9), False, True)])
+def test_a_stage_goes_on_while_its_cause_shows_for_half_of_the_time(
+    seen: tuple[int, ...], blip: bool, ends: bool
+) -> None:
+    """The latency is back at that of the stage before. The five seconds in which a sensor may be old do not count.
+
+    The blip puts the decision off by a second, so that there are six others instead of five.
+    """
     latency = stretch((60, 10.0), (30, 13.0), (30, 19.5), (40, 13.0), (40, 10.0))
+    latency[129] = 19.5 if blip else 13.0
     waits = stretch((90, 0.0), (30, 400.0), (80, 0.0))
     for second in seen:
         waits[120 + second] = 400.0
