@@ -131,3 +131,9 @@ def test_a_low_clock_counts_where_the_engine_keeps_a_core_busy(percent: float, l
 @pytest.mark.parametrize(("set_s", "limited"), [((0, 4), True), ((0, 3), False), ((3, 7), False)])
 def test_a_flag_limits_for_most_of_the_first_six_seconds(set_s: tuple[int, int], limited: bool) -> None:
     assert is_limited(throttle_thermal=[float(set_s[0] <= second < set_s[1]) for second in range(60)]) is limited
+
+
+@pytest.mark.parametrize(("seconds", "limited"), [(5, False), (6, True)])
+def test_after_six_seconds_a_board_is_limited_from_the_start(seconds: int, limited: bool) -> None:
+    view = view_of_seconds(stretch((seconds, 10.0)), {"throttle/thermal": stretch((seconds, 1.0))})
+    assert bool(view.slowdowns) is limited
