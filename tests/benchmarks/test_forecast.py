@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.forecast.heat_forecast import Forecast
+from tests.support.generator.plans import generate
 from tests.support.heating import LENGTH_S, Heating, heating
-from tests.support.heating_score import score
+from tests.support.heating_score import announced, score
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3_600)]
 
 SEEDS = range(40_000, 41_000)
+HEALTHY_SEEDS = range(8_000, 8_200)
 # A quarter of the time to the trip, within so much of it in so many cases: what is asked of a forecast.
 RIGHT, TOLD_FIRST_ORDER = 0.8, 0.8
 
@@ -41,6 +43,13 @@ def test_forecasts_come_true(boards: list[Heating], capsys: pytest.CaptureFixtur
     assert simple.right_share >= RIGHT
     assert found.wrong_never <= 0.01 * 3 * found.hits
     assert found.false_alarms <= 0.03 * found.looks
+
+
+def test_healthy_sessions_announce_no_trip(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {seed: at_s for seed in HEALTHY_SEEDS if (at_s := announced(generate(seed, "healthy"))) is not None}
+    with capsys.disabled():
+        print(f"\n{len(found)} of {len(HEALTHY_SEEDS)} healthy sessions announce a trip")
+    assert found == {}
 
 
 def test_a_tick_costs_little_and_a_session_no_memory(capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,6 +91,20 @@ def heating(seed: int, **fixed: object) -> Heating:
     return Heating(seed, order, room, change, float(change_s), trip_c, true_c, sensors, readings)
 
 
+def two_slow_parts(seed: int) -> Heating:
+    """A heat sink of a minute or so in a case that takes ten times as long, and a trip near the steady temperature."""
+    random = np.random.default_rng([seed, 7])
+    t_s = np.arange(LENGTH_S, dtype=np.float64)
+    sink_s = random.uniform(15, 60)
+    case_s, rise_c, share = random.uniform(6, 15) * sink_s, random.uniform(25, 60), random.uniform(0.3, 0.7)
+    sink_c, case_c = rise_c * share * (1 - np.exp(-t_s / sink_s)), rise_c * (1 - share) * (1 - np.exp(-t_s / case_s))
+    begin_c = random.uniform(20, 30)
+    trip_c = round(begin_c + rise_c + random.uniform(-6, 12), 1)
+    true_c = begin_c + sink_c + case_c
+    sensors, readings = _read(random, t_s, true_c, (trip_c, 0.1, 0.1), "none", 0.0, 1.0)
+    return Heating(seed, 2, "still", "none", 0.0, trip_c, true_c, sensors, readings)
+
+
 def _answer(t_s: Floats, target_c: float, tau_s: float, change_s: float, factor: float, warm: float) -> Floats:
     """One heat capacity under a step of load, and under another one."""
     first = target_c * (1 - (1 - warm) * np.exp(-t_s / tau_s))

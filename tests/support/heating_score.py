@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.session.seconds import NS
+from tests.support.generator.plans import Generated
 from tests.support.heating import BEGAN_S, LENGTH_S, Heating
 
 LEAST_HIT_S = 60.0  # to the trip: of less a quarter is no time
@@ -102,3 +105,13 @@ def score(boards: Iterable[Heating]) -> Score:
     for board in boards:
         found.add(board)
     return found
+
+
+def announced(session: Generated) -> float | None:
+    """Return when a session's forecast first announces a trip, asked every ten seconds; None: never."""
+    fold = Forecast()
+    for batch in session.batches(tuple(np.arange(10.0, session.end_s, 10.0))):
+        fold.fold(batch)
+        if fold.view(batch.until_ns).will_throttle:
+            return batch.until_ns / NS
+    return None

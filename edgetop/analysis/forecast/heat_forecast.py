@@ -38,6 +38,13 @@ WILL_REACH = 0.6
 # Probability that the trip comes near its time from which it is announced. Choice. Larger: real trips come
 # unannounced; smaller: the time is wrong.
 SURE = 0.45
+# Least rise so far, as a share of what is left to the trip, from which a trip is announced. Computed: a board has
+# risen by a third of it after a quarter of the time, as the rise bends. Larger: real trips come unannounced; smaller:
+# the first seconds of a board that has settled announce one.
+ROSE = 0.3
+# The same in degrees. Choice: the room and the load move the temperature of a board that has settled by as much.
+# Larger: boards that begin near their trip trip unannounced; smaller: such a move announces a trip.
+LEAST_ROSE_C = 2.0
 # Distance to the trip below which the whole range must be for "will not throttle". Choice: a room changes by as much.
 # Larger: cool boards get no answer; smaller: a warmer room breaks the promise.
 CLEAR_C = 1.0
@@ -214,7 +221,7 @@ class Forecast(TracksReader):
         fitted = fit(t_s, celsius, count, view.trip_c, all_alike=span.only_rose)
         if fitted is None:
             return replace(early, silence="other-course")
-        weighed = self._weighed(early, fitted)
+        weighed = self._weighed(early, fitted, is_rising=_is_rising(celsius, view.trip_c))
         if weighed.will_throttle:
             share, why = self._share(row, view.trip_c, fitted.steady_c)
             fans = (
@@ -226,14 +233,14 @@ class Forecast(TracksReader):
             weighed = replace(weighed, throughput_share=share, share_silence=why, fan_can_rise=can_rise)
         return weighed
 
-    def _weighed(self, view: ForecastView, fitted: Fitted) -> ForecastView:
-        """Return the view with the results that are sure enough to report."""
+    def _weighed(self, view: ForecastView, fitted: Fitted, *, is_rising: bool) -> ForecastView:
+        """Return the view with the results that are sure enough to report. `is_rising`: as `_is_rising` tells it."""
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
         range_c = steady.high - steady.low
         if steady.high < trip_c - CLEAR_C and range_c <= KNOWN_C:
             return replace(view, steady_c=steady, will_throttle=False, silence=None)
-        if fitted.trip_share >= WILL_REACH and fitted.trip_sureness >= SURE:
+        if is_rising and fitted.trip_share >= WILL_REACH and fitted.trip_sureness >= SURE:
             shown = steady if range_c <= KNOWN_C else None
             return replace(view, steady_c=shown, will_throttle=True, trip_in_s=fitted.trip_s, silence=None)
         if range_c <= CLOSE_C:
@@ -261,3 +268,10 @@ class Forecast(TracksReader):
         rested_c = idle_c - IDLE_C
         most = (trip_c - rested_c) / max(steady_c.low - rested_c, trip_c - rested_c)
         return (least, most ** (1 / 3)), None
+
+
+def _is_rising(celsius: Floats, trip_c: float) -> bool:
+    """Whether these means rise by so much that the board is on its way to the trip, from their first to last tenth."""
+    few = max(len(celsius) // 10, 1)
+    first, last = float(celsius[:few].mean()), float(celsius[-few:].mean())
+    return last - first >= max(LEAST_ROSE_C, ROSE * (trip_c - last))

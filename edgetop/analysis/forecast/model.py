@@ -25,7 +25,9 @@ from edgetop.frozen import frozen
 
 Floats = npt.NDArray[np.float64]
 
-SLOW_S, FAST_S = np.geomspace(10, 5_000, 24), np.geomspace(2, 40, 8)
+# The time constants of the grid. A heat sink of a minute in a case of ten is such a pair; without it the rise of the
+# heat sink is taken for all.
+SLOW_S, FAST_S = np.geomspace(10, 5_000, 24), np.geomspace(2, 60, 9)
 APART = 2.5  # least ratio of the slow time constant to the fast one: nearer together they are one
 # The prior: of heat sinks and boards under load.
 USUAL_SLOW_S, SPREAD_SLOW = 250.0, 1.2  # median, and in nepers

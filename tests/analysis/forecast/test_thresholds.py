@@ -38,6 +38,19 @@ def test_its_time_is_reported_if_nearly_half_agree(
     assert reported(monkeypatch, 75, 95, share=0.9, sureness=sureness).will_throttle is will
 
 
+@pytest.mark.parametrize(
+    ("from_c", "to_c", "will"),
+    [(67, 70.5, True), (67.5, 70, None), (77, 79.2, True), (77.4, 79.2, None)],
+)
+def test_a_trip_is_announced_once_the_board_has_risen_three_tenths_of_what_is_left_and_two_degrees(
+    monkeypatch: pytest.MonkeyPatch, from_c: float, to_c: float, will: bool | None
+) -> None:
+    fitted = Fitted(Estimate(90, 85, 95), Estimate(160.0, 150.0, 170.0), 0.9, 0.9)
+    monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
+    zone = ZONE, lambda t_s: np.where(t_s < 50, from_c, to_c)
+    assert told(100, zone, (LOAD, steady_load)).will_throttle is will
+
+
 @pytest.mark.parametrize(("high_c", "will"), [(78.9, False), (79.1, None)])
 def test_a_board_stays_cool_whose_range_ends_a_degree_below_the_trip(
     monkeypatch: pytest.MonkeyPatch, high_c: float, will: bool | None
@@ -67,14 +80,15 @@ def test_half_a_degree_below_its_trip_a_board_is_there(
 ) -> None:
     fitted = Fitted(Estimate(90, 85, 95), Estimate(160.0, 150.0, 170.0), 0.9, 0.9)
     monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
-    assert told(100, (ZONE, lambda t_s: np.full_like(t_s, celsius)), (LOAD, steady_load)).will_throttle is will
+    assert told(100, (ZONE, lambda t_s: np.minimum(40 + t_s, celsius)), (LOAD, steady_load)).will_throttle is will
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(15, False), (16, True)])
 def test_a_load_is_steady_for_fifteen_seconds(monkeypatch: pytest.MonkeyPatch, seconds: int, is_told: bool) -> None:
     fitted = Fitted(Estimate(90, 85, 95), Estimate(math.inf, 1.0, math.inf), 0.9, 0.9)
     monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
-    assert (told(seconds, (ZONE, rising), (LOAD, steady_load)).will_throttle is True) is is_told
+    view = told(seconds, (ZONE, lambda t_s: rising(t_s, tau_s=20.0)), (LOAD, steady_load))
+    assert (view.will_throttle is True) is is_told
 
 
 @pytest.mark.parametrize(("readings", "is_told"), [(11, False), (12, True)])
@@ -83,7 +97,7 @@ def test_a_zone_is_read_twelve_times(monkeypatch: pytest.MonkeyPatch, readings: 
     monkeypatch.setattr(heat_forecast, "fit", lambda *_, **__: fitted)
 
     def read_late(t_s: np.ndarray) -> np.ndarray:
-        return np.where(t_s < 30 - readings, np.nan, rising(t_s))
+        return np.where(t_s < 30 - readings, np.nan, rising(t_s, tau_s=20.0))
 
     assert (told(31, (ZONE, read_late), (LOAD, steady_load)).will_throttle is True) is is_told
 
@@ -103,7 +117,7 @@ def rested(monkeypatch: pytest.MonkeyPatch, idle_c: dict[int, float], usual_c: f
         resting = np.full_like(t_s, usual_c)
         for second, celsius in idle_c.items():
             resting[second] = celsius
-        return np.where(t_s < 30, resting, 76.0)
+        return np.where(t_s < 30, resting, np.minimum(30 + t_s, 76.0))
 
     busy = (LOAD, lambda t_s: np.where(t_s < 30, 5.0, 390.0))
     view = told(80, (ZONE, heats), busy, events=(phase_event(0, "idle", duration_ns=30 * NS),), began_s=30.0)
