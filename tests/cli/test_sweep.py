@@ -117,6 +117,8 @@ def test_stopped_it_says_how_to_go_on(home: Path) -> None:
         ((), "no model is given"),
         (("probe.onnx", "--threads", "1,x"), "'x' is not a valid integer"),
         (("--resume", "nowhere"), "no sweep is there"),
+        (("probe.onnx", "--input", "x=none.npy"), "none.npy: no such file"),
+        (("probe.onnx", "--engine-python", "nowhere"), "--engine-python nowhere: no such file"),
     ],
 )
 def test_what_it_cannot_do_it_says_in_one_line(arguments: tuple[str, ...], words: str, home: Path) -> None:

@@ -19,7 +19,7 @@ from edgetop.cli.comparing.sweep_result import print_result
 from edgetop.cli.output import print_text
 from edgetop.cli.printing.output_agreement_words import judge_of
 from edgetop.cli.printing.page import refuse_html
-from edgetop.cli.running import demo, run
+from edgetop.cli.running import demo, run, session_parts
 from edgetop.cli.running.child_run import ChildRun, show_progress
 from edgetop.cli.running.run_request import DemoSubject, RunRequest, model_of
 from edgetop.cli.running.session_board import open_board
@@ -76,6 +76,8 @@ def start_sweep(options: SweepOptions, run_options: list[str], terminal: Termina
     )
     # Parse the command line of a run now, so that its errors are reported before the first run.
     request = _request_of([*combinations[0].arguments, *run_options])
+    session_parts.refuse_absent(request, None)
+    session_parts.interpreter(model_of(request.subject).python)
     seed = model_of(request.subject).seed
     plan = Plan(
         runs=tuple(ordered(tuple(dict.fromkeys(combinations)), options.repeat, seed)),
