@@ -23,9 +23,9 @@ from edgetop.sensors.process_table import (
     parse_cpu_ticks,
     parse_stat,
     percent_by_name,
-    used_by_others,
+    split_processes,
 )
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import File, Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Reader, SensorEvent, Values, sensor
 from edgetop.session.event_kinds import Competing, ThreadsUsed
 
@@ -63,6 +63,7 @@ class Competitors:
         self._ours = {pid, own}
         self._stat = root.file("proc/stat")
         self._own_stats = [root.file(f"proc/{each}/stat") for each in ({own} if family else self._ours)]
+        self._started: list[File] = []  # of the processes that edgetop and the engine have started, as last seen
         self._rate = Rate()
         self._seen: Use = {}
         self._seen_at_s: float | None = None
@@ -97,9 +98,10 @@ class Competitors:
         at_s = self._now()
         busy, _ = parse_cpu_ticks(self._stat.read_text())  # stolen time belongs to no process here
         ours = self._family.used_ticks() if self._family else 0
-        for stat in self._own_stats:
-            with contextlib.suppress(OSError):  # it has ended
-                ours += parse_stat(stat.read_text()).cpu_ticks
+        for file in (*self._own_stats, *self._started):
+            with contextlib.suppress(OSError):  # it has ended, and its ticks are those of whoever started it
+                stat = parse_stat(file.read_text())
+                ours += stat.cpu_ticks + stat.ended_ticks
         # The kernel counts processes and CPUs separately, so the difference may go back by a few ticks.
         self._ticks = max(self._ticks, busy - ours)
         others = self._rate.percent(self._ticks * TICK_S, at_s)
@@ -130,7 +132,10 @@ class Competitors:
         """Return (name, percent of a core) since the last call, the greatest first."""
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         ours = self._ours | set(self._family.stats()) if self._family else self._ours
-        self._seen, self._seen_at_s = used_by_others(ours, self._root), at_s
+        started, self._seen = split_processes(ours, self._root)
+        self._seen_at_s = at_s
+        if self._family is None:
+            self._started = [self._root.file(f"proc/{pid}/stat") for pid in started]
         used = percent_by_name(before, self._seen, span_s) if before else {}
         for name, percent in used.items():
             self._taken[name] = self._taken.get(name, 0.0) + percent * span_s

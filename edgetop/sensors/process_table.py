@@ -106,10 +106,17 @@ class Family:
 Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): name, and ticks used
 
 
-def used_by_others(ours: set[int], root: Root = HOST) -> Use:
-    """Return the CPU use in ticks of every process except `ours` and their children."""
-    others = ((pid, stat) for pid, stat in everyone(root) if pid not in ours and stat.parent not in ours)
-    return {(pid, stat.began): (stat.name, stat.cpu_ticks) for pid, stat in others}
+def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use]:
+    """Return the ids of the children of `ours`, and the CPU use in ticks of every other process except `ours`."""
+    started, others = [], {}
+    for pid, stat in everyone(root):
+        if pid in ours:
+            continue
+        if stat.parent in ours:
+            started.append(pid)
+        else:
+            others[pid, stat.began] = stat.name, stat.cpu_ticks
+    return started, others
 
 
 def percent_by_name(before: Use, after: Use, span_s: float) -> dict[str, float]:

@@ -107,6 +107,17 @@ def test_what_the_engine_and_edgetop_started_are_no_competitors(tmp_path: Path) 
     assert machine.run(profiler=50, jtop=50)[1] == []
 
 
+def test_the_load_of_others_leaves_out_what_edgetop_started(tmp_path: Path) -> None:
+    """The other model of an A/B session, and the processes that write tables and profile."""
+    machine = Machine(tmp_path)
+    machine.start(80, "model B", parent=OWN)
+    machine.start(81, "sshd")
+    machine.run()
+    for _ in range(int(EVERY_S) + 1):
+        machine.run(engine=10, sshd=12)
+    assert machine.run(**{"model B": 90, "sshd": 12})[0] == pytest.approx(12, abs=2)
+
+
 def test_one_that_began_meanwhile_counts_with_all_it_used(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.start(80, "sshd")
