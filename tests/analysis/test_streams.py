@@ -108,6 +108,15 @@ def test_the_share_of_other_calls_rises_by_fifteen_percent(every_ms: float, caus
     assert (slowdown.cause, slowdown.confidence) == (cause, pytest.approx(confidence, abs=0.02))
 
 
+@pytest.mark.parametrize(("lasts_s", "is_reported"), [(8, False), (13, True)])
+def test_a_mix_that_changes_for_seconds_slows_nothing(lasts_s: int, is_reported: bool) -> None:
+    end_s = 60 + lasts_s
+    own = calls(0, 0, 60, 10, 0.05), calls(0, 60, end_s, 24, 0.2), calls(0, end_s, 120, 10, 0.05)
+    others = calls(1, 0, 60, 180, 20), calls(1, 60, end_s, 24, 20), calls(1, end_s, 120, 180, 20)
+    found = analysed(*own, *others).slowdowns_view().slowdowns
+    assert [one.cause for one in found] == ["mix"] * is_reported
+
+
 @pytest.mark.parametrize(
     ("changes_s", "other_ms", "why"), [(80, 25, "began later"), (60, 0.002, "too short to take the caches")]
 )

@@ -34,6 +34,9 @@ UNCAUSED = 21.0
 # Confidence in the cause of one stage from which the other stages of an uncertain slowdown are believed too. Choice.
 # Larger: a rise before a proven cause is missed; smaller: noise before a doubtful cause is reported.
 LIKELY = 0.6
+# Least time of a slowdown by the mix. Choice: the mix of many programs changes from second to second. Larger: a short
+# change that slows a model is missed; smaller: chance in models with few calls is a slowdown.
+MIX_LASTS_S = 10
 LEAST_RATIO = math.exp(SLOWER / NEPER)
 MAX_ROWS = 512  # Most rows stored before there is a burst, which is found within three minutes.
 
@@ -148,7 +151,7 @@ class Judgement:
 
     def _close(self, over: list[Stage], stages: Stages, signals: Signals) -> None:
         found = [_slowdown(stage, signals, self.until_s, stages.sigma) for stage in over]
-        closed = [slowdown for slowdown in found if slowdown.cause != "inputs"]
+        closed = [slowdown for slowdown in found if _is_reported(slowdown, self.until_s)]
         self.closed = (*self.closed, *closed)[-MAX_SLOWDOWNS:]
         self.closed_count += len(closed)
 
@@ -157,7 +160,7 @@ class Judgement:
         if self.detector.open and self.stages:
             stages = _believed(self.detector.open, self.stages.now(signals))
             found = [_slowdown(stage, signals, self.until_s, self.stages.sigma) for stage in stages]
-            slowdowns += [slowdown for slowdown in found if slowdown.cause != "inputs"]
+            slowdowns += [slowdown for slowdown in found if _is_reported(slowdown, self.until_s)]
             if found and found[-1].cause == "inputs":
                 size_ratio = found[-1].latency_ratio or 1.0
         first = self._limited_from_start(self.limited) if self.limited else []
@@ -212,6 +215,12 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
     """Return the process that took most of the CPU in this time, or None if none was reported."""
     most = signals.events.competitors(start_s, end_s)
     return Clue("process", most[0], value=most[1]) if most else None
+
+
+def _is_reported(slowdown: Slowdown, until_s: int) -> bool:
+    """Whether it is a slowdown for a user: larger inputs are none, and neither is a mix that changes for seconds."""
+    lasts_s = (until_s if slowdown.end_ns is None else slowdown.end_ns // NS) - slowdown.start_ns // NS
+    return slowdown.cause != "inputs" and not (slowdown.cause == "mix" and lasts_s < MIX_LASTS_S)
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
