@@ -1,6 +1,6 @@
 """How well programs of several models are judged: generated ones whose mix changes, on seeds not used while building.
 
-Thresholds were chosen on seeds 0 to 59, and looked at again on 1_000 to 1_059 and 7_000 to 7_099. Those here came after.
+Thresholds were chosen on seeds 0 to 59, and looked at again on 1_000 to 1_059 and 7_000 to 7_099.
 """
 
 import pytest
