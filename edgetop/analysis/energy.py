@@ -23,6 +23,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Battery, Load, Manifest, Methodology, SensorInfo
 from edgetop.session.phases import Phases
 
+PART = "part"  # of sensors: the role of what feeds a part of the board
 PEAK = "peak"  # of sensors: a role, and how the id ends of that which has it
 # Share of the idle baseline that is left out at its beginning. Choice: the loading has just ended. Larger: a short
 # baseline has few readings; smaller: the loading raises it, and net energy is too low.
@@ -73,8 +74,16 @@ class RailView:
 class PowerView:
     total: RailView | None  # None: no sensor here measures the whole board
     rails: tuple[RailView, ...]  # the others, in the manifest's order
-    leading: RailView | None  # the total, or of the rails the greatest
+    leading: RailView | None  # the total; else the greatest rail that is no part, or of the parts the greatest
     points: Points | None  # its timeline
+
+    @property
+    def board(self) -> RailView | None:
+        """Return what stands for the power of the board: the total, or the sum that the board's own chips report.
+
+        The note of the sensor says what a sum leaves out. A part never stands for the board.
+        """
+        return None if self.leading is None or self.leading.track.info.role == PART else self.leading
 
 
 @frozen
@@ -109,7 +118,7 @@ class EnergyView:
     @property
     def leading(self) -> CostView | None:
         """Return the total; without one, the part that draws most."""
-        return self.total or max(self.parts, key=lambda cost: cost.rail.mean_w or 0.0, default=None)
+        return self.total or max(self.parts, key=lambda cost: _weight(cost.rail), default=None)
 
 
 def _averages(info: SensorInfo) -> bool | None:
@@ -146,7 +155,7 @@ class PowerRails:
         rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
         totals = [rail for rail in rails if rail.track.info.role == "total"]
         total = min(totals, key=_trust, default=None)
-        leading = total or max(rails, key=lambda rail: rail.mean_w or rail.track.value or 0.0, default=None)
+        leading = total or max(rails, key=_weight, default=None)
         precise = {id(rail): self._precise(rail, until_ns) for rail in rails if is_each_precise or rail is leading}
         others = tuple(precise.get(id(rail), rail) for rail in rails if rail is not total)
         leading, total = (of and precise[id(of)] for of in (leading, total))
@@ -171,6 +180,11 @@ class PowerRails:
         precise, idle = (of.precise(of.until(until_ns)) for of in integrals)
         interval_s, is_even = integrals[_MEASURED].intervals()
         return replace(rail, precise=precise, idle=idle, interval_s=interval_s, is_even=is_even)
+
+
+def _weight(rail: RailView) -> tuple[bool, float]:
+    """Return the sort key of rails without a total: a sum comes before the parts, then the one that draws most."""
+    return rail.track.info.role != PART, rail.mean_w or rail.track.value or 0.0
 
 
 def _trust(rail: RailView) -> tuple[bool, bool, int]:

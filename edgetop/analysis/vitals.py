@@ -139,7 +139,8 @@ def _memory(view: "MonitorView") -> Iterator[Vital]:
 def _power(view: "MonitorView") -> Iterator[Vital]:
     leading = view.power.leading
     if leading and leading.track.value is not None and not leading.track.is_lost:
-        yield Vital("power", f"{formatting.reading(leading.track.value, 'W')} W")
+        part = "" if view.power.board else ", a part"
+        yield Vital("power", f"{formatting.reading(leading.track.value, 'W')} W{part}")
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:

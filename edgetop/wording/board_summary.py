@@ -60,7 +60,7 @@ class Summaries:
         if is_over:
             window, felt = latency.session, latency.session_response
         window = (felt if view.deadline else None) or window
-        throttles, leading, room = view.throttles, view.power.leading, view.memory.room
+        throttles, power, room = view.throttles, view.power.board, view.memory.room
         zone, trip_c, best_mhz = view.thermal.zone, view.thermal.trip_c, throttles.best_mhz
         temperature = None if zone is None or zone.is_lost else zone.value
         step_s, _, p99, heat = self._take_courses(view)
@@ -86,7 +86,7 @@ class Summaries:
             temperature_c=temperature,
             headroom_c=trip_c - temperature if trip_c is not None and temperature is not None else None,
             clock_share=throttles.clock_mhz / best_mhz if throttles.clock_mhz and best_mhz else None,
-            power_w=leading.track.value if leading and not leading.track.is_lost else None,
+            power_w=power.track.value if power and not power.track.is_lost else None,
             memory_left_mib=room.value if room and not room.is_lost else None,
             course_step_s=step_s or None, p99_course_ms=p99, temperature_course_c=heat,
             failed_gates=failed if self._gates else None,

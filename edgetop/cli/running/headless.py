@@ -161,9 +161,10 @@ class PlainLines:
 
 
 def progress_line(view: MonitorView) -> str:
-    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k: thermal, for 0:27, cpu 1267 of 1728 MHz`.
+    """`00:01:05 THROTTLING p50 2.104 p99 2.310 ms 471/s n 30.6 k in all: thermal, for 0:27, cpu 1267 of 1728 MHz`.
 
-    The figures are those of the last ten seconds. They precede the details, because a narrow terminal cuts the end.
+    The figures are those of the last ten seconds; n counts the whole session and all models. The figures precede the
+    details, because a narrow terminal cuts the end.
     """
     words = [formatting.clock_time(view.progress.now_ns), verdict_words.state_word(view.verdict)]
     if view.manifest and view.manifest.board.simulated:
@@ -178,7 +179,7 @@ def progress_line(view: MonitorView) -> str:
         if window.throughput_hz is not None:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")
     if session and view.latency.totals:
-        words.append(f"n {formatting.count(view.latency.totals.count)}")
+        words.append(f"n {formatting.count(view.latency.totals.count)} in all")
     details = verdict_words.words(view.verdict).removeprefix(verdict_words.state_word(view.verdict))
     return f"{' '.join(words)}{clean(details)}"
 
@@ -232,7 +233,7 @@ def spoken_time(ns: float) -> str:
 
 def _figures(view: MonitorView) -> Iterator[str]:
     latency = view.latency.window or view.latency.session
-    if latency:
+    if latency and view.ab is None:  # the verdict has the difference; one variant's latency would not fit it
         p50, p99 = (formatting.milliseconds(latency.percentile_ns(q)) for q in (0.50, 0.99))
         if view.latency.stream:
             yield f"Model {clean(view.latency.stream)}"
@@ -242,9 +243,9 @@ def _figures(view: MonitorView) -> Iterator[str]:
     hottest = view.thermal.hottest
     if hottest and hottest.value is not None:
         yield f"Hottest zone {formatting.reading(hottest.value, hottest.info.unit)} degrees Celsius"
-    total = view.power.total
-    if total and total.track.value is not None and not total.track.is_lost:
-        yield f"Board power {formatting.reading(total.track.value, 'W')} watts"
+    board = view.power.board
+    if board and board.track.value is not None and not board.track.is_lost:
+        yield f"Board power {formatting.reading(board.track.value, 'W')} watts"
     rss = next((track for track in view.sensors if track.info.id == "mem/rss"), None)
     if rss and rss.value is not None:
         yield f"Engine memory {formatting.reading(rss.value, 'MiB')} mebibytes"

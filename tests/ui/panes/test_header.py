@@ -64,7 +64,7 @@ def test_a_leak_is_no_steady_session() -> None:
     assert plain(verdict_line(view, area(120, 1), None)).startswith(" LEAKING  72 MiB/h since the start  p50")
     styles = {span.text.strip(): span.style for span in verdict_line(view, area(120, 1), None)}
     assert styles["LEAKING"] == "warning"
-    assert re.search(r" LEAKING p50 .* n 2000: 72 MiB/h since the start$", progress_line(view))
+    assert re.search(r" LEAKING p50 .* n 2000 in all: 72 MiB/h since the start$", progress_line(view))
 
 
 def test_p50_and_the_elapsed_time_are_never_pushed_out() -> None:

@@ -1,0 +1,38 @@
+"""Each figure is the same in every output that shows it: number, unit and window."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetop.analysis.analysis import Analysis
+from edgetop.recording.reader import Recording
+from tests.support.one_answer import disagreements, figures
+from tests.support.recordings import record
+from tests.support.same_everywhere import recorded
+from tests.support.scripts import Script, leaking, measured_with_power, paced
+
+# Throttled; with a deadline that is missed; in turns of A and B; of two models with a rail; contended and paced.
+GENERATED = {0: 10, 2: 15, 4: 6, 5: 12, 16: 10}  # by the seed: how many figures stand in two outputs at least
+
+
+@pytest.mark.parametrize("seed", GENERATED)
+def test_a_figure_of_a_generated_session_is_the_same_in_each_output(seed: int, tmp_path: Path) -> None:
+    analysis, _ = recorded(seed, folder := tmp_path / "one.edgetop")
+    found = figures(folder, analysis)
+    assert disagreements(found) == []
+    assert _shared(found) >= GENERATED[seed]
+
+
+@pytest.mark.parametrize("script", [measured_with_power, leaking, paced])
+def test_a_figure_of_power_memory_and_deadline_is_the_same_in_each_output(script: object, tmp_path: Path) -> None:
+    of: Script = script().end()  # type: ignore[operator]
+    folder = record(tmp_path / "one.edgetop", of.batches)
+    found = figures(folder, Analysis.of(Recording(folder).play()))
+    assert disagreements(found) == []
+    assert _shared(found) >= 18
+
+
+def _shared(found: dict[str, dict[tuple[str, str], object]]) -> int:
+    """Return how many figures stand in two outputs at least: a pattern that finds nothing compares nothing."""
+    keys = [key for of in found.values() for key in of]
+    return sum(keys.count(key) > 1 for key in set(keys))
