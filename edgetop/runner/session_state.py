@@ -31,6 +31,7 @@ from edgetop.engines.engine_protocol import (
     TurnsBegan,
 )
 from edgetop.engines.spec import EngineSpec
+from edgetop.formatting import milliseconds
 from edgetop.runner.inference_counts import InferenceCounts
 from edgetop.runner.measured_ceilings import Kind, kind_of
 from edgetop.runner.pending_events import PendingEvents
@@ -245,7 +246,7 @@ class SessionState:
                     message.latency_ns, message.span_ns, message.preempted, message.major_faults,
                     message.minor_faults, message.waited_ns,
                 )  # fmt: skip
-                text = f"{message.latency_ns / 1e6:.3f} ms, the slowest of its tenth of a second"
+                text = f"{milliseconds(message.latency_ns)} ms, the slowest of its tenth of a second"
                 self._engine_reached(message.monotonic_ns, slow, text)
             case OfVariant():
                 self._variant_said(message)

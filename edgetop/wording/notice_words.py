@@ -222,7 +222,7 @@ def _hint(hint: Hint) -> str:  # noqa: C901, PLR0911  a sentence for each hint
             take = f"were not merged into it and take {_share(operators)} of the time"
             return f"{_many(operators)} behind a convolution {take}: {_names(operators)}"
         case of.SmallForDelegate(inference_ns, providers):
-            takes = f"an inference takes {inference_ns / 1e6:.1f} ms on {', '.join(providers)}"
+            takes = f"an inference takes {milliseconds(inference_ns)} ms on {', '.join(providers)}"
             return f"{takes}: handing it over may be most of it"
         case of.ThreadImbalance(threads, most):
             waited = f"the thread that runs the model waited {percent(threads.wait_share)} of the time"

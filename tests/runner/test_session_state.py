@@ -286,7 +286,7 @@ def test_a_slow_inference_is_told_at_the_time_at_which_it_began() -> None:
     session_state.engine_said(SlowInference(began_ns, 50_000_000, 60_000_000, 3, 1, 20, 30_000_000))
     (event,) = told(session_state)
     assert (event.t_ns, event.kind, event.severity) == (NS, "slow-inference", "info")
-    assert event.message == "50.000 ms, the slowest of its tenth of a second"
+    assert event.message == "50.00 ms, the slowest of its tenth of a second"
     assert data_of(event.body) == {
         "latency_ns": 50_000_000, "span_ns": 60_000_000, "preempted": 3, "major_faults": 1, "minor_faults": 20,
         "waited_ns": 30_000_000,

@@ -157,7 +157,7 @@ WORDS = [
     ),
     (
         of.SmallForDelegate(4e6, ("CUDA", "TensorRT")),
-        "an inference takes 4.0 ms on CUDA, TensorRT: handing it over may be most of it",
+        "an inference takes 4.000 ms on CUDA, TensorRT: handing it over may be most of it",
         {},
     ),
     (
