@@ -84,6 +84,8 @@ def ab_lines(view: AbView) -> Iterator[str]:
         else:
             words = f"{change_words(ratio):<22} {verdict_words(ratio)}"
         yield f"{metric:<10} {values[0]:>10} {values[1]:>10}   {words}"
+    yield "           A and B are medians over quads; B to A compares quad by quad, so it is not"
+    yield "           exactly the quotient of the two"
     if words := needs_words(view):
         yield f"           {words}"
     disturbed = f", {view.disturbed} of them disturbed and left out of p50" if view.disturbed else ""
