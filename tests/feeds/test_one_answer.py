@@ -1,15 +1,19 @@
 """Each figure is the same in every output that shows it: number, unit and window."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.recording.reader import Recording
+from edgetop.wording.board_summary import Summaries
 from tests.support.one_answer import disagreements, figures
 from tests.support.recordings import record
 from tests.support.same_everywhere import recorded
 from tests.support.scripts import Script, leaking, measured_with_power, paced
+from tests.support.slow_sessions import sensor, session_of
 
 # Throttled; with a deadline that is missed; in turns of A and B; of two models with a rail; contended and paced.
 GENERATED = {0: 10, 2: 15, 4: 6, 5: 12, 16: 10}  # by the seed: how many figures stand in two outputs at least
@@ -36,3 +40,16 @@ def _shared(found: dict[str, dict[tuple[str, str], object]]) -> int:
     """Return how many figures stand in two outputs at least: a pattern that finds nothing compares nothing."""
     keys = [key for of in found.values() for key in of]
     return sum(keys.count(key) > 1 for key in set(keys))
+
+
+@pytest.mark.parametrize(
+    ("roles", "watts"), [(("part", "part"), None), (("part", None), 5.0), (("part", "total"), 5.0)]
+)
+def test_a_part_never_stands_for_the_board(roles: tuple[str | None, ...], watts: float | None) -> None:
+    sensors = [replace(sensor(f"power/rail{place}"), role=role) for place, role in enumerate(roles)]
+    batch = session_of([10.0] * 60, {one.id: [9.0 - 4.0 * place] * 60 for place, one in enumerate(sensors)})
+    assert batch.manifest
+    lines = Summaries(())
+    lines.fold(replace(batch, manifest=replace(batch.manifest, sensors=tuple(sensors))))
+    changed: Any = lines.message()["changed"]
+    assert changed["power_w"] == watts
