@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from rich.color import Color, ColorSystem
+from rich.color import Color
 from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import Theme as TextualTheme
@@ -36,10 +35,11 @@ HEAT_P50, HEAT_P99, HEAT_LIMIT, HEAT_THROTTLED, HEAT_SLOWED = range(HEAT_LEVELS 
 _HEAT_MARKS = {
     HEAT_P50: "text", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "hot", HEAT_SLOWED: "warm",
 }  # fmt: skip
-# Colours of the levels for a terminal with its own palette, and how far each is from the background to the colour of
-# graphs in any other theme; beyond 1 it goes on to the colour of text.
+# Colours of the levels: of a terminal's own palette, and of the 256 colours that nearly every terminal has, on a dark
+# and on a light background. Their escape sequences are half as long as those of other colours.
 _HEAT_16 = ("blue", "bright_blue", "cyan", "bright_cyan", "green")
-_HEAT_STEPS = (0.2, 0.4, 0.62, 0.85, 1.25)
+_HEAT_DARK = ("color(237)", "color(24)", "color(31)", "color(38)", "color(81)")
+_HEAT_LIGHT = ("color(253)", "color(153)", "color(111)", "color(68)", "color(25)")
 CHARTED = ("text", "dim", *(role for role in ROLES if role != "shade"))  # styles that can occur in shaded time
 SHADED = "~"  # suffix of the name of a style: the same style on the background of the shade
 
@@ -128,25 +128,14 @@ def parse_theme(path: Path) -> Theme:
     if not theme.has_colours:
         return theme
     colours = {key: _style(path, key, given[key]).color for key in HEAT if key in given}
-    made = zip(HEAT, _heat_colours(styles), strict=True)
-    return replace(theme, styles=styles | _heat_styles(styles, [colours.get(key) or colour for key, colour in made]))
+    names = _HEAT_16 if theme.uses_terminal_colours else _HEAT_DARK if is_dark else _HEAT_LIGHT
+    levels = [colours.get(key) or Color.parse(name) for key, name in zip(HEAT, names, strict=True)]
+    return replace(theme, styles=styles | _heat_styles(styles, levels))
 
 
 def heat_style(upper: int, lower: int) -> str:
     """Return the name of the style of a cell of a heat map, whose halves show these codes."""
     return f"heat{upper}-{lower}" if upper or lower else "text"
-
-
-def _heat_colours(styles: Mapping[str, Style]) -> list[Color]:
-    """Return a colour for each level, from the background over the colour of graphs towards the colour of text."""
-    named = (styles["text"].bgcolor, styles["graph"].color, styles["text"].color)
-    triplets = [colour.triplet if colour else None for colour in named]
-    if None in triplets:
-        return [Color.parse(name) for name in _HEAT_16]
-    ground, graph, text = (np.array(triplet, float) for triplet in triplets)
-    blended = (ground + (graph - ground) * min(step, 1) + (text - graph) * max(step - 1, 0) for step in _HEAT_STEPS)
-    # Of the 256 colours that nearly every terminal has, because their escape sequences are half as long.
-    return [Color.from_rgb(*colour.round()).downgrade(ColorSystem.EIGHT_BIT) for colour in blended]
 
 
 def _heat_styles(styles: Mapping[str, Style], levels: Sequence[Color]) -> dict[str, Style]:
