@@ -323,15 +323,15 @@ def test_a_loop_that_waits_for_a_tenth_of_its_time_is_told(wait, is_told):
     assert any(each.startswith("load: ") for each in found) is is_told
 
 
-@pytest.mark.parametrize(("usual", "usual_ms"), [(29, 10.0), (30, 12.0)])
-def test_thirty_calls_of_the_usual_shape_are_compared_with(usual, usual_ms):
-    """With fewer of them, the loop is."""
+@pytest.mark.parametrize("usual", [29, 30])
+def test_thirty_calls_of_the_usual_shape_are_compared_with(usual):
+    """With fewer of them, nothing is said of shapes."""
     slow = np.where(np.arange(COUNT) < usual, 12.0, 60.0)
     app = application(slow)
     reshaped = app.inferences["latency_ns"][usual:] / MS
-    cause = gap(replace(app, readings={**app.readings, "call/0-reshaped": reshaped}), loop()).causes[0]
-    assert cause.name == "changing shapes"
-    assert cause.ms == pytest.approx((60.0 - usual_ms) * (COUNT - usual) / COUNT, rel=0.005)
+    causes = gap(replace(app, readings={**app.readings, "call/0-reshaped": reshaped}), loop()).causes
+    expected = [pytest.approx((60.0 - 12.0) * (COUNT - usual) / COUNT, rel=0.005)] if usual == 30 else []
+    assert [cause.ms for cause in causes if cause.name == "changing shapes"] == expected
 
 
 def paused(short_ms, long_ms, more_ms, scatter_ms=0.0):
