@@ -27,7 +27,7 @@ MOST_KEPT = 1_024  # finished columns that are kept
 BELOW_LEAST, ABOVE_GREATEST, LEAST_RATIO = 0.94, 1.12, 1.6
 DEADLINE_WITHIN = 2.0  # the axis includes a deadline up to this times the greatest median
 AXIS_STEP = log(1.06)  # the ends of the axis are multiples of this logarithm, so that they seldom move
-LEAST_INFERENCES = 0.5  # less than that is a rounding error of a bucket that two rows share
+LEAST_INFERENCES = 1e-3  # less than that is a rounding error; an inference in a wide bucket counts in several rows
 
 Floats = npt.NDArray[np.float64]
 

@@ -22,7 +22,6 @@ USUAL_SPAN_S = 600
 COLUMNS = 100  # columns of an axis if no screen says how many it has
 # Widths of a column. A chart whose columns are several seconds wide moves seldom.
 COLUMNS_S = (1, 2, 3, 5, 6, 10, 12, 15, 20, 30, 60, 120, 180, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 86_400)
-LEAST_COLUMN_S = 2  # of an axis that follows the time: with columns of one second, all charts would move each second
 ZOOMS_S = (20, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800, 604_800)
 LEAST_SPAN_S = 5
 # Steps in a span. An axis that follows the time moves by one step at once, so that charts are seldom redrawn as a
@@ -59,9 +58,9 @@ class Axis:
         return span * max(1, POINTS // span) if span <= 2 * POINTS else POINTS
 
 
-def column_width(span_s: float, columns: int, least_s: int = 1) -> int:
+def column_width(span_s: float, columns: int) -> int:
     """Return the smallest usual width of a column, in s, with which so many columns show a span."""
-    usual = (width for width in COLUMNS_S if width >= least_s and width * columns >= span_s)
+    usual = (width for width in COLUMNS_S if width * columns >= span_s)
     return next(usual, -(-int(span_s) // (columns * COLUMNS_S[-1])) * COLUMNS_S[-1])
 
 
@@ -71,7 +70,7 @@ def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
     It moves by a column at once, so that a chart is redrawn as a whole only then.
     """
     shown_s = int(now_s) + 1
-    width = column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns, LEAST_COLUMN_S)
+    width = column_width(shown_s if whole else min(shown_s, USUAL_SPAN_S), columns)
     to_s = (int(now_s) // width + 1) * width
     return Axis(to_s - columns * width, to_s, width)
 
