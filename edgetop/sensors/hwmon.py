@@ -4,7 +4,8 @@ ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. T
 hwmon chips (drivers/thermal/thermal_hwmon.c, with underscores for the dashes of the type); these are left out here.
 Labels contain a colon, which labels of thermal zones do not.
 
-Power is `power*_input`, or else `power*_average`, in µW. Jetson's INA3221 has no such file; `rails.py` reads its rails.
+Power is `power*_input`, or else `power*_average`, in µW. Jetson's INA3221 has no such file; `rails.py` reads its rails,
+and says which chip measures a board's input.
 Batteries are hwmon devices too (drivers/power/supply/power_supply_hwmon.c), but `power_supply.py` reads them, since it
 knows the direction of the current.
 """
@@ -15,6 +16,7 @@ from functools import partial
 from typing import NamedTuple
 
 from edgetop.sensors.counters import plausible_w
+from edgetop.sensors.rails import INPUT, NOTES, input_folder
 from edgetop.sensors.root import CHIPS, File, Root
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt, attempt_all, distinct, sensor
 from edgetop.sensors.thermal_zones import THERMAL, cooling_devices, read_celsius, zone_types
@@ -23,7 +25,7 @@ from edgetop.session.trips import CHIP_MARK
 
 _INPUT = re.compile(r"(temp|fan)[0-9]+_input")
 _POWER = re.compile(r"power([0-9]+)_(input|average)")
-_NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
+_CHIP_NOTES = {("k10temp", "Tctl"): "the value that steers the fans; on some CPUs above the die's temperature"}
 
 FASTEST_S = 0.1  # update interval of power if the chip does not give one
 # Chips whose firmware only estimates their own power (drivers/gpu/drm/amd/pm, drivers/hwmon/fam15h_power.c).
@@ -109,7 +111,7 @@ def _inputs(root: Root, folder: str, chip: str, label: str) -> Iterator[Input]:
             continue  # Tctl is Tdie on another scale (Documentation/hwmon/k10temp.rst)
         kind = "temp" if prefix.startswith("temp") else "fan"
         trips = _trips(root.file(f"{folder}/{prefix}_crit"), chip, tcc_offset_c) if kind == "temp" else None
-        note = _NOTES.get((chip, text))
+        note = _CHIP_NOTES.get((chip, text))
         file, fault = root.file(f"{folder}/{prefix}_input"), root.file(f"{folder}/{prefix}_fault")
         info = sensor(kind, name, root.absolute(file.relative), trips=trips or None, note=note)
         yield Input(info, file, fault if root.exists(fault.relative) else None)
@@ -132,6 +134,7 @@ def _trips(crit: File, chip: str, tcc_offset_c: float) -> Mapping[str, float]:
 def discover_power(root: Root) -> Found:
     """Find power that a chip reports itself."""
     supplies = {_underscored(name) for name in root.names("sys/class/power_supply")}
+    input_chip = input_folder(root)
     named: list[tuple[str, str, str]] = []  # (the board's name for it or else the chip's, chip, file)
     for entry in root.names(CHIPS):
         folder = f"{CHIPS}/{entry}"
@@ -144,16 +147,21 @@ def discover_power(root: Root) -> Found:
         files |= {match[1]: match[0] for match in matches if match[2] == "input"}
         for number, file in files.items():
             name = root.line(f"{folder}/power{number}_label") or root.line(f"{folder}/label") or chip
+            name = INPUT if folder == input_chip else name
             named.append((name, chip, f"{folder}/{file}"))
     labels = distinct([name for name, _, _ in named])
-    return Found(tuple(_power(root, label, *of) for label, (_, *of) in zip(labels, named, strict=True)))
+    pairs = zip(labels, named, strict=True)
+    return Found(tuple(_power(root, label, chip, path, input_chip) for label, (_, chip, path) in pairs))
 
 
-def _power(root: Root, label: str, chip: str, path: str) -> Reader:
+def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None) -> Reader:
     accuracy = "firmware-estimate" if chip in _ESTIMATES else "on-board-monitor"
     note = f"{chip}, averaged by the chip" if path.endswith("_average") else chip
-    info = sensor("power", label, root.absolute(path), role="part", accuracy=accuracy, note=note)
-    milliseconds = root.number(f"{path.rpartition('/')[0]}/update_interval") or 0
+    folder, role = path.rpartition("/")[0], "part"
+    if folder == input_chip:
+        role, note = "total", f"{chip}: {NOTES[INPUT]}"
+    info = sensor("power", label, root.absolute(path), role=role, accuracy=accuracy, note=note)
+    milliseconds = root.number(f"{folder}/update_interval") or 0
     fastest_s = milliseconds / 1000 if 0 < milliseconds < 60_000 else FASTEST_S
     file = root.file(path)
     return Reader((info,), lambda: [plausible_w(file.read_int() / 1e6)], max(1.0, fastest_s), fastest_s=fastest_s)

@@ -4,10 +4,15 @@ PPK2 (nRF Connect's power profiler, pc-nrfconnect-ppk, src/actions/exportChartAc
 and optional digital channels, but no voltage. Monsoon (PyMonsoon, Monsoon/sampleEngine.py) has
 `Time(ms),Main(mA),...,Main Voltage(V),` with a comma at the end of every line. Its time is in seconds although the
 header says ms (time.time() less the start), and with NumPy 2 its values are printed as `np.float64(812.3)`.
+
+Cells are separated by commas, semicolons, tabs or blanks (`edgetop.captured_text`), as the first line shows.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
+
+from edgetop.captured_text import Separators, separators_of
 
 TEGRASTATS = "tegrastats"
 INTERVAL_S = 1.0  # default interval of tegrastats' lines (--interval 1000)
@@ -22,42 +27,50 @@ _NAMES = {
     "v": ("voltage", "v", "u", "volts"),
 }
 _COLUMN = re.compile(r"([a-z]+)[ _]*[(\[_ ]\s*([mu]?)([swav])\s*[)\]]?")
-_NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")
-
 Column = tuple[int, float]  # place in a row, and factor to s, W, A or V
 # Takes a row and returns (seconds of the log, watts), or None unless both are finite numbers. Called in order of rows.
 Sample = Callable[[str], tuple[float, float] | None]
 
 
-def _columns(time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
-    """Return a function that reads time and power from a row. The power is the product of `factors` and `volts`."""
+# Rows with the same time from which a log's clock stands still. The rows of a packet of PyMonsoon share their time, and
+# those of a millisecond where it is the resolution: 100 at the 100,000 samples a second of a PPK2.
+STILL_ROWS = 200
+
+
+def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
+    """Return a function that reads time and power from a row. The power is the product of `factors` and `volts`.
+
+    The function raises ValueError if the log's time stands still.
+    """
+    is_plain = separators.cell == ","
+    before_s, row, since = math.nan, 1, 1  # the last row's time; its number in the file; the first row of that time
 
     def sample(line: str) -> tuple[float, float] | None:
-        cells = line.split(",")
-        if "(" in line or "_" in line:
-            cells = [_plain(cell) for cell in cells]
+        nonlocal before_s, row, since
+        row += 1
         try:
-            seconds, watts = float(cells[time[0]]) * time[1], 1.0
-            for place, scale in factors:
-                watts = watts * float(cells[place]) * scale
+            if is_plain and not ("(" in line or "_" in line or '"' in line):
+                cells = line.split(",")
+                seconds, watts = float(cells[time[0]]) * time[1], 1.0
+                for place, scale in factors:
+                    watts = watts * float(cells[place]) * scale
+            else:
+                cells = separators.cells(line)
+                seconds, watts = separators.number(cells[time[0]]) * time[1], 1.0
+                for place, scale in factors:
+                    watts = watts * separators.number(cells[place]) * scale
         except (ValueError, IndexError):
             return None
         watts *= volts
-        is_finite = abs(seconds) < 1e12 and abs(watts) < 1e6  # also false for NaN
-        return (seconds, watts) if is_finite else None
+        if not (abs(seconds) < 1e12 and abs(watts) < 1e6):  # also false for NaN
+            return None
+        if seconds != before_s:
+            before_s, since = seconds, row
+        elif row - since >= STILL_ROWS:
+            raise ValueError(f"its time stands still: {seconds:g} s from row {since} to row {row}")
+        return seconds, watts
 
     return sample
-
-
-def _plain(cell: str) -> str:
-    """Return a cell without NumPy's wrapper. A number with underscores, which only Python accepts, becomes "".
-
-    >>> _plain("np.float64(812.3)"), _plain("1_0")
-    ('812.3', '')
-    """
-    match = _NUMPY.fullmatch(cell.strip())
-    text = match[1] if match else cell
-    return "" if "_" in text else text
 
 
 def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
@@ -65,25 +78,33 @@ def columns_of(log_format: str, header: str, volts: float | None) -> Sample:
 
     `volts` is used in place of the log's voltages. Raises ValueError, which says what the first line lacks.
     """
-    return _LAYOUTS[log_format]([name.strip().lower() for name in header.lstrip("\ufeff").split(",")], volts)
+    plain = header.lstrip("\ufeff")
+    separators = separators_of(plain)
+    names = [name.lower() for name in separators.cells(plain)]
+    time, factors, constant = _LAYOUTS[log_format](names, volts)
+    return _columns(separators, time, factors, constant)
 
 
-def _ppk2(names: Sequence[str], volts: float | None) -> Sample:
+# The column of the time, those whose product is the power, and a constant factor.
+_Layout = tuple[Column, Sequence[Column], float]
+
+
+def _ppk2(names: Sequence[str], volts: float | None) -> _Layout:
     time, current = _at(names, "timestamp(ms)", 1e-3), _at(names, "current(ua)", 1e-6)
     if volts is None:
         raise ValueError("a PPK2 log has no voltage: say it with --power-volts")
-    return _columns(time, [current], volts)
+    return time, [current], volts
 
 
-def _monsoon(names: Sequence[str], volts: float | None) -> Sample:
+def _monsoon(names: Sequence[str], volts: float | None) -> _Layout:
     factors = [_at(names, "main(ma)", 1e-3), *([_at(names, "main voltage(v)", 1.0)] if volts is None else [])]
     seconds = next((i for i, name in enumerate(names) if name in ("time(ms)", "time(s)")), None)
     if seconds is None:
         raise ValueError("no column Time(ms) or Time(s) in its first line")
-    return _columns((seconds, 1.0), factors, 1.0 if volts is None else volts)
+    return (seconds, 1.0), factors, 1.0 if volts is None else volts
 
 
-def _csv(names: Sequence[str], volts: float | None) -> Sample:
+def _csv(names: Sequence[str], volts: float | None) -> _Layout:
     found: dict[str, Column] = {}
     for place, name in enumerate(names):
         if (match := _COLUMN.fullmatch(name)) and match[1] in _NAMES[match[3]]:
@@ -96,8 +117,8 @@ def _csv(names: Sequence[str], volts: float | None) -> Sample:
     if power is None and voltage is None and volts is None:
         raise ValueError("it has current and no voltage: add a column voltage_v, or say it with --power-volts")
     if power is not None or volts is None:
-        return _columns(time, [power] if power is not None else [column for column in (current, voltage) if column])
-    return _columns(time, [current] if current else [], volts)
+        return time, [power] if power is not None else [column for column in (current, voltage) if column], 1.0
+    return time, [current] if current else [], volts
 
 
 _LAYOUTS = {"ppk2": _ppk2, "monsoon": _monsoon, "csv": _csv}

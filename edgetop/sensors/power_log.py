@@ -15,9 +15,9 @@ from pathlib import Path
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
-from edgetop.sensors.rails import NOTES
+from edgetop.sensors.rails import NOTES, plan_of
 from edgetop.sensors.sensor_protocol import Backlog, Found, Values, sensor
-from edgetop.sensors.tegrastats import parse_line, plan_of_lines, power_log
+from edgetop.sensors.tegrastats import parse_line, power_log
 from edgetop.session.manifest import SensorInfo
 
 CADENCE_S = 0.25  # interval of reading the file
@@ -115,7 +115,7 @@ def _of_tegrastats(spec: LogSpec, note: str) -> SensorInfo:
     The log's first line, if there is one yet, says which rail.
     """
     line, source = parse_line(_first_line(spec.path)), str(spec.path.absolute())
-    plan = plan_of_lines(line.rails) if line else None
+    plan = plan_of(set(line.rails)) if line else None
     if plan is None:
         what = "the rail that is the total: VDD_IN, POM_5V_IN or VIN"
     elif plan.total is None:

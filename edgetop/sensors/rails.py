@@ -37,9 +37,12 @@ from edgetop.session.manifest import SensorInfo
 # Which rail of a Jetson is the total and which are parts, by the names in its device tree. A rail has a role only if
 # its place is documented. Parts never overlap: a rail that is fed by another part has no role. The names are those of
 # NVIDIA's module data sheets and device trees (tegra234-p3701.dtsi, tegra234-p3767.dtsi; Jetson Linux developer guide,
-# "Power monitor").
+# "Power monitor"). Thor measures its whole input, the carrier board included, with an ina238 (answer of NVIDIA at
+# forums.developer.nvidia.com/t/366461), which tegrastats calls VIN (rbonghi/jetson_stats, jtop/core/power.py). Its
+# other rails are those of the module.
 
 MODULE = "what goes into the module; the carrier board's own draw (USB, NVMe, fan) is not in it"
+BOARD = "what goes into the board, the carrier board included"
 FED_BY_VIN = "fed by VIN_SYS_5V0, as far as is known: counted there already"
 
 
@@ -56,11 +59,12 @@ PLANS = (
     RailPlan("VDD_IN", ("VDD_CPU_GPU_CV", "VDD_SOC")),
     RailPlan("VDD_IN", ("VDD_SYS_GPU", "VDD_SYS_SOC", "VDD_SYS_CPU", "VDD_SYS_DDR", "VDD_4V0_WIFI")),
     RailPlan("POM_5V_IN", ("POM_5V_GPU", "POM_5V_CPU")),  # Nano
+    RailPlan("VIN", ("VDD_GPU", "VDD_CPU_SOC_MSS", "VIN_SYS_5V0")),  # Thor
     RailPlan(None, ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")),  # AGX Orin
     RailPlan(None, ("GPU", "CPU", "SOC", "CV", "VDDRQ", "SYS5V")),  # AGX Xavier
 )
 
-NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VDDQ_VDD2_1V8AO": FED_BY_VIN}
+NOTES = {"VDD_IN": MODULE, "POM_5V_IN": MODULE, "VIN": BOARD, "VDDQ_VDD2_1V8AO": FED_BY_VIN}
 
 
 def plan_of(labels: set[str]) -> RailPlan | None:
@@ -76,6 +80,18 @@ def role_of(label: str, plan: RailPlan | None) -> str | None:
     if label == plan.total:
         return "total"
     return "part" if label in plan.parts else None
+
+
+# The chip of Thor's input. Its driver (drivers/hwmon/ina238.c) has no label of its own.
+INPUT_CHIP, INPUT, INPUT_SOC = "ina238", "VIN", "nvidia,tegra264"
+
+
+def input_folder(root: Root) -> str | None:
+    """Return the hwmon folder of the chip that measures Thor's input, or None if there is none, or more than one."""
+    folders = chips_named(root, INPUT_CHIP) if is_compatible(root, INPUT_SOC) else ()
+    labels = {folder: {root.line(f"{folder}/{name}") for name in ("power1_label", "label")} for folder in folders}
+    inputs = [folder for folder, names in labels.items() if INPUT in names] or list(folders)
+    return inputs[0] if len(inputs) == 1 else None
 
 
 ACCURACY = "on-board-monitor"
@@ -108,7 +124,8 @@ def discover(root: Root) -> Found:
     chips = [chip for chip in (*hwmon, *iio) if chip.rails]
     # Of two rails with the same name, only the first can be in the plan; the other one gets another label.
     labels = distinct([rail.label for chip in chips for rail in chip.rails])
-    plan = plan_of(set(labels)) if is_compatible(root, "nvidia,tegra") else None
+    others = {INPUT} if input_folder(root) else set[str]()
+    plan = plan_of({*labels, *others}) if is_compatible(root, "nvidia,tegra") else None
     if plan and plan.total is None:  # all parts of the sum must be read at the same time
         chips = [Chip(tuple(rail for chip in chips for rail in chip.rails), max(chip.window_s for chip in chips))]
     left = iter(labels)

@@ -4,11 +4,18 @@
     APE 25 PLL@37C PMIC@50C POM_5V_IN 1750/1628                                     (JetPack 4, in one line)
     05-09-2026 18:42:06 RAM 18207/62841MB ... GR3D_FREQ 0%@[0,0] NVENC 79%@166 VIC off cpu@52.5C VDD_IN 5000mW/4900mW
 
+    07-25-2026 09:08:28 RAM 20642/62817MB ... GR3D_FREQ 12%@[1300,1300] NVENC0 off cpu@52.968C/52.968C
+    VDD_GPU_SOC 5139mW/5139mW/5139mW                                                (JetPack 7.2)
+
 `X%@Y` is a load and a clock in MHz, `X/YMB` the part in use and the total (MB means MiB: 3964 is MemTotal of a Nano),
-`NAME@XC` a temperature, `NAME X/Y` a rail's present power and its mean since tegrastats began, in mW. Since JetPack 5
-lines begin with the local time in whole seconds. No order or set of parts is assumed, since they depend on the board,
-the version and whether root runs it. Sources: Jetson Linux developer guide, "tegrastats utility"; rbonghi/jetson_stats,
-jtop/core/tegra_parse.py (`GR3D_FREQ @[1000,1000,1000]` of Thor), and lines of boards in its issues.
+`NAME@XC` a temperature, `NAME X/Y` a rail's present power and its mean since tegrastats began, in mW. In JetPack 7 a
+temperature has a second number and a rail a third one. Their meaning is not documented, so only the first one is read.
+Since JetPack 5 lines begin with the local time in whole seconds. No order or set of parts is assumed, since they depend
+on the board, the version and whether root runs it. Parts of a line that are not known are counted (`Line.unknown`).
+
+Sources: Jetson Linux developer guide, "tegrastats utility"; rbonghi/jetson_stats, jtop/core/tegra_parse.py
+(`GR3D_FREQ @[1000,1000,1000]` of Thor) and its tests (a line of AGX Orin, L4T R39.2), and lines of boards in its
+issues.
 """
 
 import itertools
@@ -17,18 +24,28 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from edgetop.frozen import frozen
+from edgetop.sensors.counters import plausible_w
 from edgetop.sensors.log_formats import Sample
 from edgetop.sensors.rails import RailPlan, plan_of
 from edgetop.sensors.sensor_protocol import Gap
 from edgetop.sensors.thermal_zones import plausible
 
+# A negative power was seen on Thor (`VDD_GPU -392mW` at rest). It is no consumption.
 _HEAD = re.compile(r"(?:([0-9]{2}-[0-9]{2}-[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}) )?RAM ([0-9]{1,9})/([0-9]{1,9})MB\b")
 _SWAP = re.compile(r"\bSWAP ([0-9]{1,9})/([0-9]{1,9})MB\b")
 _CPUS = re.compile(r"\b(?:CPU|cpu) \[([^\]]{0,4000})\](?:@([0-9]{1,6}))?")
 _CPU = re.compile(r"([0-9]{1,3})%(?:@([0-9]{1,6}))?")
 _ENGINE = re.compile(r"\b([A-Z][A-Z0-9_]{0,30}) (?:([0-9]{1,3})%)?(?:@?(\[[0-9,]{1,200}\]|[0-9]{1,6}))?(?=\s|$)")
-_TEMPERATURE = re.compile(r"(?<!\S)([A-Za-z][\w-]{0,30})@(-?[0-9]{1,6}(?:\.[0-9]{1,6})?)C(?=\s|$)")
-_RAIL = re.compile(r"(?<!\S)([A-Za-z]\w{0,30}) ([0-9]{1,9})(mW)?(/[0-9]{1,9}(?:mW)?)?(?=\s|$)")
+_CELSIUS = r"-?[0-9]{1,6}(?:\.[0-9]{1,6})?"
+_TEMPERATURE = re.compile(rf"(?<!\S)([A-Za-z][\w-]{{0,30}})@({_CELSIUS})C(?:/{_CELSIUS}C)?(?=\s|$)")
+_RAIL = re.compile(r"(?<!\S)([A-Za-z]\w{0,30}) (-?[0-9]{1,9})(mW)?((?:/-?[0-9]{1,9}(?:mW)?){0,2})(?=\s|$)")
+# Known parts that have no value to read: what is switched off, blocks of free memory, and Denver's translator.
+_IGNORED = re.compile(
+    r"\b[A-Z][A-Z0-9_]{0,30} off(?=\s|$)"
+    r"|\((?:lfb|cached) [0-9x]{1,20}[kMG]?B\)"
+    r"|\bIRAM [0-9]{1,9}/[0-9]{1,9}kB"
+    r"|\bMTS fg [0-9]{1,3}% bg [0-9]{1,3}%"
+)
 
 _NAMES = {"EMC": ("emc", "memory"), "GR3D": ("gpu", "gpu"), "GR3D2": ("gpu2", "gpu2")}
 _UNUSED = "NC"  # name of an unconnected channel of the power monitor
@@ -43,6 +60,8 @@ class Line:
     time: datetime | None  # local time in whole seconds; None if the line has none
     memory_mib: int
     values: Mapping[str, float]  # by sensor id, in the unit of the sensor's kind
+    unknown: str = ""  # the parts that were not understood
+    impossible: str = ""  # the parts whose value cannot be, such as a negative power
 
     @property
     def rails(self) -> frozenset[str]:
@@ -71,15 +90,28 @@ def parse_line(text: str) -> Line | None:
             time = datetime.strptime(head[1], "%m-%d-%Y %H:%M:%S")  # noqa: DTZ007  local time, zone unknown
         except ValueError:
             return None
-    values = {"mem/system-used": float(head[2])}
+    values: dict[str, float] = {}
+    impossible: list[str] = []
     rest = text[head.end() :]
+    if int(head[2]) <= int(head[3]):
+        values["mem/system-used"] = float(head[2])
+    else:
+        impossible.append(f"RAM {head[2]}/{head[3]}MB")
     if swap := _SWAP.search(rest):
         values["mem/system-swap"] = float(swap[1])
+        rest = _without(rest, swap)
     if cpus := _CPUS.search(rest):
         values |= _cores(cpus[1], cpus[2])
-        rest = rest[: cpus.start()] + rest[cpus.end() :]
-    values |= _engines(rest) | _temperatures(rest) | _powers(rest)
-    return Line(time, int(head[3]), values)
+        rest = _without(rest, cpus)
+    rest = _IGNORED.sub(" ", rest)
+    values |= _engines(rest, impossible) | _temperatures(rest) | _powers(rest, impossible)
+    for pattern in (_TEMPERATURE, _RAIL, _ENGINE):
+        rest = pattern.sub(" ", rest)
+    return Line(time, int(head[3]), values, " ".join(rest.split()), ", ".join(impossible))
+
+
+def _without(text: str, part: "re.Match[str]") -> str:
+    return f"{text[: part.start()]} {text[part.end() :]}"
 
 
 def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
@@ -98,7 +130,7 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
     return values
 
 
-def _engines(text: str) -> dict[str, float]:
+def _engines(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the load and clock of GPU, memory controller and codecs. `off` is neither a load nor a clock.
 
     The memory controller's `0%` without a clock, which only root may read, was not measured and is left out.
@@ -107,7 +139,9 @@ def _engines(text: str) -> dict[str, float]:
     for name, percent, clocks in _ENGINE.findall(text):
         plain = name.removesuffix("_FREQ")
         load, freq = _NAMES.get(plain, (plain.lower(), plain.lower()))
-        if percent and int(percent) <= 100 and (clocks or load != "emc"):
+        if percent and int(percent) > 100:
+            impossible.append(f"{name} {percent}%")
+        elif percent and (clocks or load != "emc"):
             values[f"load/{load}"] = float(percent)
         if clocks:  # take the fastest of several clusters
             mhz = [float(clock) for clock in clocks.strip("[]").split(",") if clock]
@@ -125,21 +159,18 @@ def _temperatures(text: str) -> dict[str, float]:
     }
 
 
-def _powers(text: str) -> dict[str, float]:
+def _powers(text: str, impossible: list[str]) -> dict[str, float]:
     """Return each rail's present power in W. A number without mW and without a mean, such as `APE 150`, is a clock."""
-    return {
-        f"power/{name}": int(now) / 1000
-        for name, now, unit, mean in _RAIL.findall(text)
-        if (unit or mean) and name != _UNUSED
-    }
-
-
-def plan_of_lines(rails: frozenset[str]) -> RailPlan | None:
-    """Return which rail is the total and which are parts, or None if unknown.
-
-    Source of Thor's VIN: jetson_stats, jtop/core/power.py.
-    """
-    return plan_of(set(rails)) or (RailPlan("VIN", ()) if "VIN" in rails else None)
+    values: dict[str, float] = {}
+    for name, now, unit, more in _RAIL.findall(text):
+        if not (unit or more) or name == _UNUSED:
+            continue
+        watts = int(now) / 1000
+        if watts < 0 or isinstance(plausible_w(watts), Gap):
+            impossible.append(f"{name} {now}mW")
+        else:
+            values[f"power/{name}"] = watts
+    return values
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
@@ -161,7 +192,7 @@ def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
     first = parse_line(header)
     if first is None:
         raise ValueError("no column of tegrastats in its first line: RAM 1923/3964MB ... VDD_IN 5000mW/4900mW")
-    plan, began, lines = plan_of_lines(first.rails), first.time, itertools.count()
+    plan, began, lines = plan_of(set(first.rails)), first.time, itertools.count()
     if total_w(first, plan) is None:
         rails = ", ".join(sorted(first.rails)) or "none at all"
         raise ValueError(f"no rail of its first line is known as the total: {rails} (VDD_IN, POM_5V_IN and VIN are)")

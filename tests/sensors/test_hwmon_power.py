@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors import hwmon
+from edgetop.sensors import hwmon, rails
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Gap
 from tests.support.trees import link, plant
@@ -79,3 +79,30 @@ def test_what_no_board_draws_is_a_gap(tmp_path: Path) -> None:
 def test_a_board_without_such_chips_misses_nothing(tmp_path: Path) -> None:
     found = hwmon.discover_power(chips(tmp_path, {"name": "coretemp", "temp1_input": "50000", "power1_cap": "1"}))
     assert (found.sources, found.missing) == ((), ())
+
+
+INA238 = {"name": "ina238", "power1_input": "24500000", "in1_input": "19000"}
+INA3221 = {"name": "ina3221"} | {f"in{i}_label": rail for i, rail in enumerate(("VDD_GPU", "VDD_CPU_SOC_MSS"), 1)}
+INA3221 |= {f"{name}{i}_input": "1000" for name in ("in", "curr") for i in (1, 2)}
+THOR = {"proc/device-tree/compatible": "nvidia,p4071-0000+p3834-0008\0nvidia,tegra264\0"}
+
+
+def roles(root: Root) -> dict[str, str | None]:
+    found = (*hwmon.discover_power(root).sources, *rails.discover(root).sources)
+    return {info.id: info.role for source in found for info in source.sensors if info.kind == "power"}
+
+
+def test_thors_input_is_the_total_although_its_chip_has_no_label(tmp_path: Path) -> None:
+    chips(tmp_path, INA3221, INA238)
+    root = plant(tmp_path, THOR)
+    assert roles(root) == {"power/VIN": "total", "power/VDD_GPU": "part", "power/VDD_CPU_SOC_MSS": "part"}
+    assert read(root)["power/VIN"] == 24.5
+
+
+def test_such_a_chip_of_another_board_is_a_part(tmp_path: Path) -> None:
+    assert roles(chips(tmp_path, INA238)) == {"power/ina238": "part"}
+
+
+def test_of_two_such_chips_none_is_known_as_the_input(tmp_path: Path) -> None:
+    chips(tmp_path, INA238, INA238)
+    assert set(roles(plant(tmp_path, THOR)).values()) == {"part"}

@@ -104,3 +104,29 @@ def test_whatever_a_file_holds_a_sample_is_finite(log_format: str, header: str, 
         except ValueError:
             continue
         assert found is None or all(abs(value) < 1e12 for value in found)
+
+
+@pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("time_s;power_w", "1,5;3,25"),
+        ("Time (ms)\tPower (mW)", "1500,0\t3250"),
+        ("\ufefftime_s,power_w", "1.5,3.25"),
+        ('"time_s";"current_ma";"voltage_v"', '"1,5";"650,0";"5,0"'),
+    ],
+)
+def test_cells_are_separated_as_the_first_line_shows(header: str, row: str) -> None:
+    assert sample("csv", header, row) == (1.5, 3.25)
+
+
+def test_digits_in_groups_are_no_value() -> None:
+    assert sample("csv", "time_s;power_w", "1,5;1.234,5") is None
+
+
+def test_a_time_that_stands_still_is_told_with_its_rows() -> None:
+    rows = rows_of("monsoon", MONSOON, None)
+    assert rows("2.0,800,0,0,4.0,0,") == (2.0, pytest.approx(3.2))
+    row = "2.5,800,0,0,4.0,0,"
+    assert None not in [rows(row) for _ in range(200)]
+    with pytest.raises(ValueError, match=r"its time stands still: 2\.5 s from row 3 to row 203"):
+        rows(row)

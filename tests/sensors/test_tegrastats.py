@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgetop.sensors.tegrastats import parse_line, plan_of_lines, total_w
+from edgetop.sensors.rails import plan_of
+from edgetop.sensors.tegrastats import parse_line, total_w
 from tests.support import printed
 
 LINES = {name: getattr(printed, name) for name in ("NANO", "XAVIER_NX", "ORIN_NANO", "AGX_ORIN", "THOR", "TX1")}
@@ -67,7 +68,7 @@ TOTALS = {
 def test_the_total_is_one_rail_and_never_a_sum(board: str) -> None:
     line = parse_line(LINES[board])
     assert line is not None
-    plan = plan_of_lines(line.rails)
+    plan = plan_of(set(line.rails))
     rail, watts = TOTALS[board]
     assert (plan.total if plan else None) == rail
     assert total_w(line, plan) == (None if watts is None else pytest.approx(watts))

@@ -1,0 +1,180 @@
+"""Text of other programs as it arrives in files: encodings, colours, prefixes of lines, separators of tables.
+
+Readers of logs and tables get plain lines from here, so that each format is described once and without these. Sources
+of the prefixes: `ts` of moreutils; journalctl, "Output options", -o; docker, "docker compose logs" and "docker logs
+--timestamps"; Android's logcat, "-v" (brief, tag, time, threadtime).
+"""
+
+import codecs
+import csv
+import math
+import re
+
+from edgetop.frozen import frozen
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is the beginning of it
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),  # `>` of PowerShell 5
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_SAMPLE = 256  # number of bytes that show the encoding of a file without a mark
+
+# ECMA-48: control sequences (colours, cursor movements), operating system commands (titles, links), two-byte escapes.
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+_DAY = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ 0-3][0-9]"
+_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+_ISO = rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}(?: ?(?:Z|[+-][0-9]{{2}}:?[0-9]{{2}}))?"
+_UNIT = r"[\w.-]{1,64} [\w.@\\:/-]{1,64}(?:\[[0-9]{1,10}\])?: "  # host and program of the journal
+_LEVEL = r"[VDIWEFS]"
+_PREFIXES = {
+    "journalctl": re.compile(rf"(?:{_DAY} {_CLOCK}|{_ISO}|\[ *[0-9]+\.[0-9]{{6}}\]) {_UNIT}"),
+    "docker compose": re.compile(r"[\w.-]{1,64} *\| ?"),
+    "logcat": re.compile(
+        rf"(?:[0-9]{{4}}-)?[0-9]{{2}}-[0-9]{{2}} {_CLOCK} (?:[+-][0-9]{{4}} )?(?:"
+        rf" *(?:\S{{1,32}} +)?[0-9]{{1,10}} +[0-9]{{1,10}} {_LEVEL} [^:\n]{{0,64}}: "
+        rf"|{_LEVEL}/[^(\n]{{0,64}}\( *[0-9]{{1,10}}\): )"
+        rf"|{_LEVEL}/[^(:\n]{{0,64}}(?:\( *[0-9]{{1,10}}\))? ?: "
+    ),
+    "ts": re.compile(rf"(?:{_DAY} {_CLOCK}|{_ISO}|{_CLOCK}|[0-9]{{10}}\.[0-9]{{1,9}}) "),
+}
+_DEEPEST = 3  # prefixes of several programs may stand before one another, such as those of compose and of a time
+_LOOKED_AT = 64 * 1024  # number of characters that show which prefixes a text has
+_SHARE = 0.8  # the part of a text's lines that has a prefix, if there is one; a log may begin with lines of its program
+
+
+def encoding_of(data: bytes) -> tuple[str, int]:
+    """Return the encoding of a file that begins with `data`, and the length of the mark of byte order.
+
+    >>> encoding_of(b"\\xff\\xfeR\\0A\\0M\\0"), encoding_of(b"R\\0A\\0M\\0 \\0"), encoding_of(b"RAM ")
+    (('utf-16-le', 2), ('utf-16-le', 0), ('utf-8', 0))
+    """
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return name, len(mark)
+    sample = data[:_SAMPLE]
+    half = len(sample) // 2
+    if half > 1 and 0 not in sample[: 2 * half : 2] and sample[1 : 2 * half : 2].count(0) > half * _SHARE:
+        return "utf-16-le", 0
+    if half > 1 and 0 not in sample[1 : 2 * half : 2] and sample[: 2 * half : 2].count(0) > half * _SHARE:
+        return "utf-16-be", 0
+    return "utf-8", 0
+
+
+def decode(data: bytes) -> str:
+    """Return a file's text, with `\\n` as the end of each line. Bytes of another encoding become surrogates."""
+    name, skipped = encoding_of(data)
+    text = data[skipped:].decode(name, "surrogateescape" if name == "utf-8" else "replace")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def without_escapes(text: str) -> str:
+    """Return a text without colours and other escapes of terminals.
+
+    >>> without_escapes("\\x1b[32mRAM\\x1b[0m 1/2MB")
+    'RAM 1/2MB'
+    """
+    return _ESCAPES.sub("", text) if "\x1b" in text else text
+
+
+def without_prefixes(text: str) -> tuple[str, tuple[str, ...]]:
+    """Remove what programs put before each line, and return the names of these programs too.
+
+    >>> without_prefixes("web-1  | 10:00:00 RAM 1/2MB\\nweb-1  | 10:00:01 RAM 1/2MB\\n")
+    ('RAM 1/2MB\\nRAM 1/2MB\\n', ('docker compose', 'ts'))
+    """
+    removed: list[str] = []
+    while len(removed) < _DEEPEST and (name := _prefix_of(text)):
+        lines = text.split("\n")
+        matches = map(_PREFIXES[name].match, lines)
+        text = "\n".join(line[match.end() :] if match else line for line, match in zip(lines, matches, strict=True))
+        removed.append(name)
+    return text, tuple(removed)
+
+
+def _prefix_of(text: str) -> str | None:
+    """Return the program whose prefix stands before most of a text's lines, or None."""
+    lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
+    for name, pattern in _PREFIXES.items():
+        if lines and sum(1 for line in lines if pattern.match(line)) >= _SHARE * len(lines):
+            return name
+    return None
+
+
+@frozen
+class Separators:
+    """How the rows of a table are divided, and how its numbers are written."""
+
+    cell: str | None  # None: any blanks
+    has_comma: bool  # whether a comma is a decimal sign
+
+    def cells(self, line: str) -> list[str]:
+        """Return a row's cells without quotes and blanks."""
+        if self.cell is None:
+            return line.split()
+        if '"' in line:
+            line = line.strip("\r\n")
+            return [cell.strip() for cell in next(csv.reader([line], delimiter=self.cell), [])]
+        return [cell.strip() for cell in line.split(self.cell)]
+
+    def number(self, cell: str) -> float:
+        """Parse a finite number. Raises ValueError for any other text, and for digits in groups (`1.234,5`)."""
+        if match := _NUMPY.fullmatch(cell):
+            cell = match[1]
+        if self.has_comma and "," in cell:
+            if "." in cell or cell.count(",") > 1:
+                raise ValueError(f"{cell[:40]!r}: a comma beside a point or another comma")
+            cell = cell.replace(",", ".")
+        value = math.nan if "_" in cell else float(cell)
+        if not math.isfinite(value):
+            raise ValueError(f"{cell[:40]!r} is no number")
+        return value
+
+
+_NUMPY = re.compile(r"np\.float(?:64|32)\((.*)\)")  # how PyMonsoon prints values with NumPy 2
+
+
+def separators_of(header: str) -> Separators:
+    """Return the separators of a table from the line that names its columns.
+
+    A comma is a decimal sign wherever it does not separate cells.
+
+    >>> separators_of("time_s;power_w").number("3,5"), separators_of("time_s,power_w").cells("1,2")
+    (3.5, ['1', '2'])
+    """
+    for cell in ("\t", ";", ",", "|"):
+        if cell in header:
+            return Separators(cell, has_comma=cell != ",")
+    return Separators(None, has_comma=True)
+
+
+@frozen
+class LeftOut:
+    """What a reader did not use."""
+
+    count: int
+    of: int | None  # number of all of them; None if it says nothing
+    what: str  # in the plural, such as "lines"
+    why: str  # such as "not understood"
+    first: str  # the first example, as it stands in the file
+
+    @property
+    def words(self) -> str:
+        """
+        >>> LeftOut(2, 9, "lines", "not understood", "Starting ...").words
+        '2 of 9 lines not understood, the first: "Starting ..."'
+        """
+        of = "" if self.of is None else f" of {self.of}"
+        what = self.what.removesuffix("s") if self.count == 1 and self.of is None else self.what
+        return f'{self.count}{of} {what} {self.why}, the first: "{printable(self.first)}"'
+
+
+MAX_EXAMPLE = 80
+
+
+def printable(text: str) -> str:
+    """Return a text in one line, shortened and without control characters."""
+    line = "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
+    return line if len(line) <= MAX_EXAMPLE else f"{line[: MAX_EXAMPLE - 3]}..."
