@@ -97,7 +97,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> Lat
     """Return the latency of one stream."""
     statistics = view.statistics
     if statistics is None:
-        return _imported_latency(analysis) or LatencyFigures(count=0, errors=analysis.latency.errors)
+        return _imported_latency(analysis, manifest) or LatencyFigures(count=0, errors=analysis.latency.errors)
     throughput = statistics.throughput_hz
     if throughput is None and analysis.tool_summary:
         printed = analysis.tool_summary.figures.get("throughput_hz")
@@ -131,7 +131,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest) -> Lat
     )
 
 
-def _imported_latency(analysis: Folds) -> LatencyFigures | None:
+def _imported_latency(analysis: Folds, manifest: Manifest) -> LatencyFigures | None:
     """Return the figures that a tool printed without single inferences. Figures that it did not print are None."""
     if analysis.tool_summary is None:
         return None
@@ -140,6 +140,8 @@ def _imported_latency(analysis: Folds) -> LatencyFigures | None:
     figures: Any = {
         key: printed[key] for key in (*_TIMES, "throughput_hz") if isinstance(printed.get(key), int | float)
     }
+    rate, batch = figures.get("throughput_hz"), manifest.load.batch
+    figures["items_per_s"] = rounded(rate and batch and rate * batch, 4)
     count = printed.get("count")
     if not isinstance(count, int):
         return LatencyFigures(count=None, errors=None, **figures, told_by=tool)

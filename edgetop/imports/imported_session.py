@@ -70,7 +70,8 @@ class Imported:
         measured = self.measured
         parts = [f"{formatting.count(measured.measured or 0)} inferences"] if measured.times else []
         if measured.layers:
-            parts.append(f"{len(measured.layers.operators)} layers")
+            count = len(measured.layers.operators)
+            parts.append(f"{count} layer{'s' if count != 1 else ''}")
         if measured.log:
             readings = sum(map(len, measured.log.values))
             parts.append(f"{formatting.count(readings)} readings of {len(measured.log.sensors)} sensors")
@@ -97,7 +98,11 @@ class Imported:
     def _manifests(self, now: datetime) -> tuple[Manifest, Manifest]:
         measured, origin = self.measured, self.measured.origin
         summary, log = measured.summary or NO_SUMMARY, measured.log
-        notes = [f"imported from {' and '.join(measured.files)} of {origin.tool}", *([log.note] if log else [])]
+        notes = [
+            f"imported from {' and '.join(measured.files)} of {origin.tool}",
+            *([log.note] if log else []),
+            *measured.notes,
+        ]
         init_ns, first_ns = summary.init_ns, summary.first_ns
         first = Manifest(
             format_version=FORMAT_VERSION,
@@ -110,7 +115,7 @@ class Imported:
             board=Board(memory_bytes=log.memory_bytes if log else None),
             model=Model(self.model or summary.model or UNKNOWN_MODEL),
             engine=EngineInfo(origin.runtime, summary.version, measured.providers, init_ns=init_ns, first_ns=first_ns),
-            load=Load(input=UNKNOWN_MODEL),
+            load=Load(input=UNKNOWN_MODEL, batch=summary.batch),
             methodology=Methodology(notes=tuple(notes)),
             labels={IMPORTED: origin.tool},
             sensors=log.sensors if log else (),

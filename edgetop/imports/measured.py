@@ -2,8 +2,7 @@
 
 import itertools
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -19,6 +18,7 @@ Numbers = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 MAX_NS = 2 * 86_400 * 10**9  # duration of a whole run
+MAX_MS = MAX_NS / 1e6  # at this time trtexec's 32-bit floats have a resolution of 16 ms
 MAX_COUNT = 2**31 - 1
 MAX_LAYERS = 20_000
 
@@ -38,6 +38,7 @@ class Summary:
     init_ns: int | None = None
     first_ns: int | None = None
     span_ns: int | None = None  # from the first measured inference to the end of the last
+    batch: int | None = None  # items of an inference, where the tool was told; None if it was not
     warmup: int | None = None  # number of warm-up inferences
     warmup_ns: int | None = None  # duration of the warm-up
 
@@ -70,7 +71,7 @@ class SensorLog:
     values: tuple[npt.NDArray[np.float64], ...]  # per sensor, one value for each of its times
     end_ns: int
     memory_bytes: int | None  # the board's memory
-    note: str  # how the log reports times, and which lines were left out
+    note: str  # how the log reports times
 
 
 @frozen
@@ -110,6 +111,15 @@ Found = Times | Layers | Summary | SensorLog
 
 
 @frozen
+class Reading:
+    """The contents of one file."""
+
+    origin: Origin
+    found: tuple[Found, ...]
+    notes: tuple[str, ...] = ()  # what was left out, and what to know about the figures
+
+
+@frozen
 class Measured:
     """The data of one run, or of two runs of the same model."""
 
@@ -119,6 +129,7 @@ class Measured:
     layers: Layers | None
     summary: Summary | None = None
     log: SensorLog | None = None
+    notes: tuple[str, ...] = ()  # what was left out of the files, and what to know about the figures
 
     @property
     def providers(self) -> tuple[str, ...]:
@@ -178,12 +189,6 @@ def time_ns(text: str, scale: float = 1.0) -> int:
 
 def count(text: str) -> int:
     return round(number(text, MAX_COUNT))
-
-
-def first_match(pattern: "re.Pattern[str]", text: str, convert: Callable[[str], T]) -> T | None:
-    """Return the first group of the first match, converted, or None if nothing matches."""
-    match = pattern.search(text)
-    return convert(match[1]) if match else None
 
 
 def known_figures(**figures: JsonValue) -> dict[str, JsonValue]:

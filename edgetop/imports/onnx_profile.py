@@ -4,12 +4,15 @@ The parser is the one of edgetop's own profiling bursts. All inferences in the f
 duration is no measure of latency.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from edgetop.captured_text import LeftOut
 from edgetop.engines.child.profilers import Profile
-from edgetop.engines.child.profilers.onnx_trace import add_runs, in_order, is_run
+from edgetop.engines.child.profilers.onnx_trace import add_kernels, in_order, is_gpu, is_run, kernels_of, overlapping
+from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_COUNT, MAX_LAYERS, MAX_NS, Layers, Origin
 from edgetop.session.operators import Operator
 
@@ -18,41 +21,83 @@ ORIGIN = Origin("ONNX Runtime", "onnxruntime (imported from its profile)", "CPU"
 
 MAX_RUNS = 100  # only the last runs are read, when the model is warm
 KEYS = {"cat", "pid", "tid", "dur", "ts", "ph", "name", "args"}
+# Providers whose operators return once their work is queued (onnxruntime/core/providers, cuda, rocm, dml, webgpu ...).
+_LAUNCHING = frozenset(("CUDA", "ROCM", "MIGraphX", "Tensorrt", "NvTensorRTRTX", "Dml", "WebGpu"))
 
 
-def read_trace(entries: Sequence[Any]) -> Layers:
+def read_trace(entries: Sequence[Any], page: Page) -> Layers:
     """Return the time of each operator from the entries of a trace. Raises ValueError if they are no such profile."""
     try:
-        runs = _runs(entries)
+        runs = _runs(entries, page)
         rows: dict[tuple[Any, ...], list[tuple[int, int]]] = {}  # by operator: calls and ns in each run
         for run in runs:
             for *key, calls, ns in run["operators"]:
                 rows.setdefault(tuple(key), []).append((calls, ns))
         operators = tuple(_operator(key, per_run, len(runs)) for key, per_run in rows.items())
+        gpu = sum(map(is_gpu, entries))
+        launched = sorted({operator.provider for operator in operators} & _LAUNCHING)
     except (KeyError, TypeError, AttributeError):
         raise ValueError("it is not as ONNX Runtime writes its profile") from None
     if not 0 < len(operators) <= MAX_LAYERS:
         raise ValueError("it has no kernels" if not operators else f"more than {MAX_LAYERS} kernels")
+    if launched:
+        names = " and ".join(launched)
+        page.notes.append(
+            f"operators of {names} have the time of their {gpu} kernels on the GPU"
+            if gpu
+            else f"operators of {names} have the time of launching them, as the file has no events of the GPU"
+        )
     return Layers(len(runs), operators, int(median(run["run_ns"][0] for run in runs)))
 
 
-def _runs(entries: Sequence[Any]) -> list[dict[str, Any]]:
+def _runs(entries: Sequence[Any], page: Page) -> list[dict[str, Any]]:
     events = in_order(entries)
-    if not any(map(is_run, events)):
+    runs = [event for event in events if is_run(event)]
+    if not runs:
         raise ValueError("it has no whole run of a model")
     if any(
-        type(event[key]) is not int or not 0 <= event[key] <= MAX_NS // 1000
+        type(value) is not int or not 0 <= value <= MAX_NS // 1000
         for event in events
-        for key in ("ts", "dur")
+        for value in (event["ts"], event["dur"], event.get("gpu_us", 0))
     ):
         raise ValueError("it has times that are none of such a run")
-    found = []
-    for run in [event for event in events if is_run(event)][-MAX_RUNS:]:
+    _note_others(entries, len(events), page)
+    begins = [event["ts"] for event in events]
+    found, unclear, shared = [], 0, 0
+    for run in runs[-MAX_RUNS:]:
+        begin, end = run["ts"], run["ts"] + run["dur"]
+        during = events[bisect_left(begins, begin) : bisect_right(begins, end)]
+        others = overlapping(run, runs)
+        callers = {each.get("tid") for each in (run, *others)}
+        if others and (
+            len(callers) <= len(others) or any(event.get("tid") not in callers for event in during if not is_run(event))
+        ):
+            unclear += 1
+            continue
+        shared += bool(others)
         profile = Profile()
-        end = run["ts"] + run["dur"]
-        add_runs(profile, [event for event in events if run["ts"] <= event["ts"] <= end], [None])
+        profile.begin_run(run["dur"] * 1000, None)
+        add_kernels(profile, kernels_of(run, during, others))
         found.append(profile.describe())
+    if shared:
+        page.notes.append(f"{shared} runs had others at the same time: each operator counts for the run of its thread")
+    if unclear:
+        page.notes.append(
+            f"{unclear} runs left out: others ran at the same time, and threads do not tell whose operators"
+        )
+    if not found:
+        raise ValueError(
+            "its runs were at the same time, and the threads of their operators do not tell which is whose"
+        )
     return found
+
+
+def _note_others(entries: Sequence[Any], used: int, page: Page) -> None:
+    """Say which events are not read: those of loading, of fences and of the executor."""
+    first = next((e for e in entries if not (is_run(e) or is_gpu(e) or e["name"].endswith("_kernel_time"))), None)
+    if first is not None:
+        count = len(entries) - used - sum(map(is_gpu, entries))
+        page.notes.append(LeftOut(count, len(entries), "events", "not read", first["name"]).words)
 
 
 def _operator(key: tuple[Any, ...], per_run: Sequence[tuple[int, int]], runs: int) -> Operator:

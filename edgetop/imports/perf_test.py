@@ -18,20 +18,21 @@ inference: `iteration:1,time_cost:0.0019`. Neither reports when an inference beg
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
+from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import (
     MAX_NS,
     MAX_PER_SECOND,
     NUMBER,
     Origin,
     Summary,
+    T,
     Times,
     count,
-    first_match,
     known_figures,
     number,
     one_run,
@@ -57,32 +58,40 @@ _LATENCY = re.compile(rf"^\s*(Min|Max|P50|P90|P95|P99|P999) Latency(?::| is) {NU
 _EACH = re.compile(rf"^iteration:([0-9]{{1,10}}),time_cost:{NUMBER}\s*$", re.MULTILINE)
 _ROW = re.compile(rf"^(.*),{NUMBER},([0-9]{{1,20}}),(-?[0-9]{{1,6}}),([0-9]{{1,10}})\s*$", re.MULTILINE)
 
+_TOTAL = re.compile(rf"^\s*Total inference time cost: ?{NUMBER} s", re.MULTILINE)  # the mean times the count
+
 _DIGITS = 6  # significant digits with which C++ prints a number
 
 
-def read_text(text: str) -> Times | Summary:
+def read_text(page: Page) -> Times | Summary:
     """Parse the output; return a summary or, if it was run with -v, single inferences. Raises ValueError."""
-    mean = first_match(_MEAN, text, str)
-    if mean is None:
+    means = [match[1] for match in page.found(_MEAN)]
+    if not means:
         raise ValueError("onnxruntime_perf_test's output without its results: cut off, or it failed")
-    one_run(_MEAN.findall(text), "onnxruntime_perf_test")
-    figures: dict[str, JsonValue] = {f"{name.lower()}_ms": time_ms(s, _S) for name, s in _LATENCY.findall(text)}
-    figures["mean_ms"] = time_ms(mean)
-    requests, rate = (
-        first_match(_COUNT, text, count),
-        first_match(_RATE, text, lambda rate: number(rate, MAX_PER_SECOND)),
-    )
+    one_run(means, "onnxruntime_perf_test")
+    figures: dict[str, JsonValue] = {f"{each[1].lower()}_ms": time_ms(each[2], _S) for each in page.found(_LATENCY)}
+    figures["mean_ms"] = time_ms(means[0])
+    requests = _value(page, _COUNT, count)
+    rate = _value(page, _RATE, lambda rate: number(rate, MAX_PER_SECOND))
     figures |= known_figures(count=requests, throughput_hz=rate)
     refuse_contradictions(figures)
+    for _ in page.found(_TOTAL):
+        pass
     summary = Summary(
         figures,
-        known_figures(cpu_pct=first_match(_CPU, text, number), memory_peak_mib=first_match(_PEAK, text, _mib)),
-        init_ns=first_match(_INIT, text, partial(time_ns, scale=_S)),
-        first_ns=first_match(_FIRST, text, time_ns),
-        span_ns=first_match(_SPAN, text, partial(time_ns, scale=_S)),
+        known_figures(cpu_pct=_value(page, _CPU, number), memory_peak_mib=_value(page, _PEAK, _mib)),
+        init_ns=_value(page, _INIT, partial(time_ns, scale=_S)),
+        first_ns=_value(page, _FIRST, time_ns),
+        span_ns=_value(page, _SPAN, partial(time_ns, scale=_S)),
     )
-    each = _EACH.findall(text)
+    each = [(match[1], match[2]) for match in page.found(_EACH)]
     return _times([int(run) - 1 for run, _ in each], [seconds for _, seconds in each], summary) if each else summary
+
+
+def _value(page: Page, pattern: "re.Pattern[str]", convert: Callable[[str], T]) -> T | None:
+    """Return the first group of the first match, converted, or None if nothing matches."""
+    match = page.first(pattern)
+    return convert(match[1]) if match else None
 
 
 def _mib(size: str) -> float:
@@ -93,14 +102,15 @@ def is_result(text: str) -> bool:
     return bool(_ROW.match(text.lstrip()))
 
 
-def read_result(text: str) -> Times:
+def read_result(page: Page) -> Times:
     """Parse a result file; return its inferences, with the model's name in their summary. Raises ValueError."""
-    rows = _ROW.findall(text)
-    others = [line for line in text.splitlines() if line.strip() and not (_ROW.match(line) or _LATENCY.match(line))]
-    if others:
-        raise ValueError(f"cut off, or no result of onnxruntime_perf_test: it has a line {others[0][:40]!r}")
-    beside = Summary({}, {"memory_peak_mib": _mib(rows[0][2])}, model=rows[0][0].strip() or None)
-    return _times([int(row[4]) for row in rows], [row[1] for row in rows], beside)
+    rows = list(page.found(_ROW))
+    for _ in page.found(_LATENCY):
+        pass
+    if others := page.left_out():
+        raise ValueError(f"cut off, or no result of onnxruntime_perf_test: it has a line {others.first[:40]!r}")
+    beside = Summary({}, {"memory_peak_mib": _mib(rows[0][3])}, model=rows[0][1].strip() or None)
+    return _times([int(row[5]) for row in rows], [row[2] for row in rows], beside)
 
 
 def _times(runs: Sequence[int], seconds: Sequence[str], beside: Summary) -> Times:

@@ -8,10 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+from edgetop.captured_text import decode, without_escapes, without_prefixes
 from edgetop.errors import InputError
 from edgetop.files import read_file, why
-from edgetop.imports import benchmark_model, onnx_profile, perf_test, tegrastats_log, trtexec
-from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, SensorLog, Summary, T, Times
+from edgetop.frozen import frozen
+from edgetop.imports import (
+    benchmark_model,
+    latency_table,
+    onnx_profile,
+    perf_test,
+    tegrastats_log,
+    trtexec,
+    trtexec_printed,
+)
+from edgetop.imports.captured_page import Page
+from edgetop.imports.latency_table import Columns
+from edgetop.imports.measured import MAX_NS, Found, Layers, Measured, Origin, Reading, SensorLog, Summary, T, Times
 from edgetop.sensors.log_formats import INTERVAL_S
 from edgetop.sensors.tegrastats import has_lines
 
@@ -19,24 +31,39 @@ MAX_BYTES = 128 * 2**20  # 400,000 inferences; the parsed Python objects take fi
 HELP = "edgetop help import"
 INTERVAL_NS = round(INTERVAL_S * 1e9)
 
+
+@frozen
+class Options:
+    """What the user says about the files."""
+
+    warmup_ns: int = trtexec.WARMUP_NS  # duration of the warm-up of trtexec
+    interval_ns: int = INTERVAL_NS  # time between the lines of tegrastats
+    columns: Columns = Columns()
+
+
+DEFAULTS = Options()
+
 _JSON_LIST = re.compile(r"\s*\[\s*\{")  # the brace rules out output of trtexec, which begins with `[11/12/2024`
 # trtexec does not escape the names of layers, not even quotes and backslashes.
 _RAW_NAME = re.compile(r'("name" : )"(.*)"(, "timeMs" : )')
 
 
-def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> Measured:
+def read_all(paths: Sequence[Path], options: Options = DEFAULTS) -> Measured:
     """Read the files of one run. Raises InputError if they are of several tools, or two are of the same kind."""
     held: dict[type[Found], tuple[Path, Found]] = {}
     origins: dict[Origin, Path] = {}
+    notes: list[str] = []
     for path in paths:
-        origin, found = read(path, warmup_ns, interval_ns)
-        origins.setdefault(origin, path)
+        reading = read(path, options)
+        origins.setdefault(reading.origin, path)
         if len(origins) > 1:
             raise InputError(f"{' and '.join(map(str, origins.values()))}: of two tools", "import each by itself")
-        if type(found) in held:
-            other = held[type(found)][0]
-            raise InputError(f"{other} and {path}: both hold {_KINDS[type(found)]}", "import each by itself")
-        held[type(found)] = path, found
+        for found in reading.found:
+            if type(found) in held:
+                other = held[type(found)][0]
+                raise InputError(f"{other} and {path}: both hold {_KINDS[type(found)]}", "import each by itself")
+            held[type(found)] = path, found
+        notes += [f"{path.name}: {note}" if len(paths) > 1 else note for note in reading.notes]
 
     def find(kind: type[T]) -> T | None:
         return next((found for _, found in held.values() if isinstance(found, kind)), None)
@@ -49,9 +76,9 @@ def read_all(paths: Sequence[Path], warmup_ns: int = trtexec.WARMUP_NS, interval
         names = " and ".join(map(str, paths))
         why = f"of two runs, one of {single} inferences and one of {summary.count}"
         raise InputError(f"{names}: {why}", "import each by itself")
-    return Measured(
-        origin, tuple(path.name for path, _ in held.values()), times, find(Layers), summary, find(SensorLog)
-    )
+    files = tuple(dict.fromkeys(path.name for path, _ in held.values()))
+    (origin,) = origins
+    return Measured(origin, files, times, find(Layers), summary, find(SensorLog), tuple(notes))
 
 
 _KINDS: dict[type[Found], str] = {
@@ -62,63 +89,99 @@ _KINDS: dict[type[Found], str] = {
 }
 
 # Text formats: the tool, a test that recognises its text, and the parser.
-_TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[str, int], Found]], ...] = (
-    (trtexec.ORIGIN, trtexec.MARK.search, lambda text, _: trtexec.read_text(text)),
-    (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda text, _: benchmark_model.read_text(text)),
-    (perf_test.ORIGIN, perf_test.MARK.search, lambda text, _: perf_test.read_text(text)),
-    (perf_test.ORIGIN, perf_test.is_result, lambda text, _: perf_test.read_result(text)),
-    (tegrastats_log.ORIGIN, has_lines, tegrastats_log.read_text),
+_TEXTS: tuple[tuple[Origin, Callable[[str], object], Callable[[Page, Options], tuple[Found, ...]]], ...] = (
+    (trtexec.ORIGIN, trtexec_printed.MARK.search, lambda page, _: trtexec_printed.read_output(page)),
+    (benchmark_model.ORIGIN, benchmark_model.MARK.search, lambda page, _: benchmark_model.read_text(page)),
+    (perf_test.ORIGIN, perf_test.MARK.search, lambda page, _: (perf_test.read_text(page),)),
+    (perf_test.ORIGIN, perf_test.is_result, lambda page, _: (perf_test.read_result(page),)),
+    (tegrastats_log.ORIGIN, has_lines, lambda page, options: (tegrastats_log.read_log(page, options.interval_ns),)),
 )
-# JSON formats, all of which are lists: the tool, a test on the keys of the first entry, and the parser.
-_LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], int], Found]], ...] = (
-    (trtexec.ORIGIN, lambda keys: "latencyMs" in keys, trtexec.read_times),
-    (trtexec.ORIGIN, lambda keys: keys == {"count"}, lambda entries, _: trtexec.read_profile(entries)),
-    (onnx_profile.ORIGIN, lambda keys: keys >= onnx_profile.KEYS, lambda entries, _: onnx_profile.read_trace(entries)),
+# JSON formats that are lists: the tool, a test on the keys of the first entry, and the parser.
+_LISTS: tuple[tuple[Origin, Callable[[set[str]], bool], Callable[[list[Any], Options, Page], Found]], ...] = (
+    (
+        trtexec.ORIGIN,
+        lambda keys: "latencyMs" in keys,
+        lambda entries, options, _: trtexec.read_times(entries, options.warmup_ns),
+    ),
+    (trtexec.ORIGIN, lambda keys: keys == {"count"}, lambda entries, _, __: trtexec.read_profile(entries)),
+    (
+        onnx_profile.ORIGIN,
+        lambda keys: keys >= onnx_profile.KEYS,
+        lambda entries, _, page: onnx_profile.read_trace(entries, page),
+    ),
 )
 
 
-def read(path: Path, warmup_ns: int = trtexec.WARMUP_NS, interval_ns: int = INTERVAL_NS) -> tuple[Origin, Found]:
-    """Read a file; return the tool that wrote it and its contents. Raises InputError.
-
-    `warmup_ns`: the warm-up's duration, used for trtexec. `interval_ns`: the time between lines, used for tegrastats.
-    """
+def read(path: Path, options: Options = DEFAULTS) -> Reading:
+    """Read a file; return the tool that wrote it and its contents. Raises InputError."""
     text = _text(path)
-    texts = () if _JSON_LIST.match(text) else _TEXTS
-    readers = [(origin, reads) for origin, is_it, reads in texts if is_it(text)]
+    if options.columns.latency is not None:
+        return _read_table(path, text, options)
+    if _JSON_LIST.match(text) or text.lstrip()[:1] == "{":
+        return _read_json(path, text, options)
+    plain, removed = without_prefixes(without_escapes(text))
+    readers = [(origin, reads) for origin, is_it, reads in _TEXTS if is_it(plain)]
     if not readers:
-        return _read_json(path, text, warmup_ns)
+        return _read_table(path, text, options) if latency_table.is_table(text) else _read_json(path, text, options)
     if len(readers) > 1:
         tools = " and of ".join(origin.tool for origin, _ in readers)
         raise InputError(f"{path}: it holds output of {tools}", "keep them in files of their own")
     ((origin, reads),) = readers
+    page = Page(_replaced(plain), removed)
     try:
-        return origin, reads(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), interval_ns)
+        found = reads(page, options)
     except ValueError as error:
         raise InputError(f"{path}: {error}", HELP) from None
+    return Reading(origin, found, _notes(page))
 
 
-def _read_json(path: Path, text: str, warmup_ns: int) -> tuple[Origin, Found]:
+def _replaced(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _notes(page: Page) -> tuple[str, ...]:
+    left = page.left_out()
+    return (*page.notes, *([left.words] if left else []))
+
+
+def _read_table(path: Path, text: str, options: Options) -> Reading:
+    page = Page(_replaced(text))
+    try:
+        times = latency_table.read_table(page, options.columns)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", HELP) from None
+    return Reading(latency_table.ORIGIN, (times,), tuple(page.notes))
+
+
+def _read_json(path: Path, text: str, options: Options) -> Reading:
     document = _parsed(path, text)
+    page = Page("")
     first = document[0] if isinstance(document, list) and document else None
     keys = set(first) if isinstance(first, dict) else set()
-    for origin, is_it, reads in _LISTS:
-        if is_it(keys):
-            try:
-                found = reads(document, warmup_ns)
-            except ValueError as error:
-                raise InputError(f"{path}: {error}", HELP) from None
-            if isinstance(found, Layers) and found.total_ns > MAX_NS:
-                raise InputError(f"{path}: its layers take longer than a run can", HELP)
-            return origin, found
-    what = "nothing that trtexec exports, nor a profile of ONNX Runtime, nor what a known tool prints"
-    raise InputError(f"{path}: {what}", HELP)
+    origin = benchmark_model.ORIGIN
+    found: Found | None = None
+    try:
+        if isinstance(document, dict) and benchmark_model.is_result(document):
+            found = benchmark_model.read_result(document, page)
+        else:
+            reads = [(tool, reader) for tool, is_it, reader in _LISTS if is_it(keys)]
+            for origin, reader in reads[:1]:  # noqa: B007  used below
+                found = reader(document, options, page)
+    except ValueError as error:
+        raise InputError(f"{path}: {error}", HELP) from None
+    if found is None:
+        what = (
+            "nothing that trtexec exports, nor litert-benchmark, nor a profile of ONNX Runtime, nor what a tool prints"
+        )
+        raise InputError(f"{path}: {what}", HELP)
+    if isinstance(found, Layers) and found.total_ns > MAX_NS:
+        raise InputError(f"{path}: its layers take longer than a run can", HELP)
+    return Reading(origin, (found,), tuple(page.notes))
 
 
 def _text(path: Path) -> str:
     try:
-        return (
-            read_file(path, MAX_BYTES).decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n").replace("\r", "\n")
-        )
+        return decode(read_file(path, MAX_BYTES))
     except OSError as error:
         advice = "export a shorter run" if error.errno == errno.EFBIG else ""
         raise InputError(f"{path}: cannot be read: {why(error)}", advice) from None

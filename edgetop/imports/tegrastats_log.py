@@ -7,10 +7,12 @@ from datetime import datetime
 
 import numpy as np
 
+from edgetop.captured_text import LeftOut
+from edgetop.imports.captured_page import Page
 from edgetop.imports.measured import MAX_NS, Numbers, Origin, SensorLog
-from edgetop.sensors.rails import NOTES, role_of
+from edgetop.sensors.rails import NOTES, plan_of, role_of
 from edgetop.sensors.sensor_protocol import sensor
-from edgetop.sensors.tegrastats import Line, parse_line, plan_of_lines
+from edgetop.sensors.tegrastats import Line, parse_line
 from edgetop.session.manifest import SensorInfo
 
 ORIGIN = Origin("tegrastats", None)
@@ -51,35 +53,53 @@ class _Columns:
         return SensorLog(sensors, times_ns, values, int(t_ns[-1]), self.memory_mib * 2**20, note)
 
 
-def read_text(text: str, interval_ns: int) -> SensorLog:
+def read_log(page: Page, interval_ns: int) -> SensorLog:
     """Parse a log. Raises ValueError.
 
     `interval_ns`: the time from one line to the next, assumed if the lines have no time stamps.
     """
-    columns, passed_over = _Columns(), 0
+    text, columns = page.text, _Columns()
+    parts = {"not understood": _Parts(), "left out, as their value cannot be": _Parts()}
     before: Line | None = None
+    place = 0
     last = len(text) if text.endswith("\n") else text.rfind("\n") + 1
-    for raw in text[:last].splitlines():
+    for raw in text[:last].split("\n"):
+        begin, place = place, place + len(raw) + 1
         if (line := parse_line(raw)) is not None:
+            page.know(begin, begin + len(raw))
             columns.add(line)
+            for told, part in zip(parts.values(), (line.unknown, line.impossible), strict=True):
+                told.add(part)
             before = line
-        else:
-            passed_over += bool(raw.strip())
     if last < len(text):  # a last line without newline counts if it has the same values as the line before
         line = parse_line(text[last:])
         if line is not None and (before is None or line.values.keys() == before.values.keys()):
+            page.know(last, len(text))
             columns.add(line)
-        else:
-            passed_over += 1
     if not columns.times:
         raise ValueError("no line of it is whole")
+    page.notes += [
+        LeftOut(told.count, len(columns.times), "lines", f"have parts {why}", told.first).words
+        for why, told in parts.items()
+        if told.count
+    ]
     t_ns, began = _t_ns(columns.times, interval_ns), columns.times[0]
     note = f"its lines have no time: one each {interval_ns / 1e9:g} s is assumed"
     if began is not None:
         note = f"its times are whole seconds, from {began:%Y-%m-%d %H:%M:%S} local time on"
-    if passed_over:
-        note += f"; {passed_over} line{'s' if passed_over != 1 else ''} of other text, or cut off, passed over"
     return columns.log(t_ns, note)
+
+
+class _Parts:
+    """Parts of lines that are left out."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, ""  # the number of lines that have such parts, and those of the first one
+
+    def add(self, parts: str) -> None:
+        if parts:
+            self.count += 1
+            self.first = self.first or parts
 
 
 def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
@@ -106,7 +126,7 @@ def _t_ns(times: Sequence[datetime | None], interval_ns: int) -> Numbers:
 
 
 def _sensors(ids: Sequence[str], rails: frozenset[str]) -> Iterator[SensorInfo]:
-    plan = plan_of_lines(rails)
+    plan = plan_of(set(rails))
     for name in ids:
         kind, _, label = name.partition("/")
         note = (NOTES if kind == "power" else _NOTES).get(label if kind == "power" else name)

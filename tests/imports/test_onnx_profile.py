@@ -15,6 +15,7 @@ from edgetop.imports.read import read, read_all
 from tests.support import onnx_models, trtexec
 
 US = 1_000
+HALF = MAX_NS // US // 2  # of the longest time, in microseconds
 
 
 def event(name: str, ts: int, dur: int, cat: str = "Node", **args: str) -> dict[str, Any]:
@@ -30,8 +31,9 @@ def run_of(ts: int, conv_us: int, provider: str = "CUDAExecutionProvider") -> li
 def found_in(folder: Path, events: list[dict[str, Any]]) -> Layers:
     path = folder / "p.json"
     path.write_text(json.dumps([event("session_initialization", 0, 9, "Session"), *events]))
-    origin, found = read(path)
-    assert origin is ORIGIN
+    reading = read(path)
+    (found,) = reading.found
+    assert reading.origin is ORIGIN
     assert isinstance(found, Layers)
     return found
 
@@ -64,6 +66,49 @@ def test_a_profile_of_the_real_runtime_is_read(tmp_path: Path) -> None:
     assert measured.layers.total_ns <= measured.layers.runs * measured.layers.run_ns * 1.25
 
 
+def kernels(ts: int, tid: int, **us: int) -> list[dict[str, Any]]:
+    """A run on a thread, with its operators one after the other."""
+    found, at = [], ts + 1
+    for name, dur in us.items():
+        found.append(
+            {**event(f"{name}_kernel_time", at, dur, op_name=name, provider="CPUExecutionProvider"), "tid": tid}
+        )
+        at += dur
+    return [*found, {**event("model_run", ts, at - ts + 1, "Session"), "tid": tid}]
+
+
+def test_runs_at_the_same_time_have_the_operators_of_their_own_threads(tmp_path: Path) -> None:
+    both = [*kernels(0, 7, A=60, B=40), *kernels(10, 8, A=60, B=40)]
+    found = found_in(tmp_path, both)
+    assert found.runs == 2
+    assert {o.name: o.total_ns for o in found.operators} == {"A": 120 * US, "B": 80 * US}
+    assert any("2 runs had others at the same time" in note for note in read(tmp_path / "p.json").notes)
+
+
+def test_runs_whose_threads_do_not_tell_are_left_out(tmp_path: Path) -> None:
+    alone, stray = kernels(5_000, 7, A=60, B=40), {**kernels(20, 9, C=5)[0]}
+    found = found_in(tmp_path, [*kernels(0, 7, A=10, B=90), *kernels(10, 8, A=10, B=90), stray, *alone])
+    assert (found.runs, {o.name: o.total_ns for o in found.operators}) == (1, {"A": 60 * US, "B": 40 * US})
+    assert any(note.startswith("2 runs left out") for note in read(tmp_path / "p.json").notes)
+
+
+def test_the_gpus_own_kernels_count_instead_of_launching_them(tmp_path: Path) -> None:
+    conv, relu, whole = run_of(100, 30)
+    gpu = [
+        {**event(name, 10**6, us, "Kernel", stream="7"), "tid": -1, "pid": -1} for name, us in (("a", 400), ("b", 90))
+    ]
+    found = found_in(tmp_path, [conv, *gpu, relu, whole])
+    assert {o.name: o.total_ns for o in found.operators} == {"conv": 490 * US, "relu": 5 * US}
+    assert "operators of CUDA have the time of their 2 kernels on the GPU" in read(tmp_path / "p.json").notes
+
+
+def test_a_gpu_without_events_of_its_own_is_said(tmp_path: Path) -> None:
+    found_in(tmp_path, run_of(100, 30))
+    notes = read(tmp_path / "p.json").notes
+    assert "operators of CUDA have the time of launching them, as the file has no events of the GPU" in notes
+    assert '1 of 4 events not read, the first: "session_initialization"' in notes
+
+
 BAD = {
     "no run": ([event("conv_kernel_time", 1, 2, op_name="Conv", provider="CPU")], "it has no whole run of a model"),
     "no kernel": ([event("model_run", 1, 2, "Session")], "it has no kernels"),
@@ -72,7 +117,7 @@ BAD = {
     "a name": ([*run_of(0, 5), {**event("", 1, 1), "name": 5}], "not as ONNX Runtime writes"),
     "a time": ([*run_of(0, 5), event("model_run", 1, -2, "Session")], "times that are none of such a run"),
     "a number": ([*run_of(0, 5), event("model_run", 1, 2.5, "Session")], "times that are none"),  # type: ignore[arg-type]
-    "too long": (run_of(0, MAX_NS // US - 20) * 3, "longer than a run can"),
+    "too long": ([e for tid in range(3) for e in kernels(0, tid, A=HALF)], "longer than a run can"),
 }
 
 

@@ -27,13 +27,13 @@ def test_which_file_holds_what_is_told_by_its_content(tmp_path):
 
 @pytest.mark.parametrize("name", ['a "quoted" layer', "C:\\temp\\conv", 'end", "timeMs', "tab\there", "\x1b[31mred"])
 def test_names_that_trtexec_writes_as_they_are_are_read(tmp_path, name):
-    _, found = read(kept(tmp_path, "p", trtexec.profile(((name, 1.0),))))
+    (found,) = read(kept(tmp_path, "p", trtexec.profile(((name, 1.0),)))).found
     assert isinstance(found, Layers)
     assert [operator.name for operator in found.operators] == [name]
 
 
 def test_a_mark_of_byte_order_is_no_content(tmp_path):
-    assert isinstance(read(kept(tmp_path, "t", "\ufeff" + trtexec.times(2)))[1], Times)
+    assert isinstance(read(kept(tmp_path, "t", "\ufeff" + trtexec.times(2))).found[0], Times)
 
 
 BAD = {

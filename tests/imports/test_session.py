@@ -13,7 +13,7 @@ from edgetop.errors import InputError, RecordingError
 from edgetop.feeds.replay_feed import ReplayFeed
 from edgetop.imports.imported_session import BATCH_INFERENCES, Imported
 from edgetop.imports.measured import Measured, Times
-from edgetop.imports.read import read_all
+from edgetop.imports.read import Options, read_all
 from edgetop.imports.trtexec import ORIGIN
 from edgetop.recording.reader import Recording
 from edgetop.recording.rows import WHOLE
@@ -35,7 +35,7 @@ def imported(folder, *texts, model=None, warmup_ms=200, force=False):
     for path, text in zip(paths, texts, strict=True):
         path.write_text(text, encoding="utf-8")
     place = folder / "s.edgetop"
-    Imported("s", model, read_all(paths, warmup_ms * MS)).record(place, NOW, force=force)
+    Imported("s", model, read_all(paths, Options(warmup_ns=warmup_ms * MS))).record(place, NOW, force=force)
     return place
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.imports.read import read, read_all
+from edgetop.imports.read import Options, read, read_all
 from tests.imports.test_session import analysed, imported, reported, text_of
 from tests.support import printed
 
@@ -21,7 +21,7 @@ def orin(second, watts=17946):
 def readings(folder, text, interval_ns=NS):
     path = folder / "t.log"
     path.write_text(text)
-    found = read(path, interval_ns=interval_ns)[1]
+    found = read(path, Options(interval_ns=interval_ns)).found[0]
     return {
         info.id: list(zip((times / NS).tolist(), values.tolist(), strict=True))
         for info, times, values in zip(found.sensors, found.times_ns, found.values, strict=True)
@@ -47,9 +47,9 @@ def test_what_a_line_leaves_out_is_no_reading(tmp_path):
 
 
 def test_other_lines_are_passed_over_and_counted(tmp_path):
-    told, found = readings(tmp_path, log("Starting", orin(10), "[ 12.3] dmesg", orin(11)) + orin(12)[:150])
+    told, _ = readings(tmp_path, log("Starting", orin(10), "[ 12.3] dmesg", orin(11)) + orin(12)[:150])
     assert len(told["power/VDD_IN"]) == 2
-    assert "3 lines of other text, or cut off, passed over" in found.note
+    assert read(tmp_path / "t.log").notes == ('3 of 5 lines not understood, the first: "Starting"',)
 
 
 def test_a_last_line_without_its_end_counts_where_it_is_whole(tmp_path):

@@ -20,6 +20,14 @@ OPTIONS = (
         "--interval", type=text.duration, default="1s", show_default=True, metavar="TIME",
         help="Interval of tegrastats, for a log whose lines have no time (JetPack 4).",
     ),
+    option(
+        "--latency-column", metavar="NAME[:UNIT]",
+        help="Column of a CSV that has the latencies. Unit: s, ms, us or ns. Default: found by its name.",
+    ),
+    option(
+        "--time-column", metavar="NAME[:UNIT]",
+        help="Column of a CSV that has the starts of inferences. Default: found by its name.",
+    ),
     option("--force", is_flag=True, help="Replace an imported session."),
 )  # fmt: skip
 
@@ -27,7 +35,15 @@ OPTIONS = (
 @click.command("import", params=[*OPTIONS])
 @click.argument("files", nargs=-1, required=True, type=PATH)
 def command(
-    files: tuple[Path, ...], *, output: Path | None, model: str | None, warmup_time: int, interval: int, force: bool
+    files: tuple[Path, ...],
+    *,
+    output: Path | None,
+    model: str | None,
+    warmup_time: int,
+    interval: int,
+    latency_column: str | None,
+    time_column: str | None,
+    force: bool,
 ) -> None:
     """Make a session from FILE, the results of another tool or the log of a board.
 
@@ -35,8 +51,10 @@ def command(
     trtexec                 --exportTimes, --exportProfile; its output
     onnxruntime_perf_test   its result file; its output
     benchmark_model         its output
+    litert-benchmark        its output; --result_json
     ONNX Runtime            a profile
     tegrastats              a log, which has the sensors of the board
+    a CSV                   latencies, one in a row
     \b
     Examples:
       trtexec --onnx=resnet50.onnx --separateProfileRun --exportTimes=times.json --exportProfile=layers.json
@@ -45,18 +63,23 @@ def command(
       edgetop import bench.txt              output of benchmark_model
         edgetop import result.csv perf.txt    files of onnxruntime_perf_test
         edgetop import board.log              log of tegrastats
+        edgetop import mine.csv --latency-column infer:us --time-column timestamp
     """
     from edgetop.imports.imported_session import Imported  # noqa: PLC0415
-    from edgetop.imports.read import read_all  # noqa: PLC0415  --help needs none of it
+    from edgetop.imports.latency_table import Columns  # noqa: PLC0415
+    from edgetop.imports.read import Options, read_all  # noqa: PLC0415  --help needs none of it
     from edgetop.paths import recordings_home  # noqa: PLC0415
     from edgetop.recording.session_folder import SUFFIX, session_folder  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     folder = session_folder((output or recordings_home() / files[0].stem).absolute())
     try:
-        imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, warmup_time, interval))
+        options = Options(warmup_time, interval, Columns(latency_column, time_column))
+        imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, options))
         imported.record(folder, SystemClock().utc(), force=force)
     except MemoryError:
         named = ", ".join(map(str, files))
         raise InputError(f"{named}: not enough memory here to import it", "export a shorter run") from None
     print_text(f"wrote {folder}: {imported.summary}", err=True)
+    for note in imported.measured.notes:
+        print_text(f"note: {note}", err=True)

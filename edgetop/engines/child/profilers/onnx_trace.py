@@ -95,8 +95,25 @@ def read_events(lines: Iterable[str]) -> List[Event]:
 
 
 def in_order(events: Iterable[Event]) -> List[Event]:
-    """Return the events of kernels and of whole runs, in the order in which they began."""
-    wanted = [event for event in events if is_run(event) or event["name"].endswith(_KERNEL)]
+    """Return the events of kernels and of whole runs, in the order in which they began.
+
+    An event of a node that started kernels of the GPU gets their microseconds as `gpu_us`. They have a category of
+    their own and stand behind the event of their node, whose name is their `parent_name` in newer versions
+    (include/onnxruntime/core/common/gpu_profiler_common.h, MergeEvents). Their thread and their times tell no run.
+    """
+    wanted: List[Event] = []
+    nodes: Dict[Any, Event] = {}  # the latest event of each node
+    latest: Optional[Event] = None
+    for event in events:
+        if is_gpu(event):
+            parent = nodes.get(event["args"].get("parent_name"), latest)
+            if parent is not None:
+                parent["gpu_us"] = parent.get("gpu_us", 0) + event["dur"]
+        elif is_run(event):
+            wanted.append(event)
+        elif event["name"].endswith(_KERNEL):
+            wanted.append(event)
+            nodes[event["name"]] = latest = event
     return sorted(wanted, key=lambda event: (event["ts"], -event["dur"]))
 
 
@@ -123,16 +140,41 @@ def is_run(event: Event) -> bool:
     return bool(event["cat"] == "Session" and event["name"] == "model_run")
 
 
+def is_gpu(event: Event) -> bool:
+    return bool(event["cat"] == "Kernel")
+
+
 def add_runs(profile: Profile, events: List[Event], interference: Sequence[Optional[Interference]]) -> None:
     """Add the last runs to the profile, one for each item of `interference`."""
-    for run, lost in zip([event for event in events if is_run(event)][-len(interference) :], interference):
-        end = run["ts"] + run["dur"]
+    runs = [event for event in events if is_run(event)]
+    for run, lost in zip(runs[-len(interference) :], interference):
         profile.begin_run(run["dur"] * 1000, lost)
-        add_kernels(profile, [e for e in events if run["ts"] <= e["ts"] <= end and not is_run(e)])
+        add_kernels(profile, kernels_of(run, events, overlapping(run, runs)))
+
+
+def overlapping(run: Event, runs: Sequence[Event]) -> List[Event]:
+    """Return the other runs that ran at the same time, from other threads."""
+    end = run["ts"] + run["dur"]
+    return [each for each in runs if each is not run and each["ts"] < end and run["ts"] < each["ts"] + each["dur"]]
+
+
+def kernels_of(run: Event, events: Sequence[Event], others: Sequence[Event]) -> List[Event]:
+    """Return the kernels of a run, in the order in which they began.
+
+    `events`: those of `in_order`. `others`: runs at the same time. If there are some, only the kernels of the run's own
+    thread are known to be of the run.
+    """
+    end = run["ts"] + run["dur"]
+    inside = [event for event in events if run["ts"] <= event["ts"] <= end and not is_run(event)]
+    return [event for event in inside if event.get("tid") == run.get("tid")] if others else inside
 
 
 def add_kernels(profile: Profile, kernels: List[Event]) -> None:
-    """Add kernels, in the order in which they began, to the profile's current run."""
+    """Add kernels, in the order in which they began, to the profile's current run.
+
+    A node on the GPU has the time of its kernels there, if the runtime recorded it. Its own event has the time of
+    launching them.
+    """
     own_ns = _own_times(kernels)
     names = [event["name"][: -len(_KERNEL)] for event in kernels]
     profile.run.threads = thread_use(kernels, names)
@@ -141,7 +183,7 @@ def add_kernels(profile: Profile, kernels: List[Event]) -> None:
         provider = args["provider"]
         if provider.endswith(_PROVIDER):
             provider = provider[: -len(_PROVIDER)]
-        profile.add(name, args["op_name"], provider, ns)
+        profile.add(name, args["op_name"], provider, event["gpu_us"] * 1000 if "gpu_us" in event else ns)
 
 
 def _own_times(kernels: List[Event]) -> List[int]:

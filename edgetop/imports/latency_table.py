@@ -1,0 +1,251 @@
+"""Parse a table of latencies, one inference in a row, as scripts write them: CSV with any separator.
+
+The first row names the columns, with their units: `latency_ms`, `duration (us)`, `inferenceTime[s]`. A column without a
+unit in its name is given as `NAME:UNIT`, and one of a table without names by its number. Times are when each inference
+began: numbers since any moment, or dates as `2026-11-27T12:24:35.123Z`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal, InvalidOperation
+
+import numpy as np
+
+from edgetop.captured_text import LeftOut, Separators, separators_of
+from edgetop.frozen import frozen
+from edgetop.imports.captured_page import Page
+from edgetop.imports.measured import MAX_NS, Numbers, Origin, Times
+
+ORIGIN = Origin("CSV", "unknown (imported from CSV)")
+
+_NS = {"ns": 1, "us": 1000, "ms": 1_000_000, "s": 1_000_000_000}
+_LONG = {"µs": "us", "μs": "us", "usec": "us", "msec": "ms", "sec": "s", "secs": "s", "seconds": "s", "nsec": "ns"}
+_LONG |= {"milliseconds": "ms", "millis": "ms", "microseconds": "us", "micros": "us", "nanoseconds": "ns"}
+_WORDS = "|".join(sorted((*_NS, *_LONG), key=len, reverse=True))
+_UNIT = re.compile(rf"^(.+?)(?:[ _.,/-]+(?:in[ _])?|[ _]*[(\[] *)({_WORDS})[ )\]]*$", re.IGNORECASE)
+_CAMEL = re.compile(r"^(.*[a-z])(Ns|Us|Ms)$")
+_LATENCY = re.compile(r"latency|latencies|inference|infer|duration|elapsed|response", re.IGNORECASE)
+_TIME = re.compile(
+    r"(?:start|begin|began|t|ts|time|timestamp|date|datetime)(?:[ _-]?(?:time|stamp|at))?", re.IGNORECASE
+)
+_DATE = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,]([0-9]{1,9}))?(Z|[+-][0-9:]{4,6})?"
+)
+
+LOOKED_AT = 1000  # rows that show the resolution of the times
+MANY = 12  # columns that an error message lists
+
+
+@frozen
+class Columns:
+    """The columns that the user names, as `NAME`, `NAME:UNIT` or a number; None: found by their names."""
+
+    latency: str | None = None
+    time: str | None = None
+
+
+def header_of(text: str) -> str:
+    """Return the first row of a text, which is no comment; "" if there is none."""
+    return next((line for line in text.split("\n") if line.strip() and not line.startswith("#")), "")
+
+
+def is_table(text: str) -> bool:
+    """Whether a text has a column of latencies with its unit."""
+    header = header_of(text)
+    return bool(_candidates(separators_of(header).cells(header)))
+
+
+def read_table(page: Page, columns: Columns) -> Times:
+    """Return the inferences of a table. Raises ValueError, which says what is missing or cannot be told."""
+    header = header_of(page.text)
+    separators = separators_of(header)
+    names = separators.cells(header)
+    latency, unit = _latency_column(names, columns.latency)
+    time = _time_column(names, columns.time, latency)
+    is_named = not _is_number(separators, names[latency])
+    starts: list[int] = []
+    latencies: list[int] = []
+    bad, none = _Rows(), _Rows()
+    decimals = 0
+    for number, line in _rows(page.text, skipped=is_named):
+        cells = separators.cells(line)
+        try:
+            value = separators.number(cells[latency]) * _NS[unit]
+            start = time[1](cells[time[0]], separators) if time else 0
+        except (ValueError, IndexError):
+            bad.add(number, line)
+            continue
+        if not 0.5 <= value <= MAX_NS:
+            none.add(number, line)
+            continue
+        if len(latencies) < LOOKED_AT:
+            digits = re.split(r"[.,]", cells[latency])[-1] if re.search(r"[.,]", cells[latency]) else ""
+            decimals = max(decimals, len(digits) if digits.isdecimal() else 0)
+        latencies.append(round(value))
+        starts.append(start)
+    total = len(latencies) + bad.count + none.count
+    page.notes += bad.notes(total, "not understood") + none.notes(total, "left out, as no inference takes such a time")
+    if not latencies:
+        raise ValueError(f"column {names[latency]!r} has no latency")
+    latency_ns = np.array(latencies, np.int64)
+    step_ns = max(_NS[unit] / 10**decimals, 1.0)
+    unused = [name for place, name in enumerate(names) if place not in (latency, time[0] if time else None) and name]
+    if unused and is_named:
+        page.notes.append(LeftOut(len(unused), len(names), "columns", "not read", unused[0]).words)
+    start_ns = _checked(np.array(starts, np.int64) if time else None, names, time, page)
+    if start_ns is None:
+        ends_ns = np.cumsum(latency_ns)
+        if ends_ns[-1] > MAX_NS:
+            raise ValueError("its inferences take longer than a run can")
+        return Times(ends_ns - latency_ns, latency_ns, int(ends_ns[-1]), None, step_ns, {}, has_starts=False)
+    order = np.argsort(start_ns, kind="stable")
+    start_ns, latency_ns = start_ns[order] - start_ns[order[0]], latency_ns[order]
+    end_ns = int((start_ns + latency_ns).max())
+    if end_ns > MAX_NS:
+        raise ValueError("it takes longer than a run can")
+    return Times(start_ns, latency_ns, end_ns, None, step_ns, {})
+
+
+class _Rows:
+    """Rows that are left out."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, ""
+
+    def add(self, number: int, line: str) -> None:
+        self.count += 1
+        self.first = self.first or f"row {number}: {line}"
+
+    def notes(self, total: int, why: str) -> list[str]:
+        return [LeftOut(self.count, total, "rows", why, self.first).words] if self.count else []
+
+
+def _rows(text: str, *, skipped: bool) -> Iterator[tuple[int, str]]:
+    """Yield each row with its number in the file, from 1. `skipped`: whether the first one names the columns."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if skipped:
+            skipped = False
+            continue
+        yield number, line
+
+
+def _is_number(separators: Separators, cell: str) -> bool:
+    try:
+        separators.number(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _split(name: str) -> tuple[str, str | None]:
+    """Return a column's name without its unit, and the unit.
+
+    >>> _split("latency_ms"), _split("Duration (µs)"), _split("inferenceTimeMs"), _split("latency")
+    (('latency', 'ms'), ('Duration', 'us'), ('inferenceTime', 'ms'), ('latency', None))
+    """
+    if match := _CAMEL.match(name) or _UNIT.match(name):
+        unit = match[2].lower()
+        return match[1], _LONG.get(unit, unit)
+    return name, None
+
+
+def _candidates(names: Sequence[str]) -> list[int]:
+    """Return the places of the columns that are latencies by their names."""
+    return [place for place, name in enumerate(names) if (parts := _split(name))[1] and _LATENCY.search(parts[0])]
+
+
+def _latency_column(names: Sequence[str], asked: str | None) -> tuple[int, str]:
+    """Return the place and the unit of the column of latencies. Raises ValueError."""
+    if asked is not None:
+        place, unit = _find(names, asked)
+        if unit is None:
+            raise ValueError(f"column {names[place]!r} does not name its unit: --latency-column {asked}:ms")
+        return place, unit
+    found = _candidates(names)
+    if len(found) != 1:
+        what = "several columns may be latencies" if found else "no column is named as a latency with a unit"
+        raise ValueError(f"{what}: choose one with --latency-column ({_listed(names)})")
+    return found[0], str(_split(names[found[0]])[1])
+
+
+_Time = tuple[int, Callable[[str, Separators], int]]
+
+
+def _time_column(names: Sequence[str], asked: str | None, latency: int) -> _Time | None:
+    """Return the place of the column of times, and the function that reads it; None if there is none."""
+    if asked is not None:
+        place, unit = _find(names, asked)
+        return place, _number_in(unit) if unit else _date
+    for place, name in enumerate(names):
+        plain, unit = _split(name)
+        if place != latency and _TIME.fullmatch(plain):
+            return place, _number_in(unit) if unit else _date
+    return None
+
+
+def _find(names: Sequence[str], asked: str) -> tuple[int, str | None]:
+    """Return the place and the unit of a column that the user names. Raises ValueError."""
+    name, _, unit = asked.rpartition(":")
+    unit = _LONG.get(unit, unit)
+    if not name or unit not in _NS:
+        name, unit = asked, ""
+    lower = [each.lower() for each in names]
+    if name.lower() in lower:
+        place = lower.index(name.lower())
+    elif name.isdecimal() and 0 < int(name) <= len(names):
+        place = int(name) - 1
+    else:
+        raise ValueError(f"no column {name!r}: it has {_listed(names)}")
+    return place, unit or _split(names[place])[1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return ", ".join(name[:40] or "-" for name in names[:MANY]) + more
+
+
+def _number_in(unit: str) -> Callable[[str, Separators], int]:
+    scale = _NS[unit]
+
+    def read(cell: str, separators: Separators) -> int:
+        text = cell.replace(",", ".") if separators.has_comma else cell
+        try:
+            ns = Decimal(text) * scale  # exact: nanoseconds since 1970 have more digits than a float
+        except InvalidOperation:
+            raise ValueError from None
+        if not ns.is_finite() or abs(ns) > 2**63 - 1:
+            raise ValueError
+        return round(ns)
+
+    return read
+
+
+def _date(cell: str, _: Separators) -> int:
+    match = _DATE.fullmatch(cell)
+    if match is None:
+        raise ValueError
+    zone = {"Z": "+00:00", None: "+00:00"}.get(match[4], match[4]) or ""
+    if len(zone) == 5 and ":" not in zone:
+        zone = f"{zone[:3]}:{zone[3:]}"
+    seconds = datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}").timestamp()
+    return round(seconds) * _NS["s"] + int((match[3] or "").ljust(9, "0"))
+
+
+def _checked(start_ns: Numbers | None, names: Sequence[str], time: _Time | None, page: Page) -> Numbers | None:
+    """Return the starts, or None if there are none or all are the same; say where times stand still or go back."""
+    if start_ns is None or time is None:
+        return None
+    name, steps = names[time[0]], np.diff(start_ns)
+    if len(start_ns) > 1 and not steps.any():
+        page.notes.append(f"column {name!r} not used: its time stands still")
+        return None
+    for is_so, what in ((steps == 0, "stands still"), (steps < 0, "goes back")):
+        if is_so.any():
+            first = int(np.flatnonzero(is_so)[0]) + 2
+            page.notes.append(
+                f"column {name!r}: its time {what} in {int(is_so.sum())} rows, first at inference {first}"
+            )
+    return start_ns
