@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.cli.printing.output_agreement_words import judge_of
-from edgetop.cli.watching.watch_session import _started
+from edgetop.cli.watching.watch import command as watch
 from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.child.inputs import read_array
 from edgetop.errors import InputError, OutputError
@@ -210,8 +210,9 @@ def test_arrays_and_logs_that_the_user_names_are_regular_files(tmp_path):
             judge_of(tmp_path / name, None)
         with pytest.raises(EngineError, match=r"not a regular file|not an array file"):
             read_array(str(tmp_path / name), "x")
+    words = ["--app-output", str(tmp_path / "pipe.npy"), "--", "true"]
     with pytest.raises(InputError, match="--app-output"):
-        _started(("true",), {"app_output": tmp_path / "pipe.npy"}, {})
+        watch.main(words, standalone_mode=False)
 
 
 @pytest.mark.timeout(20)
