@@ -34,7 +34,7 @@ from edgetop.recording.session_folder import MANIFEST, has_journal, read_manifes
 from edgetop.recording.snapshot import Snapshot
 from edgetop.session.batch import Batch
 from edgetop.session.manifest import Lost, Manifest, lost_in_all
-from edgetop.session.records import MEASURE, NO_READINGS, Inferences, last_end_ns
+from edgetop.session.records import MEASURE, NO_INFERENCES, NO_READINGS, Inferences, join, last_end_ns
 from edgetop.session.seconds import NS
 
 if TYPE_CHECKING:  # loads Arrow
@@ -116,19 +116,26 @@ class Recording:
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
         end_ns = min(self.end_ns, span.end_ns)
-        until, first = 0, True
+        until, first, counted_ns = 0, True, span.begin_ns
         while first or any(cursor.rest is not None for cursor in cursors.values()):
             nearest = min((int(times(c.rest)[0]) for c in cursors.values() if c.rest is not None), default=0)
             until = max(until + step_s * NS, nearest // (step_s * NS) * step_s * NS)  # skips empty years
-            yield self._batch({name: cursor.take(until) for name, cursor in cursors.items()}, min(until, end_ns), first)
+            taken = {name: cursor.take(until) for name, cursor in cursors.items()}
+            batch = self._batch(taken, min(until, end_ns), first)
+            counted_ns = int(batch.seconds.rows["t_ns"][-1]) + NS if len(batch.seconds) else counted_ns
+            yield batch
             first = False
         self._is_played = span == WHOLE
         # Check whether single inferences can be read: read all if they are few, else only the index of their table.
         size = 0 if inferences else sum(file.unpacked_bytes for file in self._snapshot.files("inferences"))
         if not inferences and size <= CHECKED_BYTES:
             self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
+        uncounted = NO_INFERENCES
+        if not inferences:  # such as those of the last second of a run that goes on: no row counts them yet
+            uncounted = join([*self.rows("inferences", replace(span, begin_ns=max(span.begin_ns, counted_ns)))])
         yield Batch(
             until_ns=end_ns,
+            inferences=uncounted,
             manifest=None if self.lost == self.manifest.lost else replace(self.manifest, lost=self.lost),
         )
 

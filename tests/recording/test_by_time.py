@@ -261,3 +261,10 @@ def test_of_many_bursts_reading_the_first_and_last_suffices(tmp_path: Path) -> N
     assert len(last) < 90
     assert last[-1].number == 119
     assert [burst.number for burst in recorded.whole().bursts] == list(range(120))
+
+
+def test_the_inferences_of_a_second_that_is_not_over_count_however_a_recording_is_read(tmp_path: Path) -> None:
+    folder = record(tmp_path / "s.edgetop", measured(12).batches)
+    by_time = Analysis.of([RecordingByTime(Recording(folder)).whole()])
+    counts = [Analysis.of(Recording(folder).play(inferences=single)).totals() for single in (False, True)]
+    assert counts[0] == counts[1] == by_time.totals()
