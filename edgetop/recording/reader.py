@@ -131,8 +131,11 @@ class Recording:
         if not inferences and size <= CHECKED_BYTES:
             self._measured = sum(_measured_in(rows) for rows in self.rows("inferences"))
         uncounted = NO_INFERENCES
-        if not inferences:  # such as those of the last second of a run that goes on: no row counts them yet
-            uncounted = join([*self.rows("inferences", replace(span, begin_ns=max(span.begin_ns, counted_ns)))])
+        # Such as those of the last second of a run that goes on, which no row counts yet. If the seconds are lost,
+        # there may be any number of them.
+        if not inferences and (counted_ns > span.begin_ns or size <= CHECKED_BYTES):
+            left = self.rows("inferences", replace(span, begin_ns=max(span.begin_ns, counted_ns)))
+            uncounted = join([NO_INFERENCES, *left])
         yield Batch(
             until_ns=end_ns,
             inferences=uncounted,
