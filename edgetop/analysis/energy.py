@@ -148,9 +148,10 @@ class PowerRails:
         self._integrals.fold(batch)
 
     def view(self, tracks: Tracks, axis: Axis | None, until_ns: int, *, is_each_precise: bool = True) -> PowerView:
-        """Return the power of every rail. `until_ns`: the end of the measured phase, or now.
+        """Return the power of every rail.
 
-        Without an axis there is no timeline. `is_each_precise`: compute the interval for each rail, not for one alone.
+        `axis`: that of the timeline; None for no timeline. `until_ns`: the end of the measured phase, or now.
+        `is_each_precise`: whether to compute the confidence interval of every rail, or of the leading rail alone.
         """
         rails = [self._rail(track, until_ns) for track in tracks.views("power") if track.info.role != PEAK]
         totals = [rail for rail in rails if rail.track.info.role == "total"]

@@ -94,10 +94,10 @@ class Faults:
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
-        """Make a figure. Return it with the names of all failed parts that it depends on, itself included.
+        """Make the figure `name`. Return it with the names of all failed folds and figures that it depends on.
 
-        `unknown`: the same figure where nothing is known. A figure that failed once is not tried again. Raises
-        UnavailableError if that fails as well.
+        If `make` fails, the figure itself is among these names, and `unknown` gives its value: what it is if nothing is
+        known. A figure that failed once is not tried again. Raises UnavailableError if `unknown` fails as well.
         """
         if (names := _notes.names) is not None:
             return self._collected(names, name, make, unknown)

@@ -64,7 +64,10 @@ class Feed(Protocol):
 
 
 def once(make: Made) -> Made:
-    """Cache the result of a function of the folds until the next fold. If the function fails, its result is unknown."""
+    """Decorate a function of `Folds`: its result is cached until the next batch.
+
+    If the function fails, its result is that of a session of which nothing is known.
+    """
     name = f"figures: {make.__name__.strip('_')}"
 
     @wraps(make)

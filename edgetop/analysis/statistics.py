@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """The counts that add up over inferences of different models."""
+    """The figures that can be added up over different models, as opposed to percentiles."""
 
     count: int
     mean_ns: float  # Mean service time of an inference.
@@ -132,7 +132,10 @@ class Totals:
         return total
 
     def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
-        """Merge rows into the spread one by one, and count them."""
+        """Merge rows, in order, into the sum of squared deviations from the mean, and add up the inferences.
+
+        Each row has a number of inferences, the sum of their latencies, and their squared deviations from its mean.
+        """
         counts, sums = (
             np.cumsum(np.concatenate(([start], rows))) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
         )

@@ -32,7 +32,7 @@ RECENT_NS = SLOW_RECENT_S * NS
 
 @dataclass(slots=True)
 class StreamFolds:
-    """The folds of one stream."""
+    """What is computed of one stream, a model of the session: each part is updated with every batch."""
 
     latency: RollingLatency
     slowdowns: Slowdowns

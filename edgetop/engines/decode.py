@@ -54,7 +54,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message with its time under the name that `engine_protocol` uses."""
+    """Return a copy of the message that has its time under `monotonic_ns`, as `engine_protocol` names it, too."""
     return {**message, "monotonic_ns": message["t_ns"]}
 
 

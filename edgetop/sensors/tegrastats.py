@@ -115,7 +115,10 @@ def _without(text: str, part: "re.Match[str]") -> str:
 
 
 def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
-    """Return the load of all cores together, 100 for each core, and clocks. Older versions print one clock for all."""
+    """Return the load of all cores together, in percent of one core, and the clock of each core in MHz.
+
+    `shared_mhz`: the one clock that older versions of tegrastats print for all cores.
+    """
     values: dict[str, float] = {}
     loads = []
     for number, cell in enumerate(text.split(",")):

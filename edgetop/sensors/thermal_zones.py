@@ -66,7 +66,7 @@ class CoolingDevice:
         self.info = sensor("cooling", label, source, **more)
 
     def state(self) -> float:
-        """Read the state, which is 0 if the device does nothing. Raises OSError, or ValueError if it is invalid."""
+        """Read how much the cooling device does; 0 is nothing. Raises OSError, or ValueError if the file is invalid."""
         state = self._file.read_int()
         if state < 0 and self.type == "intel_powerclamp":
             return 0.0  # older kernels show a negative state while it injects no idle time

@@ -246,7 +246,7 @@ class SlowInference(Body):
 
 @frozen
 class ProfilerChosen(Body):
-    """How operators are timed from now on; the reason says why not, or why in no better way."""
+    """How operators are timed from now on. The reason says why they are not timed, or not in a better way."""
 
     kind = "profiler"
     way: str = ""

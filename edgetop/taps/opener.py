@@ -96,7 +96,7 @@ class Process:
         self._owner, self._since, self._namespaces = owner, since, namespaces
 
     def check(self) -> None:
-        """Raise RefusedError unless it is still the same process, and belongs to nobody but the owner."""
+        """Raise RefusedError if another process now has the number, or if the process belongs to another user."""
         if int(status_of(self.folder, self._pid)[19]) != self._since:
             raise RefusedError("another process now has that number")
         lines = (line.split() for line in text_at(self.folder, "status").splitlines())

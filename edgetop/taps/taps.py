@@ -150,7 +150,10 @@ class Streams:
             self._sizes[ring.number, name] = float(own["number"][-1])
 
     def _mean_size(self, ring: Ring, name: int, start_ns: Times, sizes: Calls) -> tuple[int, float] | None:
-        """Return the time of the last of these calls and the mean size of their inputs, or None if it is unknown."""
+        """Return when the last of these calls began and the mean size of their inputs, or None if no size is known.
+
+        `name`: the number of the model in the ring. The size is a number of elements.
+        """
         own = sizes[sizes["name"] == name]
         known = np.append(self._sizes.get((ring.number, name), np.nan), own["number"].astype(np.float64))
         elements = known[np.searchsorted(own["start_ns"], start_ns, side="right")]

@@ -78,7 +78,7 @@ class Stage:
         self.pending += windows
 
     def collect(self, signals: Signals) -> None:
-        """Collect the evidence of the windows that were added since the last call."""
+        """Look for evidence of causes in the windows of time that were added since the last call, and keep it."""
         for evidence in self.candidates:
             evidence.collect(self.pending, signals)
         self.pending = []

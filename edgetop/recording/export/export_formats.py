@@ -103,7 +103,10 @@ def _open_device(path: Path) -> int:
 
 
 def _opened(path: Path) -> int | None:
-    """Return a descriptor; None of a pipe that nobody reads (fifo(7)). Raises OSError."""
+    """Open a file for writing. Return its descriptor, or None if it is a named pipe that no process reads (fifo(7)).
+
+    Raises OSError.
+    """
     try:
         return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError as error:
