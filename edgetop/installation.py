@@ -42,13 +42,16 @@ def install_command(*packages: str) -> str:
     if (prefix / "uv-receipt.toml").exists():
         with contextlib.suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # another receipt
             return shlex.join(_uv_tool(prefix, packages))
-    if not _has_pip():
-        return shlex.join(["uv", "pip", "install", "--python", sys.executable, *packages])
     import sysconfig  # noqa: PLC0415  for a hint alone
 
     is_managed = sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
     allowed = ["--break-system-packages"] if is_managed else []  # PEP 668; edgetop itself got there in the same way
-    user = ["--user"] if Path(site.getusersitepackages()) in Path(__file__).parents else []
+    own = site.getusersitepackages()
+    is_own = Path(own) in Path(__file__).parents
+    if not _has_pip():
+        target = ["--target", own] if is_own else []  # uv has no --user
+        return shlex.join(["uv", "pip", "install", "--python", sys.executable, *allowed, *target, *packages])
+    user = ["--user"] if is_own else []
     return shlex.join([sys.executable, "-m", "pip", "install", *allowed, *user, *packages])
 
 

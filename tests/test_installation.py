@@ -125,7 +125,19 @@ def test_a_managed_system_is_told_so(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "prefix", sys.base_prefix)
     monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
     (tmp_path / "EXTERNALLY-MANAGED").touch()
-    assert "--break-system-packages" in install_command("duckdb")
+    assert install_command("duckdb") == f"{sys.executable} -m pip install --break-system-packages duckdb"
+
+
+def test_uv_is_told_of_a_managed_system_and_of_a_users_own_packages(tmp_path, monkeypatch):
+    """A system's Python often has no pip; uv refuses a managed one and has no `--user`."""
+    monkeypatch.setattr(installation, "_has_pip", lambda: False)
+    monkeypatch.setattr(sys, "prefix", sys.base_prefix)
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    (tmp_path / "EXTERNALLY-MANAGED").touch()
+    command = f"uv pip install --python {sys.executable} --break-system-packages"
+    assert install_command("duckdb") == f"{command} duckdb"
+    monkeypatch.setattr(installation.site, "getusersitepackages", lambda: str(ROOT))
+    assert install_command("duckdb") == f"{command} --target {ROOT} duckdb"
 
 
 @pytest.mark.parametrize(
