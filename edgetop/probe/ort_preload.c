@@ -279,12 +279,13 @@ static int see_relro(struct dl_phdr_info *info, size_t size, void *data) {
     return place->is_relro;
 }
 
-/* Replace one entry of a table; `real` is set before anybody can call ours. The page is closed again only where the
- * loader had closed it: otherwise the program may write elsewhere in it. */
+/* Replace one entry of a table; `real` is set before anybody can call ours. An entry that is ours already stays: the
+ * last time, another entry could not be replaced. The page is closed again only where the loader had closed it:
+ * otherwise the program may write elsewhere in it. */
 static void replace(void **table, int place, void *our, void *real) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t begin = (uintptr_t)&table[place] & ~(page - 1), end = (uintptr_t)(&table[place] + 1);
-    if (!table[place] || mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE))
+    if (!table[place] || table[place] == our || mprotect((void *)begin, end - begin, PROT_READ | PROT_WRITE))
         return;
     struct Place entry = {(uintptr_t)&table[place], 0};
     dl_iterate_phdr(see_relro, &entry);

@@ -32,6 +32,8 @@ from edgetop.taps.unseen import HOOK, PRELOAD_SEPARATORS, SEPARATOR, why_unseen
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
+# Without RELRO, the loader needs no mprotect(2) for the library: a program whose loader cannot make one does not start.
+LINKED = ("-Wl,-z,norelro", "-ldl", "-lpthread")
 DEEPEST = 128  # most parent folders of a program; the parent of `/` is `/`
 STOP_TIMEOUT_NS = 90_000_000_000  # from the stop signal to SIGKILL; as systemd's DefaultTimeoutStopSec
 KILLED_PATIENCE_NS = 5_000_000_000  # wait after SIGKILL, since a process that waits in the kernel does not end
@@ -343,7 +345,7 @@ def preload_library(cache: Path) -> Path | None:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             built = Path(scratch) / "built.so"
-            order = [program, "-O2", "-shared", "-fPIC", "-o", str(built), str(PRELOAD_SOURCE), "-ldl", "-lpthread"]
+            order = [program, "-O2", "-shared", "-fPIC", "-o", str(built), str(PRELOAD_SOURCE), *LINKED]
             subprocess.run(order, check=True, capture_output=True, timeout=COMPILE_S)  # noqa: S603  our own source
             built.replace(library)
     except (OSError, subprocess.SubprocessError):

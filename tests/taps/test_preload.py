@@ -1,6 +1,7 @@
 """The preloaded library in programs whose runtime is a plug-in's, or is not there at all: they run as alone."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -176,6 +177,34 @@ def test_a_ring_that_cannot_be_made_changes_nothing(place, library):
             command = ["sh", "-c", f'{before}; exec "$@"', "sh", *words]
             done = subprocess.run(command, env=env, capture_output=True, check=False)
             assert (done.returncode, done.stderr) == (7, b""), (before, folder)
+
+
+def test_a_call_of_the_library_that_fails_changes_nothing(place, library, tmp_path):
+    """Calls to the C library: memory, files, limits. The program runs two plug-ins with a runtime each, and one twice."""
+    failing = build(place / "failing.so", "failing_calls.c", "-shared", "-fPIC")
+    plugins = [place / "old" / "linked.so", place / "new" / "loads.so", place / "old" / "loads.so"]
+    words = [str(word) for each in plugins for word in (each, "/m/a.onnx", 20)]
+    count = tmp_path / "count"
+
+    def run(before, at="", **more):
+        env = {**os.environ, "LD_PRELOAD": f"{before}{failing}", "FAIL_AT": at, **more}
+        done = subprocess.run([str(place / "host"), *words], env=env, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    watched = {"EDGETOP_TAP": str(tmp_path)}
+    alone, before = run(""), f"{preloaded(library)} "
+    assert run(before, "0", FAIL_COUNT=str(count), **watched) == alone
+    assert sum(seen(tmp_path).values()) == 60
+    total = int(count.read_text())
+    assert total > 30
+    names = [f"{number}{more}" for number in range(1, total + 1) for more in ("", "+")]
+    assert [name for name in names if not is_as_alone(run(before, name, **watched), alone)] == []
+
+
+def is_as_alone(done, alone):
+    """Whether a program ended as alone. Without memory, its environment keeps the library's name, which harms nobody."""
+    own = re.sub(rb"preloaded \S*ort_preload\S*so[ :]", b"preloaded ", done[1])
+    return (done[0], own, done[2]) == alone
 
 
 def test_the_source_compiles_without_a_warning(tmp_path):
